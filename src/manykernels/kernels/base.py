@@ -1,0 +1,109 @@
+"""What a kernel is: a small value object that computes a block of its matrix."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+
+class Kernel(ABC):
+    """One kernel: parameters plus the features it sees.
+
+    A new kernel needs only `block`; give `diagonal` too when it is cheaper than a block. Kernels are values: they are
+    never changed after construction and hold nothing that was learned from data.
+
+    Attributes
+    ----------
+    features : None, int, str, slice or sequence of int, str or bool
+        The columns of X that the kernel sees; None for all. Names refer to the columns of a DataFrame.
+    """
+
+    features = None
+    unit_diagonal = False  # True promises k(x, x) = 1 for every x
+
+    @abstractmethod
+    def block(self, A, B):
+        """Values between the rows of A and the rows of B, shape (len(A), len(B)); both hold only `features`."""
+
+    def diagonal(self, A):
+        """Values ``k(x, x)`` for the rows of A."""
+        if self.unit_diagonal:
+            return np.ones(A.shape[0])
+        return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])], dtype=float)
+
+    def resolved(self, A, sample_weight):
+        """This kernel with parameters such as ``gamma="scale"`` replaced by numbers for the training data A."""
+        return self
+
+    @property
+    def label(self):
+        """What the kernel is, without its features."""
+        return type(self).__name__
+
+    def name(self, feature_names=None):
+        """A readable name, such as ``RBF(gamma=0.5) on mean radius``."""
+        return f"{self.label} on {describe_features(self.features, feature_names)}"
+
+
+def describe_features(features, feature_names=None):
+    """Words for a choice of features."""
+    if features is None:
+        return "all features"
+    if isinstance(features, str):
+        return features
+    if isinstance(features, slice):
+        parts = [features.start, features.stop] + ([features.step] if features.step is not None else [])
+        return "features [" + ":".join("" if part is None else str(part) for part in parts) + "]"
+    listed = [features] if isinstance(features, (int, np.integer)) else list(features)
+    words = [f if isinstance(f, str) else feature_names[f] if feature_names is not None else f"x{f}" for f in listed]
+    return ", ".join(words) if len(words) <= 4 else f"{', '.join(words[:2])}, … ({len(words)} features)"
+
+
+def resolve_features(features, n_features, feature_names=None):
+    """Column indices for a choice of features.
+
+    Parameters
+    ----------
+    features : see `Kernel`.
+    n_features : int
+        Number of columns of X.
+    feature_names : sequence of str, optional
+        Names of those columns, needed when `features` holds names.
+
+    Returns
+    -------
+    ndarray of int, or None for all columns.
+    """
+    if features is None:
+        return None
+    if isinstance(features, slice):
+        chosen = np.arange(n_features)[features]
+    else:
+        chosen = _indices(np.atleast_1d(np.asarray(features)), n_features, feature_names)
+    if chosen.size == 0:
+        raise ValueError(f"features={features!r} selects none of the {n_features} columns of X.")
+    return chosen
+
+
+def _indices(listed, n_features, feature_names):
+    if listed.dtype.kind in "UOT":
+        return _named(listed.tolist(), feature_names)
+    if listed.dtype == bool:
+        if listed.size != n_features:
+            raise ValueError(f"A boolean choice of features needs one entry per column: {n_features}, got {listed.size}.")
+        return np.flatnonzero(listed)
+    if listed.dtype.kind not in "iu":
+        raise ValueError(f"features must be indices, names, booleans or a slice, got values of type {listed.dtype}.")
+    outside = listed[(listed < -n_features) | (listed >= n_features)]
+    if outside.size:
+        raise ValueError(f"Feature indices {outside[:5].tolist()} are outside the {n_features} columns of X.")
+    return listed % n_features
+
+
+def _named(names, feature_names):
+    if feature_names is None:
+        raise ValueError(f"Features were chosen by name ({names[:5]}), but X has no column names: pass a DataFrame.")
+    position = {name: i for i, name in enumerate(feature_names)}
+    unknown = [name for name in names if name not in position]
+    if unknown:
+        raise ValueError(f"Unknown column names {unknown[:5]}; X has {list(feature_names)[:10]}{' …' * (len(position) > 10)}.")
+    return np.array([position[name] for name in names])

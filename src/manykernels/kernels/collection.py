@@ -1,0 +1,125 @@
+"""A collection of kernels before it meets data."""
+
+import numbers
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from .base import Kernel
+from .callable import FunctionKernel
+from .vector import RBF
+
+
+class KernelBank:
+    """Many kernels, in order and with names; `fit` puts them on a data set.
+
+    Parameters
+    ----------
+    kernels : iterable of kernels, or mapping from group name to a kernel or several
+        Each is a `Kernel` or a function ``f(A, B)`` that returns a block of values.
+    """
+
+    def __init__(self, kernels):
+        self.kernels, self.groups = _listed(kernels)
+
+    @classmethod
+    def masked_rbf(cls, gammas, masks):
+        """Gaussian kernels on arbitrary feature subsets, stored as arrays: ``exp(-gammas[k] |x - y|^2 over masks[k])``.
+
+        Parameters
+        ----------
+        gammas : array of shape (m,)
+            Positive.
+        masks : bool array of shape (m, n_features)
+        """
+        return MaskedKernelBank(gammas, masks)
+
+    def __len__(self):
+        return len(self.kernels)
+
+    def __getitem__(self, k):
+        return self.kernels[k]
+
+    def names(self, feature_names=None):
+        """One readable name per kernel, ``group: kernel`` where groups were given."""
+        prefixes = [f"{group}: " if group else "" for group in self.groups]
+        return [prefix + kernel.name(feature_names) for prefix, kernel in zip(prefixes, self.kernels, strict=True)]
+
+    def fit(self, X, *, normalise="diagonal", sample_weight=None, dtype=np.float64, n_jobs=None, storage="auto"):
+        """The same kernels on the data X, ready for computing; see `manykernels.banks.make_bank`."""
+        from ..banks import make_bank
+
+        return make_bank(self, X, normalise=normalise, sample_weight=sample_weight, dtype=dtype, n_jobs=n_jobs, storage=storage)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({len(self)} kernels)"
+
+
+class MaskedKernelBank(KernelBank):
+    """Gaussian kernels on feature subsets as two arrays; ``bank[k]`` makes a view. Made by `KernelBank.masked_rbf`."""
+
+    def __init__(self, gammas, masks):
+        gammas = np.ascontiguousarray(gammas, dtype=float)
+        masks = np.asarray(masks)
+        if masks.ndim != 2 or gammas.shape != masks.shape[:1]:
+            raise ValueError(f"masked_rbf needs gammas (m,) and masks (m, n_features), got {gammas.shape}, {masks.shape}.")
+        if gammas.size == 0:
+            raise ValueError("The list of kernels is empty.")
+        if not (np.isfinite(gammas).all() and (gammas > 0).all()):
+            raise ValueError("masked_rbf needs finite gammas above zero.")
+        if masks.dtype != bool:
+            raise ValueError(f"masked_rbf needs boolean masks, got {masks.dtype}.")
+        self.gammas = gammas
+        self.n_features = masks.shape[1]
+        self.packed = np.packbits(masks, axis=1)
+
+    @property
+    def groups(self):
+        return [""] * len(self)
+
+    def masks(self, chosen=slice(None)):
+        """The masks of the chosen kernels, as booleans."""
+        return np.unpackbits(self.packed[chosen], axis=1, count=self.n_features).astype(bool)
+
+    def __len__(self):
+        return self.gammas.size
+
+    def __getitem__(self, k):
+        if not isinstance(k, numbers.Integral):
+            raise TypeError(f"A kernel is chosen by its number, got {k!r}.")
+        k = range(len(self))[k]
+        return RBF(gamma=float(self.gammas[k]), features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()))
+
+    def names(self, feature_names=None):
+        return [self[k].name(feature_names) for k in range(len(self))]
+
+
+def _listed(kernels):
+    """Flat lists of kernels and of their group names."""
+    if isinstance(kernels, KernelBank):
+        return list(kernels.kernels), list(kernels.groups)
+    if isinstance(kernels, Mapping):
+        pairs = [(kernel, str(group)) for group, some in kernels.items() for kernel in _several(some)]
+    else:
+        pairs = [(kernel, "") for kernel in _several(kernels)]
+    if not pairs:
+        raise ValueError("The list of kernels is empty.")
+    return [_as_kernel(kernel) for kernel, _ in pairs], [group for _, group in pairs]
+
+
+def _several(kernels):
+    if isinstance(kernels, KernelBank):
+        return [kernels[k] for k in range(len(kernels))]
+    if isinstance(kernels, Kernel) or callable(kernels):
+        return [kernels]
+    if isinstance(kernels, str) or not isinstance(kernels, Iterable):
+        raise TypeError(f"kernels must be 'auto', a list of kernels, a mapping or a KernelBank, got {kernels!r}.")
+    return list(kernels)
+
+
+def _as_kernel(kernel):
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel) and not isinstance(kernel, type):
+        return FunctionKernel(kernel)
+    raise TypeError(f"A kernel must be a Kernel object or a function of two blocks of rows, got {kernel!r}.")

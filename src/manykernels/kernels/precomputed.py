@@ -1,0 +1,132 @@
+"""Gram matrices that the user has computed."""
+
+import numpy as np
+
+from .base import Kernel
+
+
+class Precomputed(Kernel):
+    """A kernel given by its Gram matrix over all samples, as an array or a memory map; it is never copied whole.
+
+    X is then a column of sample indices into the matrix, so that splitting X splits the kernel: `GridSearchCV`,
+    `cross_val_score` and pipelines work unchanged.
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric and positive semidefinite.
+    features : int or str, optional
+        The column of X that holds the sample indices; needed only when X has other columns too.
+    title : str, optional
+        A name for tables and plots.
+    """
+
+    def __init__(self, K, features=None, title=None):
+        self.K = K
+        self.features = features
+        self.title = title
+
+    def block(self, A, B):
+        return submatrix(self.K, self.indices(A), self.indices(B))
+
+    def diagonal(self, A):
+        indices = self.indices(A)
+        return np.asarray(self.K[indices, indices], dtype=float)
+
+    def indices(self, A):
+        """The sample indices in A (n, 1), checked against the size of the matrix."""
+        if A.shape[1] != 1:
+            raise ValueError(
+                f"Precomputed kernels need X to be one column of sample indices, got {A.shape[1]} columns; "
+                "use X = np.arange(n_samples)[:, None], or say features=<the index column>."
+            )
+        values = np.asarray(A.toarray() if hasattr(A, "toarray") else A).ravel()
+        indices = values.astype(np.intp)
+        if not np.array_equal(indices, values):
+            raise ValueError("Precomputed kernels need X to be a column of whole sample indices.")
+        if indices.size and (indices.min() < 0 or indices.max() >= self.K.shape[0]):
+            raise ValueError(
+                f"Sample indices run from {indices.min()} to {indices.max()}, but the Gram matrix has {self.K.shape[0]} rows."
+            )
+        return indices
+
+    @property
+    def label(self):
+        return self.title or "Precomputed"
+
+    def name(self, feature_names=None):
+        return self.label
+
+    def __deepcopy__(self, memo):
+        return self  # a value: cloning an estimator must not copy the matrix
+
+    def __repr__(self):
+        return f"Precomputed({'x'.join(map(str, np.shape(self.K)))}{f', title={self.title!r}' if self.title else ''})"
+
+
+class CrossGram(Kernel):
+    """Values between new samples and the training samples, K(test, train), standing in for a `Precomputed` kernel."""
+
+    def __init__(self, K):
+        self.K = K
+
+    def block(self, A, B):
+        return submatrix(self.K, A.ravel().astype(np.intp), B.ravel().astype(np.intp))
+
+
+def submatrix(K, rows, cols):
+    """``K[rows][:, cols]``, as a view where the indices are consecutive."""
+    rows, cols = _consecutive(rows), _consecutive(cols)
+    if isinstance(rows, slice) or isinstance(cols, slice):
+        return K[rows][:, cols]
+    return K[np.ix_(rows, cols)]
+
+
+def _consecutive(indices):
+    if indices.size and indices[-1] - indices[0] + 1 == indices.size and (np.diff(indices) == 1).all():
+        return slice(int(indices[0]), int(indices[-1]) + 1)
+    return indices
+
+
+def check_gram(K, position=0):
+    """Raise unless K is a square, finite, symmetric and not clearly indefinite matrix.
+
+    A principal submatrix of at most 512 rows is tried for a Cholesky factor, which is all that a negative eigenvalue
+    needs to be found in practice and costs little; symmetry and finiteness are checked on all entries, in strips.
+    """
+    where = f"Gram matrix {position}"
+    if getattr(K, "ndim", 0) != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"{where} must be square, (n_samples, n_samples), got shape {np.shape(K)}.")
+    if K.dtype.kind not in "fiub":
+        raise ValueError(f"{where} must hold real numbers, got {K.dtype}.")
+    largest = _check_entries(K, where)
+    _check_definite(K, largest, where)
+
+
+def _check_entries(K, where, strip=512):
+    largest = asymmetry = 0.0
+    for start in range(0, K.shape[0], strip):
+        rows = np.asarray(K[start : start + strip], dtype=float)
+        if not np.isfinite(rows).all():
+            raise ValueError(f"{where} holds NaN or infinite values.")
+        largest = max(largest, np.abs(rows).max(initial=0.0))
+        asymmetry = max(asymmetry, np.abs(rows - np.asarray(K[:, start : start + strip], dtype=float).T).max(initial=0.0))
+    if asymmetry > 1e-5 * largest:
+        raise ValueError(f"{where} is not symmetric: entries differ from their mirror image by up to {asymmetry:.3g}.")
+    return largest
+
+
+def _check_definite(K, largest, where):
+    if largest == 0.0:
+        return  # a zero kernel is odd but semidefinite: the bank warns
+    rows = np.unique(np.linspace(0, K.shape[0] - 1, min(512, K.shape[0])).astype(np.intp))
+    sample = np.asarray(K[np.ix_(rows, rows)], dtype=float) / largest
+    shift = 1e-6 * rows.size  # generous beside the rounding of a float32 matrix
+    try:
+        np.linalg.cholesky(sample + shift * np.eye(rows.size))
+    except np.linalg.LinAlgError:
+        smallest, *_, greatest = np.linalg.eigvalsh(sample) * largest
+        raise ValueError(
+            f"{where} is not positive semidefinite: its most negative eigenvalue is {smallest:.3g} "
+            f"(the largest is {greatest:.3g}{'' if rows.size == K.shape[0] else f', on {rows.size} of the samples'})."
+        ) from None
