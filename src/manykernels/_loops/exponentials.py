@@ -1,0 +1,40 @@
+"""Sums over a table of exponents, one kernel per row and one pair of points per column."""
+
+import numpy as np
+
+from .rbf import fast, start_chain
+
+
+@fast
+def _subtract(u, weight, out):
+    for p in range(out.size):
+        out[p] -= weight * u[p]
+
+
+@fast
+def add_kernels(exponents, weights, out):
+    """``out[p] += sum_k weights[k] 2^-exponents[k, p]``; the exponents are overwritten."""
+    bits = np.empty(out.size, np.int32)
+    total = weights.sum()
+    for p in range(out.size):
+        out[p] += total
+    for k in range(weights.size):
+        start_chain(exponents[k], bits, out.size)
+        _subtract(exponents[k], weights[k], out)
+
+
+@fast
+def _dot(u, b):
+    total = u.dtype.type(0.0)
+    for p in range(b.size):
+        total += b[p] * (u.dtype.type(1.0) - u[p])
+    return total
+
+
+@fast
+def dot_kernels(exponents, b, out):
+    """``out[k] += sum_p b[p] 2^-exponents[k, p]``; the exponents are overwritten, out is float64."""
+    bits = np.empty(b.size, np.int32)
+    for k in range(out.size):
+        start_chain(exponents[k], bits, b.size)
+        out[k] += _dot(exponents[k], b)

@@ -1,0 +1,118 @@
+"""Sequential minimal optimisation of a box-constrained quadratic with one equality constraint.
+
+``max_beta  linear' beta - beta' K beta / 2``  subject to ``sum(beta) = const`` and ``lower <= beta <= upper``, two
+variables at a time with second-order selection (Fan, Chen and Lin, JMLR 2005). ``F = K beta - linear`` is kept up to date.
+
+Each step is a few passes over vectors of length n, and what they cost is decided by the compiler: it vectorises neither a
+maximum of floats (1.4 ns per entry) nor the search for its position, but it does vectorise a maximum of integers (0.1 ns).
+`position_of_max` therefore compares the bit patterns. Bounds enter through ``barred_up`` and ``barred_down``: zero where the
+variable may move up (down), a huge number where it may not.
+"""
+
+import numpy as np
+
+from .rbf import fast
+
+HUGE = 1e300
+BLOCK = 256
+
+
+@fast
+def _largest_key(bits):
+    """The largest of some float64 numbers as an ordered integer; bits are those of the numbers."""
+    best = np.int64(-(2**63))
+    for t in range(bits.size):
+        # the patterns of negative numbers are ordered backwards: flip all but the sign
+        best = max(best, bits[t] ^ ((bits[t] >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)))
+    return best
+
+
+@fast
+def position_of_max(values):
+    """Index of the largest value of a contiguous float64 array."""
+    bits = values.view(np.int64)
+    best, where = np.int64(-(2**63)), 0
+    for begin in range(0, bits.size, BLOCK):
+        key = _largest_key(bits[begin : begin + BLOCK])
+        if key > best:
+            best, where = key, begin
+    for t in range(where, min(where + BLOCK, bits.size)):
+        if bits[t] ^ ((bits[t] >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)) == best:
+            return t
+    return where
+
+
+@fast
+def _curvature(Kii, Kjj, Kij):
+    # rounding can make the curvature of a pair of near-equal points zero or negative
+    return max(Kii + Kjj - 2.0 * Kij, 1e-12 * (Kii + Kjj) + 1e-300)
+
+
+@fast
+def _scores_up(F, barred_up, out):
+    for t in range(out.size):
+        out[t] = -F[t] - barred_up[t]
+
+
+@fast
+def _scores_down(F, barred_down, out):
+    for t in range(out.size):
+        out[t] = F[t] - barred_down[t]
+
+
+@fast
+def _gains(F, barred_down, Ki, diagonal, Kii, top, out):
+    """Second-order gain of pairing each variable with i, whose ``-F`` is top."""
+    for t in range(out.size):
+        difference = max(top + F[t] - barred_down[t], 0.0)
+        out[t] = difference * difference / _curvature(Kii, diagonal[t], Ki[t])
+
+
+@fast
+def _update(F, Ki, Kj, step):
+    for t in range(F.size):
+        F[t] += step * (Ki[t] - Kj[t])
+
+
+@fast
+def _bar(t, beta, lower, upper, barred_up, barred_down):
+    barred_up[t] = 0.0 if beta[t] < upper[t] else HUGE
+    barred_down[t] = 0.0 if beta[t] > lower[t] else HUGE
+
+
+@fast
+def smo(K, diagonal, lower, upper, beta, F, tol, max_iter):
+    """Ascend until the largest violation of the optimality conditions is below tol; beta and F are updated in place.
+
+    Returns
+    -------
+    iterations, violation : the violation is exact if below tol, else a lower bound
+    """
+    n = beta.size
+    barred_up, barred_down, scratch = np.empty(n), np.empty(n), np.empty(n)
+    for t in range(n):
+        _bar(t, beta, lower, upper, barred_up, barred_down)
+    iteration, violation = 0, HUGE
+    while True:
+        _scores_up(F, barred_up, scratch)
+        i = position_of_max(scratch)
+        top, Ki, Kii = scratch[i], K[i], diagonal[i]
+        _gains(F, barred_down, Ki, diagonal, Kii, top, scratch)
+        j = position_of_max(scratch)
+        gain = scratch[j]
+        violation = top + F[j] - barred_down[j]
+        if violation < tol:  # the largest violation may be that of another pair
+            _scores_down(F, barred_down, scratch)
+            violation = top + scratch[position_of_max(scratch)]
+        if violation < tol or gain <= 0.0 or iteration == max_iter:
+            return iteration, max(violation, 0.0)
+        Kj = K[j]
+        step = (F[j] - F[i]) / _curvature(Kii, diagonal[j], Ki[j])
+        room_up, room_down = upper[i] - beta[i], beta[j] - lower[j]
+        step = min(step, room_up, room_down)
+        beta[i] = upper[i] if step == room_up else beta[i] + step
+        beta[j] = lower[j] if step == room_down else beta[j] - step
+        _bar(i, beta, lower, upper, barred_up, barred_down)
+        _bar(j, beta, lower, upper, barred_up, barred_down)
+        _update(F, Ki, Kj, step)
+        iteration += 1

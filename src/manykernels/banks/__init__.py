@@ -1,0 +1,9 @@
+"""Banks: many kernels on one data set, and all the n×n work on them."""
+
+from .base import Bank
+from .choose import make_bank
+from .dense import DenseBank
+from .masked import MaskedBank
+from .tiled import TiledBank
+
+__all__ = ["Bank", "DenseBank", "MaskedBank", "TiledBank", "make_bank"]

@@ -1,0 +1,78 @@
+"""The protocol of a bank: many kernels on one data set, and all the n×n work on them."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+ROW_BLOCK = 1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
+
+
+class Bank(ABC):
+    """m kernels between n_rows points (the training set, or new points) and n training points.
+
+    Vectors of dual coefficients have shape (n,) or (t, n) for t outputs; results are float64 but for `combine`.
+
+    Attributes
+    ----------
+    m, n, n_rows : int
+    dtype : dtype of combined kernels
+    names, groups : list of str
+    normalise : str or None
+    """
+
+    @abstractmethod
+    def combine(self, weights, rows=None):
+        """``sum_k weights[k] K_k``, (n_rows, n), or the chosen rows of it."""
+
+    @abstractmethod
+    def quad(self, beta):
+        """``beta' K_k beta`` for every kernel, (m,); summed over the outputs."""
+
+    @abstractmethod
+    def products(self, beta):
+        """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
+
+    @abstractmethod
+    def columns(self, chosen):
+        """Columns of every kernel, (m, n_rows, len(chosen))."""
+
+    @abstractmethod
+    def diagonal(self):
+        """Diagonals of all kernels, (m, n)."""
+
+    @abstractmethod
+    def cross(self, X_new, support=None):
+        """The same kernels, in float64, with the rows of X_new as rows and the training points (or some) as columns."""
+
+    def traces(self):
+        """Trace of every kernel, (m,)."""
+        return self.diagonal().sum(axis=1)
+
+    def decision(self, weights, beta):
+        """``sum_k weights[k] K_k beta`` in blocks of rows, (n_rows,) or (t, n_rows)."""
+        beta = np.asarray(beta, dtype=float)
+        out = np.empty((*beta.shape[:-1], self.n_rows))
+        for start in range(0, self.n_rows, ROW_BLOCK):
+            rows = np.arange(start, min(start + ROW_BLOCK, self.n_rows))
+            out[..., rows] = beta @ self.combine(weights, rows).T
+        return out
+
+    def __len__(self):
+        return self.m
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.m} kernels on {self.n} points)"
+
+    def _needs_square(self, what):
+        if self.n_rows != self.n:
+            raise ValueError(f"{what} needs the bank of the training points; this one has new points as rows.")
+
+
+def as_outputs(beta):
+    """Dual coefficients as a (t, n) float64 array."""
+    return np.atleast_2d(np.asarray(beta, dtype=float))
+
+
+def support_of(beta):
+    """Points with a nonzero coefficient in any output."""
+    return np.flatnonzero(beta.any(axis=0))

@@ -1,0 +1,110 @@
+"""Kernels centred in feature space."""
+
+import numpy as np
+
+from .base import Bank
+
+
+class CentredBank(Bank):
+    """A bank whose kernels have the (weighted) mean of the training points moved to the origin, and mean diagonal one.
+
+    ``K_c[i, j] = f (K[i, j] - r[i] - r[j] + c)`` with ``r`` the mean over training points and ``c`` the mean of r, and f
+    such that the mean diagonal, which is then the variance in feature space, is one (Kloft et al., JMLR 2011).
+
+    Parameters
+    ----------
+    bank : Bank
+        The kernels before centring.
+    shares : (n,) array
+        Share of each training point in the mean, summing to one.
+    row_means, factor : arrays (m, n_rows) and (m,), optional
+        For a bank of new points.
+    """
+
+    def __init__(self, bank, shares, origin=None):
+        self.bank, self.shares = bank, shares
+        self.m, self.n, self.n_rows = bank.m, bank.n, bank.n_rows
+        self.names, self.groups, self.dtype, self.normalise = bank.names, bank.groups, bank.dtype, "center"
+        self.row_means = bank.products(shares)
+        origin = origin or self
+        if origin is self:
+            self.col_means = self.row_means
+            self.means = self.col_means @ shares
+            variance = bank.diagonal() @ shares - self.means
+            # what centring leaves of a constant kernel is rounding
+            self.factor = np.divide(1.0, variance, out=np.zeros(self.m), where=variance > 1e-9 * np.abs(self.means))
+        else:
+            self.col_means, self.means, self.factor = origin.col_means, origin.means, origin.factor
+
+    def combine(self, weights, rows=None):
+        scaled = np.asarray(weights, dtype=float) * self.factor
+        row_means = scaled @ (self.row_means if rows is None else self.row_means[:, rows])
+        shift = scaled @ self.means
+        out = self.bank.combine(scaled, rows)
+        out -= (row_means - shift)[:, None].astype(self.dtype)
+        out -= (scaled @ self.col_means).astype(self.dtype)
+        return out
+
+    def quad(self, beta):
+        beta = np.atleast_2d(np.asarray(beta, dtype=float))
+        totals = beta.sum(axis=1)
+        correction = self.means * np.square(totals).sum() - 2.0 * (self.col_means @ beta.T) @ totals
+        return (self.bank.quad(beta) + correction) * self.factor
+
+    def products(self, beta):
+        beta = np.asarray(beta, dtype=float)
+        totals = beta.sum(axis=-1, keepdims=True)
+        constant = np.tensordot(self.col_means, beta, (1, -1))[..., None]
+        if beta.ndim == 1:
+            correction = (self.means[:, None] - self.row_means) * totals - constant
+            return (self.bank.products(beta) + correction) * self.factor[:, None]
+        correction = (self.means[:, None, None] - self.row_means[:, None, :]) * totals - constant
+        return (self.bank.products(beta) + correction) * self.factor[:, None, None]
+
+    def columns(self, chosen):
+        shift = self.means[:, None, None] - self.row_means[:, :, None] - self.col_means[:, None, chosen]
+        return (self.bank.columns(chosen) + shift) * self.factor[:, None, None]
+
+    def diagonal(self):
+        return (self.bank.diagonal() - 2.0 * self.col_means + self.means[:, None]) * self.factor[:, None]
+
+    def cross(self, X_new, support=None):
+        rows = CentredBank(self.bank.cross(X_new), self.shares, origin=self)
+        return rows if support is None else _Chosen(rows, support)
+
+    def same_data(self, X):
+        """Whether X is the data that this bank was fitted on."""
+        return self.bank.same_data(X)
+
+
+class _Chosen(Bank):
+    """Some columns of a bank of new points; the means of the others are still needed."""
+
+    def __init__(self, bank, support):
+        self.bank, self.support = bank, np.asarray(support)
+        self.m, self.n_rows, self.n = bank.m, bank.n_rows, self.support.size
+        self.names, self.groups, self.dtype, self.normalise = bank.names, bank.groups, bank.dtype, "center"
+
+    def _spread(self, beta):
+        beta = np.asarray(beta, dtype=float)
+        out = np.zeros((*beta.shape[:-1], self.bank.n))
+        out[..., self.support] = beta
+        return out
+
+    def combine(self, weights, rows=None):
+        return self.bank.combine(weights, rows)[:, self.support]
+
+    def quad(self, beta):
+        return self._needs_square("quad")
+
+    def products(self, beta):
+        return self.bank.products(self._spread(beta))
+
+    def columns(self, chosen):
+        return self.bank.columns(self.support[chosen])
+
+    def diagonal(self):
+        return self._needs_square("diagonal")
+
+    def cross(self, X_new, support=None):
+        return self.bank.cross(X_new, self.support if support is None else self.support[support])

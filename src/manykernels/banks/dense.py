@@ -1,0 +1,52 @@
+"""A bank that holds every Gram matrix: the simplest, for small problems and as the measure of the others."""
+
+import numpy as np
+
+from .base import Bank, as_outputs
+
+
+class DenseBank(Bank):
+    """Kernels as one stack of matrices.
+
+    Parameters
+    ----------
+    grams : array of shape (m, n_rows, n)
+        Already normalised.
+    source : Bank
+        The bank that the stack was computed from; it serves new points.
+    """
+
+    def __init__(self, grams, source):
+        self.grams = grams
+        self.source = source
+        self.m, self.n_rows, self.n = grams.shape
+        self.dtype = grams.dtype
+        self.names, self.groups, self.normalise = source.names, source.groups, source.normalise
+
+    def combine(self, weights, rows=None):
+        grams = self.grams if rows is None else self.grams[:, rows]
+        return np.tensordot(np.asarray(weights, dtype=self.dtype), grams, 1)
+
+    def quad(self, beta):
+        self._needs_square("quad")
+        beta = as_outputs(beta)
+        return np.einsum("ktn,tn->k", self.products(beta), beta)
+
+    def products(self, beta):
+        beta = np.asarray(beta, dtype=float)
+        if beta.ndim == 1:
+            return self.grams @ beta
+        return np.stack([self.grams @ row for row in beta], axis=1)
+
+    def columns(self, chosen):
+        return self.grams[:, :, chosen].astype(float)
+
+    def diagonal(self):
+        self._needs_square("diagonal")
+        return np.diagonal(self.grams, axis1=1, axis2=2).astype(float)
+
+    def cross(self, X_new, support=None):
+        return self.source.cross(X_new, support)
+
+    def same_data(self, X):
+        return self.source.same_data(X)

@@ -1,0 +1,136 @@
+"""A bank of Gaussian kernels on arbitrary feature subsets, a million of them as easily as ten."""
+
+import numpy as np
+
+from .._loops.exponentials import add_kernels, dot_kernels
+from .._loops.rbf import LOG2_E
+from .base import Bank, as_outputs, support_of
+
+KERNELS, PAIRS = 256, 2048  # of a chunk: its exponents (2 MB in float32) stay in the second-level cache
+
+
+class MaskedBank(Bank):
+    """Gaussians ``exp(-gamma_k sum_f mask_kf (x_f - y_f)^2)``, from two arrays.
+
+    The exponents of a chunk of kernels on a block of pairs are one matrix product, ``(gammas * masks) @ F``, where F holds
+    the squared feature differences of the pairs.
+
+    Parameters
+    ----------
+    collection : MaskedKernelBank
+    left, right : float arrays of points; the same object for the training bank
+    normalise : str or None
+        Its diagonals are one, so only ``"trace"`` changes anything.
+    """
+
+    def __init__(self, collection, left, right, normalise, dtype, threads, scale):
+        self.collection, self.left, self.right = collection, left, right
+        self.m, self.n_rows, self.n = len(collection), left.shape[0], right.shape[0]
+        self.normalise, self.scale = normalise, scale
+        self.dtype, self.threads = np.dtype(dtype), threads
+
+    @property
+    def names(self):
+        return self.collection.names()
+
+    @property
+    def groups(self):
+        return self.collection.groups
+
+    def _factors(self, kernels):
+        """Exponent per squared feature difference, (kernels, n_features), in base two."""
+        gammas = self.collection.gammas[kernels] * LOG2_E
+        return (self.collection.masks(kernels) * gammas[:, None]).astype(self.dtype)
+
+    def _differences(self, rows, cols):
+        """Squared feature differences of all pairs, (n_features, rows * cols)."""
+        differences = self.left[rows].T[:, :, None] - self.right[cols].T[:, None, :]
+        return np.square(differences, dtype=self.dtype).reshape(self.left.shape[1], -1)
+
+    def combine(self, weights, rows=None):
+        weights = np.asarray(weights, dtype=float) * self.scale
+        active = np.flatnonzero(weights)
+        triangle = rows is None and self.left is self.right
+        rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
+        out = np.zeros((rows.size, self.n), dtype=self.dtype)
+
+        def fill(part):
+            stop = part.stop if triangle else self.n
+            line = np.zeros((part.stop - part.start) * stop, dtype=self.dtype)
+            differences = self._differences(rows[part], np.arange(stop))
+            for kernels in _chunks(active):
+                add_kernels(self._factors(kernels) @ differences, weights[kernels].astype(self.dtype), line)
+            out[part, :stop] = line.reshape(-1, stop)
+
+        self.threads.map(fill, self._row_blocks(rows.size))
+        return np.tril(out) + np.tril(out, -1).T if triangle else out
+
+    def quad(self, beta):
+        self._needs_square("quad")
+        beta = as_outputs(beta)
+        support = support_of(beta)
+        B = np.tril(2.0 * (beta[:, support].T @ beta[:, support]), -1)
+        diagonal = np.square(beta).sum()
+        blocks = [
+            (self._differences(support[part], support[: part.stop]), B[part, : part.stop].astype(self.dtype).ravel())
+            for part in self._row_blocks(support.size)
+        ]
+        out = np.full(self.m, diagonal)
+
+        def sums(kernels):
+            factors, total = self._factors(kernels), np.zeros(kernels.stop - kernels.start)
+            for differences, b in blocks:
+                dot_kernels(factors @ differences, b, total)
+            out[kernels] += total
+
+        self.threads.map(sums, _slices(self.m))
+        return out * self.scale
+
+    def products(self, beta):
+        outputs = as_outputs(beta)
+        support = support_of(outputs)
+        coefficients = outputs[:, support].T
+        out = np.empty((self.m, outputs.shape[0], self.n_rows))
+
+        def multiply(kernels):
+            factors = self._factors(kernels)
+            for part in self._row_blocks(self.n_rows):
+                values = np.exp2(-(factors @ self._differences(np.arange(self.n_rows)[part], support)))
+                block = values.reshape(factors.shape[0], -1, support.size) @ coefficients
+                out[kernels, :, part] = block.transpose(0, 2, 1)
+
+        self.threads.map(multiply, _slices(self.m))
+        out *= self.scale
+        return out if np.ndim(beta) == 2 else out[:, 0]
+
+    def columns(self, chosen):
+        chosen = np.asarray(chosen)
+        out = np.empty((self.m, self.n_rows, chosen.size))
+        for kernels in _slices(self.m):
+            exponents = self._factors(kernels) @ self._differences(np.arange(self.n_rows), chosen)
+            out[kernels] = np.exp2(-exponents).reshape(-1, self.n_rows, chosen.size)
+        return out * self.scale
+
+    def diagonal(self):
+        self._needs_square("diagonal")
+        return np.broadcast_to(self.scale, (self.m, self.n))
+
+    def cross(self, X_new, support=None):
+        right = self.right if support is None else self.right[support]
+        return MaskedBank(self.collection, X_new, right, self.normalise, np.float64, self.threads, self.scale)
+
+    def same_data(self, X):
+        """Whether X is the data that this bank was fitted on."""
+        return np.array_equal(X, self.right)
+
+    def _row_blocks(self, size):
+        step = max(1, PAIRS // self.n)
+        return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _slices(size):
+    return [slice(start, min(start + KERNELS, size)) for start in range(0, size, KERNELS)]
+
+
+def _chunks(chosen):
+    return (chosen[part] for part in _slices(chosen.size))

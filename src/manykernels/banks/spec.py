@@ -1,0 +1,111 @@
+"""What a bank knows of its kernels apart from the points: features, normalisation, names."""
+
+import warnings
+
+import numpy as np
+
+from ..kernels import Precomputed
+from ..kernels.base import resolve_features
+from ..kernels.precomputed import check_gram
+from .tiled import HIGHEST_FUSED_DEGREE, PAIRWISE
+
+NORMALISATIONS = ("diagonal", "trace", "cosine", "center", None)
+
+
+class BankSpec:
+    """Resolved kernels with their features and scales.
+
+    Attributes
+    ----------
+    kernels : list of Kernel, with numbers for all parameters
+    columns : list of index arrays, or None for all columns
+    scales : (m,) array
+        Factor that normalises each kernel; zero for a kernel that is left out.
+    """
+
+    def __init__(self, collection, X, normalise, sample_weight, feature_names):
+        if normalise not in NORMALISATIONS:
+            raise ValueError(f"normalise must be one of {NORMALISATIONS}, got {normalise!r}.")
+        self.normalise = normalise
+        self.names, self.groups = collection.names(feature_names), list(collection.groups)
+        self.columns = [resolve_features(kernel.features, X.shape[1], feature_names) for kernel in collection.kernels]
+        self.kernels = [kernel.resolved(self.seen(k, X), sample_weight) for k, kernel in enumerate(collection.kernels)]
+        for k, kernel in enumerate(self.kernels):
+            if isinstance(kernel, Precomputed):
+                check_gram(kernel.K, k)
+        self.scales = self._scales(X, sample_weight)
+
+    @property
+    def m(self):
+        return len(self.kernels)
+
+    @property
+    def alive(self):
+        return np.flatnonzero(self.scales)
+
+    def kind(self, k):
+        """The pairwise number that kernel k is a fused function of, or None."""
+        kernel = self.kernels[k]
+        kind = PAIRWISE.get(type(kernel))
+        if kind == "dot" and (self.normalise == "cosine" or getattr(kernel, "degree", 1) > HIGHEST_FUSED_DEGREE):
+            return None
+        return kind
+
+    def columns_key(self, k):
+        return "all" if self.columns[k] is None else tuple(self.columns[k].tolist())
+
+    def seen(self, k, X):
+        """The part of X that kernel k sees."""
+        return X if self.columns[k] is None else X[:, self.columns[k]]
+
+    def points(self, k, left, right):
+        """The parts of both point sets that kernel k sees; one object if both are."""
+        b = self.seen(k, right)
+        return (b, b) if left is right else (self.seen(k, left), b)
+
+    def factors(self, k, left, right):
+        """Row and column factors of the cosine normalisation, or None."""
+        if self.normalise != "cosine" or self.kernels[k].unit_diagonal:
+            return None
+        return tuple(_inverse_roots(self.kernels[k].diagonal(A)) for A in (left, right))
+
+    def diagonals(self, X):
+        """Diagonals before scaling, (m, n); those of left-out kernels are zero."""
+        out = np.zeros((self.m, X.shape[0]))
+        for k in self.alive:
+            A = self.seen(k, X)
+            diagonal = self.kernels[k].diagonal(A)
+            factors = self.factors(k, A, A)
+            out[k] = diagonal if factors is None else diagonal * factors[0] ** 2
+        return out
+
+    def _scales(self, X, sample_weight):
+        weights = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        mean = np.array([self._mean_diagonal(k, X, weights) for k in range(self.m)])
+        usable = np.isfinite(mean) & (mean > 1e-305)
+        _warn_unusable(usable, mean, self.names)
+        scales = usable.astype(float)
+        if self.normalise in ("diagonal", "trace", "center"):
+            scales[usable] /= mean[usable]
+        if self.normalise == "trace":
+            scales /= weights.sum()
+        return scales
+
+    def _mean_diagonal(self, k, X, weights):
+        if self.kernels[k].unit_diagonal:
+            return 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = self.kernels[k].diagonal(self.seen(k, X))
+            largest = diagonal.max(initial=0.0)  # summing values of 1e300 would overflow
+            return largest * (weights @ (diagonal / largest) / weights.sum()) if largest > 0 else largest
+
+
+def _inverse_roots(diagonal):
+    """One over the root of each diagonal entry; zero for a point that the kernel maps to zero."""
+    return np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
+
+
+def _warn_unusable(usable, mean, names):
+    for k in np.flatnonzero(~usable)[:5]:
+        what = "is zero on the training data" if np.isfinite(mean[k]) else "overflows on the training data"
+        warnings.warn(f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.", stacklevel=6)

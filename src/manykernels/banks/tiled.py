@@ -1,0 +1,186 @@
+"""A bank that computes its kernels on the fly, tile by tile: nothing of size m×n×n is ever held."""
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels import RBF, Linear, Polynomial
+from .base import Bank, as_outputs, support_of
+from .families import DistanceGaussians, DotPolynomials, FeatureGaussians, FeaturePolynomials, OneKernel, Tile
+
+# Which kernels share a pairwise number. By exact type: a subclass may compute anything.
+PAIRWISE = {RBF: "distance", Linear: "dot", Polynomial: "dot"}
+HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
+
+ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
+
+
+class TiledBank(Bank):
+    """Kernels on the fly, grouped into families (see `manykernels.banks.families`).
+
+    Parameters
+    ----------
+    spec : BankSpec
+        The kernels, their features and their normalisation.
+    left, right : array or CSR matrix
+        Points of the rows and of the columns; the same object for the training bank.
+    dtype : float32 or float64
+    threads : Threads
+    held : dict
+        Gram matrices of kernels that are too dear to compute more than once, by kernel number.
+    """
+
+    def __init__(self, spec, left, right, dtype, threads, held=None):
+        self.spec, self.left, self.right = spec, left, right
+        self.m, self.n_rows, self.n = spec.m, left.shape[0], right.shape[0]
+        self.names, self.groups, self.normalise = spec.names, spec.groups, spec.normalise
+        self.dtype, self.threads = np.dtype(dtype), threads
+        self.families = assemble(spec, left, right, self.dtype.type, held or {})
+
+    @property
+    def symmetric(self):
+        return self.left is self.right
+
+    def combine(self, weights, rows=None):
+        weights = np.asarray(weights, dtype=float)
+        active = [(family, weights[family.members]) for family in self.families if weights[family.members].any()]
+        triangle = rows is None and self.symmetric
+        rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
+        out = np.zeros((rows.size, self.n), dtype=self.dtype)
+
+        def fill(part):
+            for cols, tile in _tiles(rows[part], np.arange(self.n), part.start if triangle else None):
+                block = np.zeros((tile.rows.size, tile.cols.size), dtype=self.dtype)
+                for family, w in active:
+                    family.combine(w, tile, block)
+                out[part, cols] = block
+
+        self.threads.map(fill, _strips(rows.size))
+        if triangle:
+            _mirror(out)
+        return out
+
+    def quad(self, beta):
+        self._needs_square("quad")
+        beta = as_outputs(beta)
+        support = support_of(beta)
+        coefficients = beta[:, support]
+        out = np.zeros(self.m)
+        for family in self.families:
+            if family.explicit:
+                out[family.members] = family.quad(beta)
+        pairwise = [family for family in self.families if not family.explicit]
+
+        def sums(part):
+            total = np.zeros(self.m)
+            for cols, tile in _tiles(support[part], support, part.start):
+                B = _pair_weights(coefficients[:, part], coefficients[:, cols], tile.first).astype(self.dtype)
+                for family in pairwise:
+                    total[family.members] += family.forms(B, tile)
+            return total
+
+        return sum(self.threads.map(sums, _strips(support.size) if pairwise else []), out)
+
+    def products(self, beta):
+        outputs = as_outputs(beta)
+        support = support_of(outputs)
+        out = np.zeros((self.m, outputs.shape[0], self.n_rows))
+
+        def multiply(part):
+            for _, tile in _tiles(np.arange(self.n_rows)[part], support, None):
+                coefficients = outputs[:, tile.cols]
+                for family in self.families:
+                    out[family.members, :, part] += family.products(coefficients, tile)
+
+        self.threads.map(multiply, _strips(self.n_rows))
+        return out if np.ndim(beta) == 2 else out[:, 0]
+
+    def columns(self, chosen):
+        chosen = np.asarray(chosen)
+        out = np.zeros((self.m, self.n_rows, chosen.size))
+        for part in _strips(self.n_rows):
+            tile = Tile(np.arange(self.n_rows)[part], chosen, chosen.size)
+            for family in self.families:
+                out[family.members, part] = family.values(tile)
+        return out
+
+    def diagonal(self):
+        self._needs_square("diagonal")
+        return self.spec.diagonals(self.right) * self.spec.scales[:, None]
+
+    def cross(self, X_new, support=None):
+        right = self.right if support is None else self.right[support]
+        return TiledBank(self.spec, X_new, right, np.float64, self.threads)
+
+    def same_data(self, X):
+        """Whether X is the data that this bank was fitted on."""
+        if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
+            return False
+        return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
+
+
+def assemble(spec, left, right, dtype, held):
+    """The families of a bank: kernels of the same pairwise number together, every other kernel by itself."""
+    families, groups = [], {}
+    for k in spec.alive:
+        kind = spec.kind(k)
+        if k in held:
+            index = np.arange(right.shape[0])[:, None]
+            families.append(OneKernel(k, held[k], spec.scales[k], index, index, dtype))
+        elif kind is None:
+            a, b = spec.points(k, left, right)
+            families.append(OneKernel(k, spec.kernels[k], spec.scales[k], a, b, dtype, spec.factors(k, a, b)))
+        else:
+            columns = spec.columns[k]
+            single = columns is not None and columns.size == 1
+            groups.setdefault((kind, "single" if single else spec.columns_key(k)), []).append(k)
+    return families + [_family(spec, key, np.array(members), left, right, dtype) for key, members in groups.items()]
+
+
+def _family(spec, key, members, left, right, dtype):
+    (kind, columns), scales = key, spec.scales[members]
+    kernels = [spec.kernels[k] for k in members]
+    if columns == "single":
+        features = np.array([spec.columns[k][0] for k in members])
+        if kind == "distance":
+            gammas = np.array([kernel.gamma for kernel in kernels])
+            return FeatureGaussians(members, features, gammas, scales, left, right, dtype)
+        return FeaturePolynomials(members, features, kernels, scales, left, right, dtype)
+    a, b = spec.points(members[0], left, right)
+    if kind == "distance":
+        return DistanceGaussians(members, [kernel.gamma for kernel in kernels], scales, a, b, dtype)
+    return DotPolynomials(members, kernels, scales, a, b, dtype)
+
+
+def _strips(size):
+    """Strips of rows, the last first: in a triangle those are the longest, and the shortest should end the queue."""
+    return [slice(start, min(start + ROWS, size)) for start in range(0, size, ROWS)][::-1]
+
+
+def _tiles(rows, cols, diagonal):
+    """Places of the columns and tile, column block by column block of a strip of rows.
+
+    Where only the lower triangle counts, ``diagonal`` is the place of the strip's first row among the columns.
+    """
+    stop = cols.size if diagonal is None else diagonal + rows.size
+    for start in range(0, stop, COLS):
+        places = slice(start, min(start + COLS, stop))
+        yield places, Tile(rows, cols[places], COLS if diagonal is None else diagonal - start)
+
+
+def _pair_weights(left, right, first):
+    """Weight of each pair in a quadratic form that visits the lower triangle only."""
+    B = 2.0 * (left.T @ right)
+    i, j = np.arange(left.shape[1])[:, None], np.arange(right.shape[1])
+    B[j > first + i] = 0.0
+    B[j == first + i] *= 0.5
+    return B
+
+
+def _mirror(out):
+    """Copy the lower triangle of a square matrix onto the upper one, in blocks that stay in cache."""
+    n = out.shape[0]
+    for start in range(0, n, ROWS):
+        stop = min(start + ROWS, n)
+        square = out[start:stop, start:stop]
+        square[...] = np.tril(square) + np.tril(square, -1).T
+        out[:start, start:stop] = out[start:stop, :start].T
