@@ -1,0 +1,26 @@
+"""manykernels: multiple kernel learning at the speed of one kernel, with certificates.
+
+Names load on first use, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "MKLClassifier": ".estimators",
+    "KernelBank": ".kernels",
+    "SPG": ".solvers",
+}
+
+__all__ = ["SPG", "KernelBank", "MKLClassifier"]
+
+
+def __getattr__(name):
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,103 @@
+"""Training rows in canonical form: no zero weights, no duplicates, an order that depends on the rows alone.
+
+Repeating a row and doubling its weight are the same problem, and so are two orders of the same rows. A solver that stops at
+a tolerance would answer them slightly differently; after this they are the same arrays.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+
+class Canonical(NamedTuple):
+    """Which rows stand for all, and how to go back.
+
+    Attributes
+    ----------
+    rows : (n,) int
+        One row of the original data for each distinct (x, y), in canonical order.
+    weight : (n,) float
+        Summed weights of the rows that each stands for.
+    group : (n_original,) int
+        The place in `rows` that stands for each original row, -1 for rows of weight zero.
+    share : (n_original,) float
+        The part of that place's weight that the original row brought.
+    """
+
+    rows: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray
+    share: np.ndarray
+
+    def spread(self, beta):
+        """Coefficients (t, n) of the distinct rows as coefficients (t, n_original) of all rows."""
+        out = np.zeros((beta.shape[0], self.group.size))
+        kept = self.group >= 0
+        out[:, kept] = beta[:, self.group[kept]] * self.share[kept]
+        return out
+
+
+def canonical_rows(X, y, sample_weight):
+    """Drop rows of zero weight, merge equal ones, sort.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+    y : (n,) integer codes
+    sample_weight : (n,) nonnegative
+    """
+    kept = np.flatnonzero(sample_weight > 0)
+    keys = _row_keys(X[kept], y[kept])
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    if not _equal_rows(X[kept], y[kept], first[group]):  # a collision of 64-bit keys: merge nothing
+        first = np.argsort(keys, kind="stable")
+        group = np.argsort(first)
+    weight = np.bincount(group, weights=sample_weight[kept], minlength=first.size)
+    places, share = np.full(len(sample_weight), -1), np.zeros(len(sample_weight))
+    places[kept] = group
+    share[kept] = sample_weight[kept] / weight[group]
+    return Canonical(kept[first], weight, places, share)
+
+
+def fixed_rows(sample_weight):
+    """The rows as they are, for data whose order is given elsewhere."""
+    n = len(sample_weight)
+    return Canonical(np.arange(n), np.asarray(sample_weight, dtype=float), np.arange(n), np.ones(n))
+
+
+def _row_keys(X, y):
+    """A 64-bit key per row, equal for equal rows. A single column keeps its own order, which is kind to memory maps."""
+    if X.shape[1] == 1:
+        column = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float).ravel() + 0.0
+        return np.unique(np.column_stack([column, y]), axis=0, return_inverse=True)[1].ravel().astype(np.uint64)
+    if sparse.issparse(X):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        mixed = _mix(X.indices.astype(np.uint64), X.data.astype(float))
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        keys = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    else:
+        keys = np.zeros(X.shape[0], dtype=np.uint64)
+        for column, values in enumerate(np.asarray(X, dtype=float).T):
+            keys += np.where(values == 0.0, np.uint64(0), _mix(np.uint64(column), values))
+    return _scramble(keys ^ _scramble(y.astype(np.uint64) + np.uint64(1)))
+
+
+def _mix(column, values):
+    return _scramble(np.ascontiguousarray(values).view(np.uint64) + _scramble(column + np.uint64(0x9E3779B97F4A7C15)))
+
+
+def _scramble(x):
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit."""
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def _equal_rows(X, y, other):
+    if not np.array_equal(y, y[other]):
+        return False
+    return (X != X[other]).nnz == 0 if sparse.issparse(X) else np.array_equal(X, X[other])

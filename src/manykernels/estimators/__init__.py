@@ -1,0 +1,5 @@
+"""Estimators with scikit-learn's interface."""
+
+from .classifier import MKLClassifier
+
+__all__ = ["MKLClassifier"]

@@ -1,0 +1,110 @@
+"""Checks of parameters and data that scikit-learn's own validation does not make."""
+
+import numbers
+import os
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+
+from ..regularisers import PNormBall, Regulariser
+
+LATER = {
+    "combination": ("sum", "products and other combinations of kernels"),
+    "loss": ("hinge", "other losses"),
+    "weights": ("shared", "weights per class"),
+    "approximation": (None, "low-rank approximations"),
+    "device": ("cpu", "other devices"),
+    "checkpoint": (None, "checkpoints"),
+    "callbacks": (None, "callbacks"),
+}
+
+
+def check_parameters(estimator):
+    """Raise for a parameter out of its range, or one whose feature has not landed yet."""
+    for name, (only, what) in LATER.items():
+        value = getattr(estimator, name)
+        if value is not only and value != only:
+            raise NotImplementedError(f"{name}={value!r}: {what} are not there yet; use {name}={only!r}.")
+    check_real("C", estimator.C)
+    check_real("tol", estimator.tol)
+    if estimator.cache_size is not None:
+        check_real("cache_size", estimator.cache_size)
+    if estimator.max_iter is not None and not (isinstance(estimator.max_iter, numbers.Integral) and estimator.max_iter >= 0):
+        raise ValueError(f"max_iter must be a whole number or None, got {estimator.max_iter!r}.")
+    check_random_state(estimator.random_state)
+
+
+def check_real(name, value):
+    """Raise unless a parameter is a finite number above zero."""
+    if not isinstance(value, numbers.Real) or not np.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
+
+
+def choose_regulariser(p, regulariser):
+    """The regulariser that the parameters ask for: ``p`` is short for `PNormBall`."""
+    if regulariser is None:
+        if isinstance(p, bool) or not isinstance(p, numbers.Real) or not p >= 1:
+            raise ValueError(f"p must be a number of at least 1 (below 1 the problem is not convex), got {p!r}.")
+        return PNormBall(p)
+    if p != 1.0:
+        raise ValueError(f"Give p={p!r} or regulariser={regulariser!r}, not both: p is short for PNormBall(p).")
+    if not isinstance(regulariser, Regulariser):
+        raise TypeError(f"regulariser must be a Regulariser object such as PNormBall(2), got {regulariser!r}.")
+    return regulariser
+
+
+def refuse_odd_arrays(name, array):
+    """Raise for arrays that NumPy would turn into plain numbers without a word."""
+    if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
+        raise ValueError(f"{name} is a masked array with masked entries; fill them or drop their rows first.")
+    dtypes = array.dtypes if hasattr(array, "columns") and hasattr(array, "dtypes") else [getattr(array, "dtype", None)]
+    if any(getattr(dtype, "kind", None) in ("M", "m") for dtype in dtypes):
+        raise ValueError(f"{name} holds dates or times; turn them into numbers first, such as days since a start.")
+
+
+def check_weights(sample_weight, X):
+    """Sample weights as (n,) floats, ones by default; raise for negative or missing ones."""
+    n = X.shape[0]
+    if sample_weight is None:
+        return np.ones(n)
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n, float(sample_weight))
+    refuse_odd_arrays("sample_weight", sample_weight)
+    sample_weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if sample_weight.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {sample_weight.shape}.")
+    check_consistent_length(X, sample_weight)
+    if (sample_weight < 0).any():
+        raise ValueError("sample_weight has negative entries; weights must be zero or more.")
+    if not sample_weight.any():
+        raise ValueError("All sample weights are zero: nothing is left to learn from.")
+    return sample_weight
+
+
+def class_factors(class_weight, classes, codes, sample_weight):
+    """One factor on C per class: ones, those of a mapping, or ``"balanced"`` so that every class weighs the same."""
+    if class_weight is None:
+        return np.ones(classes.size)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
+        return sample_weight.sum() / (classes.size * totals)
+    if not hasattr(class_weight, "items"):
+        raise ValueError(f"class_weight must be None, 'balanced' or a mapping from class to weight, got {class_weight!r}.")
+    known = {label: place for place, label in enumerate(classes.tolist())}
+    factors = np.ones(classes.size)
+    for label, factor in class_weight.items():
+        if label not in known:
+            raise ValueError(f"class_weight names the class {label!r}, which is not in y; y has {classes.tolist()}.")
+        check_real(f"class_weight[{label!r}]", factor)
+        factors[known[label]] = factor
+    return factors
+
+
+def memory_budget(cache_size):
+    """Bytes for a combined kernel: `cache_size` in MB, or a quarter of this machine's memory."""
+    if cache_size is not None:
+        return int(cache_size * 2**20)
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    except (AttributeError, ValueError, OSError):
+        return 2**30

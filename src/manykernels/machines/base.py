@@ -1,0 +1,68 @@
+"""Machines: solvers of the SVM with one fixed kernel."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+
+class MachineResult(NamedTuple):
+    """Solution of one SVM.
+
+    Attributes
+    ----------
+    beta, scores : (n,) dual coefficients, and ``K beta``
+    intercept : float
+    primal, dual : float
+        Values of the SVM with this kernel at (beta, intercept).
+    violation : float
+        Largest violation of the optimality conditions.
+    steps : int
+    """
+
+    beta: np.ndarray
+    scores: np.ndarray
+    intercept: float
+    primal: float
+    dual: float
+    violation: float
+    steps: int
+
+
+class Machine(ABC):
+    """Solves ``max_beta  linear' beta - beta' K beta / 2`` over the box of a loss, from any start.
+
+    The start may come from another kernel: that is what makes a sequence of similar SVMs cheap.
+    """
+
+    def solve(self, kernel, loss, y, cost, start=None, tol=1e-3, max_steps=10_000_000):
+        """Solve one SVM.
+
+        Parameters
+        ----------
+        kernel : (n, n) array for `DenseMachine`, `KernelRows` for `BlockedMachine`
+        loss : see `manykernels.losses`
+        y, cost : (n,) arrays
+        start : (n,) array, optional
+            Overwritten with the solution. It is feasible at any moment, also after an interrupt.
+        tol : float
+            On the violation of the optimality conditions, as in LIBSVM.
+        """
+        box = loss.box(y, cost)
+        beta = np.zeros(y.size) if start is None else start
+        beta[:] = loss.feasible(beta, box)
+        F = self.multiply(kernel, beta) - box.linear
+        steps, violation = self.ascend(kernel, box, beta, F, tol, max_steps)
+        scores = F + box.linear
+        intercept = loss.intercept(y, cost, scores)
+        norm = 0.5 * float(beta @ scores)
+        primal = norm + loss.value(y, cost, scores + intercept)
+        return MachineResult(beta, scores, intercept, primal, loss.dual_value(y, beta) - norm, violation, steps)
+
+    @abstractmethod
+    def multiply(self, kernel, beta):
+        """``K beta`` in float64."""
+
+    @abstractmethod
+    def ascend(self, kernel, box, beta, F, tol, max_steps):
+        """Improve beta in place, keeping ``F = K beta - linear``; return (steps, violation)."""

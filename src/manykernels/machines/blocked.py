@@ -1,0 +1,116 @@
+"""A working-set method for kernels that do not fit into memory."""
+
+import numpy as np
+
+from .._loops.smo import smo
+from .base import Machine
+
+
+class KernelRows:
+    """Rows of a combined kernel on demand, the most recently used ones kept.
+
+    Parameters
+    ----------
+    bank : Bank
+    weights : (m,) array
+    budget : int
+        Bytes for the rows that are kept.
+    """
+
+    def __init__(self, bank, weights, budget):
+        self.bank, self.weights = bank, weights
+        self.n = bank.n
+        self.diagonal = weights @ bank.diagonal()
+        self.capacity = int(min(bank.n, budget // (bank.n * bank.dtype.itemsize)))
+        self._store = np.empty((self.capacity, bank.n), dtype=bank.dtype)
+        self._slot = np.full(bank.n, -1)
+        self._owner = np.full(self.capacity, -1)
+        self._used = np.zeros(self.capacity, dtype=np.int64)
+        self._clock = 0
+        self.computed = 0
+
+    def rows(self, chosen):
+        """The chosen rows, (len(chosen), n)."""
+        out = np.empty((chosen.size, self.n), dtype=self.bank.dtype)
+        self._clock += 1
+        known = self._slot[chosen] >= 0
+        slots = self._slot[chosen[known]]
+        out[known] = self._store[slots]
+        self._used[slots] = self._clock
+        missing = chosen[~known]
+        if missing.size:
+            fresh = self.bank.combine(self.weights, missing)
+            out[~known] = fresh
+            self.computed += missing.size
+            self._keep(missing, fresh)
+        return out
+
+    def _keep(self, chosen, rows):
+        count = min(chosen.size, self.capacity)
+        slots = np.argsort(self._used, kind="stable")[:count]
+        slots = slots[self._used[slots] < self._clock]
+        count = slots.size
+        evicted = self._owner[slots]
+        self._slot[evicted[evicted >= 0]] = -1
+        self._store[slots] = rows[:count]
+        self._owner[slots] = chosen[:count]
+        self._slot[chosen[:count]] = slots
+        self._used[slots] = self._clock
+
+
+class BlockedMachine(Machine):
+    """SMO on a working set of the worst violators, whose rows are computed together.
+
+    Half of the set is renewed each time; the rest are points of the last sets, which keeps pairs that pull at each other
+    from alternating.
+
+    Parameters
+    ----------
+    size : int
+        Points in the working set.
+    """
+
+    def __init__(self, size=512):
+        self.size = size
+
+    def multiply(self, kernel, beta):
+        out = np.zeros(beta.size)
+        support = np.flatnonzero(beta)
+        for start in range(0, support.size, self.size):
+            part = support[start : start + self.size]
+            out += beta[part] @ kernel.rows(part)
+        return out
+
+    def ascend(self, kernel, box, beta, F, tol, max_steps):
+        done, working_set = 0, np.empty(0, dtype=np.intp)
+        while True:
+            up = np.where(beta < box.upper, -F, -np.inf)
+            down = np.where(beta > box.lower, -F, np.inf)
+            violation = max(0.0, float(up.max() - down.min()))
+            if violation < tol or done >= max_steps:
+                return done, violation
+            working_set = self._choose(up, down, working_set)
+            rows = kernel.rows(working_set)
+            inner = max(0.5 * tol, 0.1 * violation)
+            done += self._improve(rows, kernel.diagonal, box, beta, F, working_set, inner)
+
+    def _choose(self, up, down, previous):
+        """The worst violators in both directions, filled up with the latest of the previous set."""
+        each = min(self.size // (2 if previous.size == 0 else 4), up.size // 2 or 1)
+        worst_up = np.argpartition(-up, each - 1)[:each]
+        worst_down = np.argpartition(down, each - 1)[:each]
+        chosen = np.union1d(worst_up[np.isfinite(up[worst_up])], worst_down[np.isfinite(down[worst_down])])
+        kept = previous[~np.isin(previous, chosen)][: self.size - chosen.size]
+        return np.concatenate([chosen, kept])
+
+    @staticmethod
+    def _improve(rows, diagonal, box, beta, F, chosen, tol):
+        square = np.ascontiguousarray(rows[:, chosen])
+        part, gradient = beta[chosen], F[chosen]
+        limit = 100 * chosen.size
+        steps, _ = smo(square, diagonal[chosen], box.lower[chosen], box.upper[chosen], part, gradient, tol, limit)
+        change = part - beta[chosen]
+        moved = np.flatnonzero(change)
+        F += change[moved] @ rows[moved]
+        beta[chosen] = part
+        return max(steps, 1)

@@ -1,0 +1,134 @@
+"""The problem that every solver works on, and the certificate that judges them all."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .losses import Hinge
+from .machines import BlockedMachine, DenseMachine, KernelRows
+from .result import Certificate, Counters
+
+GIGABYTE = 2**30
+
+
+class Evaluation(NamedTuple):
+    """One solved SVM per output at fixed kernel weights.
+
+    Attributes
+    ----------
+    weights : (m,)
+    beta, scores : (t, n) dual coefficients and ``K_d beta``
+    value : float
+        ``W(weights)`` as seen from below: dual value of the SVMs plus the regulariser.
+    noise : float
+        How much larger W may be: gap between primal and dual values of the SVMs.
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray
+    scores: np.ndarray
+    value: float
+    noise: float
+
+
+class Problem:
+    """``min_{d >= 0} r(d) + sum_c max_beta  y_c' beta - beta' K_d beta / 2`` with ``K_d = sum_k d_k K_k``.
+
+    The outputs c (one for two classes, one per class otherwise) share the kernel weights.
+
+    Parameters
+    ----------
+    bank : Bank
+    targets : (t, n) array of ±1
+    cost : (n,) array
+        Loss of each point: C times its weight.
+    regulariser : Regulariser
+    loss : Loss
+    start : (weights, beta), optional
+        Where to begin, from an earlier result.
+    memory_budget : int
+        Bytes for a combined kernel; above it rows are computed on demand and as many as fit are kept.
+    """
+
+    def __init__(self, bank, targets, cost, regulariser, *, loss=None, start=None, memory_budget=4 * GIGABYTE):
+        self.bank, self.regulariser = bank, regulariser
+        self.targets = np.atleast_2d(np.asarray(targets, dtype=float))
+        self.cost = np.asarray(cost, dtype=float)
+        self.loss = loss or Hinge()
+        self.memory_budget = memory_budget
+        self.counters = Counters()
+        self.boxes = [self.loss.box(y, self.cost) for y in self.targets]
+        weights, beta = start or (regulariser.start(bank.m), np.zeros_like(self.targets))
+        self.start = regulariser.project(np.array(weights, dtype=float)), np.array(beta, dtype=float)
+        self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
+
+    @property
+    def dense(self):
+        """Whether a combined kernel fits into the memory budget."""
+        return self.bank.n**2 * self.bank.dtype.itemsize <= self.memory_budget
+
+    def evaluate(self, weights, beta, tol):
+        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol."""
+        beta = np.array(beta, dtype=float)
+        self.latest = weights, beta
+        self.counters.kernel_passes += 1
+        if self.dense:
+            machine, kernel = DenseMachine(), self.bank.combine(weights)
+        else:
+            machine, kernel = BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
+        solved = [
+            machine.solve(kernel, self.loss, y, self.cost, start, tol) for y, start in zip(self.targets, beta, strict=True)
+        ]
+        self.counters.svm_solves += len(solved)
+        self.counters.machine_steps += sum(one.steps for one in solved)
+        dual = sum(one.dual for one in solved)
+        noise = max(0.0, sum(one.primal for one in solved) - dual)
+        scores = np.stack([one.scores for one in solved])
+        return Evaluation(weights, beta, scores, dual + self.regulariser.value(weights), noise)
+
+    def forms(self, beta):
+        """Quadratic forms ``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,)."""
+        self.counters.kernel_passes += 1
+        return np.maximum(self.bank.quad(beta), 0.0)
+
+    def gradient(self, weights, forms):
+        """Gradient of W at weights whose SVMs have these quadratic forms (Danskin's theorem)."""
+        return self.regulariser.gradient(weights) - 0.5 * forms
+
+    def certificate(self, weights, beta, *, scores=None, forms=None):
+        """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal or not.
+
+        beta is first moved into its box (a no-op for what our machines return). With the intercepts b that minimise the loss,
+
+            primal = sum_c beta_c' K_d beta_c / 2 + loss(K_d beta_c + b_c) + r(d)  >=  optimum
+            dual   = sum_c y_c' (t beta_c) - phi(t^2 s)                            <=  optimum
+
+        where t is one but for regularisers whose conjugate phi is finite on a part of the space only.
+
+        Parameters
+        ----------
+        scores : (t, n) array, optional
+            ``K_d beta``, if known.
+        forms : (m,) array, optional
+            Quadratic forms of beta, if known.
+        """
+        given = np.atleast_2d(np.asarray(beta, dtype=float))
+        beta = np.stack([self.loss.feasible(b, box) for b, box in zip(given, self.boxes, strict=True)])
+        if not np.array_equal(beta, given):
+            scores = forms = None
+        if scores is None:
+            self.counters.kernel_passes += 1
+            scores = self.bank.decision(weights, beta)
+        intercept = np.array([self.loss.intercept(y, self.cost, f) for y, f in zip(self.targets, scores, strict=True)])
+        losses = (self.loss.value(y, self.cost, f + b) for y, f, b in zip(self.targets, scores, intercept, strict=True))
+        primal = 0.5 * float(np.sum(beta * scores)) + sum(losses) + self.regulariser.value(weights)
+        dual = self._dual(beta, forms)
+        return Certificate(primal, dual, (primal - dual) / max(abs(primal), np.finfo(float).tiny), intercept)
+
+    def _dual(self, beta, forms):
+        if not hasattr(self.regulariser, "conjugate"):
+            return -np.inf
+        forms = self.forms(beta) if forms is None else forms
+        scale = self.regulariser.dual_scale(forms)
+        linear = sum(self.loss.dual_value(y, b) for y, b in zip(self.targets, beta, strict=True))
+        return scale * linear - self.regulariser.conjugate(scale**2 * forms)

@@ -1,0 +1,279 @@
+"""Regularisers of the kernel weights.
+
+A regulariser r(d) offers `value`, `gradient` and `project` to gradient methods, and ``prox(d, step)``, the minimiser of
+``|x - d|^2 / 2 + step r(x)``, where the gradient alone will not do because it changes without bound near zero. Where they
+exist in closed form, it offers what the dual needs of ``phi(s) = max_{d >= 0} d's/2 - r(d)``: its value (`conjugate`), its
+argmax (`weights`) and the derivative of that argmax (`curvature`). What a regulariser lacks it does not have: ask with
+`hasattr`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+TINY = 1e-12  # relative size below which a quadratic form counts as this much, where zero would mean infinite curvature
+
+
+class Curvature(NamedTuple):
+    """The matrix ``diag(diagonal) + factor * outer(vector, vector)``."""
+
+    diagonal: np.ndarray
+    factor: float
+    vector: np.ndarray
+
+
+class Regulariser(ABC):
+    """Base of all regularisers; weights d and quadratic forms s have shape (m,)."""
+
+    @abstractmethod
+    def value(self, d):
+        """r(d)."""
+
+    @abstractmethod
+    def gradient(self, d):
+        """Gradient of r at d, (m,)."""
+
+    def project(self, d):
+        """The nearest feasible weights."""
+        return np.maximum(d, 0.0)
+
+    def start(self, m):
+        """Feasible weights to start from."""
+        return np.full(m, 1.0 / m)
+
+    def dual_scale(self, s):
+        """A factor t <= 1 for which ``t beta`` has a finite conjugate; s are the quadratic forms of beta."""
+        return 1.0
+
+
+def _conjugate_exponent(p):
+    if p == 1.0:
+        return np.inf
+    return 1.0 if np.isinf(p) else p / (p - 1.0)
+
+
+def _norm(x, p):
+    """p-norm of a nonnegative vector, free of overflow."""
+    largest = x.max(initial=0.0)
+    if np.isinf(p) or largest == 0.0:
+        return float(largest)
+    return float(largest * np.sum((x / largest) ** p) ** (1.0 / p))
+
+
+def _check_p(name, p):
+    if isinstance(p, str) or not p >= 1.0:
+        raise ValueError(f"{name} needs p >= 1 (below 1 the problem is not convex), got p={p!r}.")
+
+
+def _check_strength(name, strength):
+    if not (np.isfinite(strength) and strength > 0.0):
+        raise ValueError(f"{name} needs strength > 0, got {strength!r}.")
+
+
+class _PNorm(Regulariser):
+    """What the ball and the squared norm share: a p-norm, its dual norm, and the shape of the weights."""
+
+    def start(self, m):
+        return np.full(m, m ** (-1.0 / self.p))
+
+    def _shape(self, s):
+        """``(s_k / |s|_q)^(q-1)``: weights of p-norm one that belong to s; uniform when all forms are zero."""
+        q = _conjugate_exponent(self.p)
+        norm = _norm(s, q)
+        if norm == 0.0 or q == 1.0:
+            return self.start(s.size)
+        if np.isinf(q):
+            top = s >= norm * (1.0 - TINY)
+            return top / top.sum()
+        return (s / norm) ** (q - 1.0)
+
+    def _relative(self, s, norm):
+        return np.maximum(s / norm, TINY) if norm > 0 else np.full(s.size, TINY)
+
+
+class PNormBall(_PNorm):
+    """``r(d) = 0`` if ``|d|_p <= 1``, else infinite, for 1 <= p <= inf.
+
+    p = 1 is classic sparse MKL, p = inf the plain sum of the kernels.
+    """
+
+    def __init__(self, p):
+        _check_p("PNormBall", p)
+        self.p = float(p)
+
+    def value(self, d):
+        return 0.0 if d.min() >= 0.0 and _norm(d, self.p) <= 1.0 + 1e-9 else np.inf
+
+    def gradient(self, d):
+        return np.zeros_like(d)
+
+    def project(self, d):
+        d = np.maximum(d, 0.0)
+        if _norm(d, self.p) <= 1.0:
+            return d
+        if np.isinf(self.p):
+            return np.minimum(d, 1.0)
+        if self.p == 1.0:
+            return _project_simplex(d)
+        x = d / _norm(d, 2.0) if self.p == 2.0 else _project_ball(d, self.p)
+        return x / max(1.0, _norm(x, self.p))
+
+    def conjugate(self, s):
+        return 0.5 * _norm(s, _conjugate_exponent(self.p))
+
+    def weights(self, s):
+        return self._shape(s)
+
+    def curvature(self, s):
+        q = _conjugate_exponent(self.p)
+        if np.isinf(q):
+            raise ValueError("The dual of PNormBall(1) has a kink: it has no curvature; use p > 1.")
+        norm = _norm(s, q)
+        u = self._relative(s, norm)
+        factor = (q - 1.0) / max(norm, np.finfo(float).tiny)
+        return Curvature(factor * u ** (q - 2.0), -factor, u ** (q - 1.0))
+
+    def __repr__(self):
+        return f"PNormBall(p={self.p:g})"
+
+
+class SquaredPNorm(_PNorm):
+    """``r(d) = strength / 2 |d|_p^2`` for 1 <= p <= inf.
+
+    For p = inf the optimal weights are all equal (kernels are positive semidefinite, so more weight never hurts), and the
+    feasible set is that ray.
+    """
+
+    def __init__(self, p, strength=1.0):
+        _check_p("SquaredPNorm", p)
+        _check_strength("SquaredPNorm", strength)
+        self.p, self.strength = float(p), float(strength)
+
+    def value(self, d):
+        return 0.5 * self.strength * _norm(d, self.p) ** 2 if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        if np.isinf(self.p):
+            return np.full(d.size, self.strength * d.mean() / d.size)
+        norm = _norm(d, self.p)
+        if norm == 0.0:
+            return np.zeros_like(d)
+        return self.strength * norm * (d / norm) ** (self.p - 1.0)
+
+    def project(self, d):
+        if np.isinf(self.p):
+            return np.full(d.size, max(d.mean(), 0.0))
+        return np.maximum(d, 0.0)
+
+    def prox(self, d, step):
+        if np.isinf(self.p):
+            return self.project(d) / (1.0 + step * self.strength / d.size)
+        d = np.maximum(d, 0.0)
+        if self.p == 1.0:
+            return _threshold_by_sum(d, step * self.strength)
+        top = _norm(d, self.p)
+        if top == 0.0:
+            return d
+
+        def stationary(norm):
+            return _stationary(d, self.p, step * self.strength * norm ** (2.0 - self.p))
+
+        # with u = x / |x|_p, d = |x|_p (u + step strength u^(p-1)): the norm cannot be below this
+        bottom = 0.5 * top / (1.0 + step * self.strength * d.size ** max(0.0, 2.0 / self.p - 1.0))
+        norm = brentq(lambda norm: _norm(stationary(norm), self.p) - norm, bottom, top, xtol=1e-15 * top, rtol=1e-13)
+        return stationary(norm)
+
+    def conjugate(self, s):
+        return _norm(s, _conjugate_exponent(self.p)) ** 2 / (8.0 * self.strength)
+
+    def weights(self, s):
+        return _norm(s, _conjugate_exponent(self.p)) / (2.0 * self.strength) * self._shape(s) / _norm(self._shape(s), self.p)
+
+    def curvature(self, s):
+        q = _conjugate_exponent(self.p)
+        if np.isinf(q):
+            raise ValueError("The dual of SquaredPNorm(1) has a kink: it has no curvature; use p > 1.")
+        u = self._relative(s, _norm(s, q))
+        half = 0.5 / self.strength
+        return Curvature(half * (q - 1.0) * u ** (q - 2.0), -half * (q - 2.0), u ** (q - 1.0))
+
+    def __repr__(self):
+        return f"SquaredPNorm(p={self.p:g}, strength={self.strength:g})"
+
+
+class L1(Regulariser):
+    """``r(d) = strength * sum(d)``.
+
+    Its conjugate is zero while every quadratic form is at most ``2 strength`` and infinite beyond, so a certificate scales
+    the dual point into that set (`dual_scale`).
+    """
+
+    def __init__(self, strength=1.0):
+        _check_strength("L1", strength)
+        self.strength = float(strength)
+
+    def value(self, d):
+        return self.strength * float(d.sum()) if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        return np.full(d.size, self.strength)
+
+    def conjugate(self, s):
+        return 0.0 if s.max(initial=0.0) <= 2.0 * self.strength * (1.0 + 1e-9) else np.inf
+
+    def dual_scale(self, s):
+        largest = s.max(initial=0.0)
+        return min(1.0, float(np.sqrt(2.0 * self.strength / largest))) if largest > 0.0 else 1.0
+
+    def __repr__(self):
+        return f"L1(strength={self.strength:g})"
+
+
+def _project_simplex(d):
+    """Nearest point of ``{x >= 0, sum(x) = 1}`` (Held, Wolfe and Crowder 1974)."""
+    ordered = np.sort(d)[::-1]
+    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, d.size + 1)
+    threshold = excess[np.flatnonzero(ordered > excess)[-1]]
+    return np.maximum(d - threshold, 0.0)
+
+
+def _threshold_by_sum(d, factor):
+    """Solve ``x = max(d - factor sum(x), 0)`` for d >= 0."""
+    ordered = np.sort(d)[::-1]
+    sums = np.cumsum(ordered) / (1.0 + factor * np.arange(1, d.size + 1))
+    kept = np.flatnonzero(ordered > factor * sums)
+    return np.maximum(d - factor * sums[kept[-1]], 0.0) if kept.size else np.zeros_like(d)
+
+
+def _project_ball(d, p):
+    """Nearest point of ``{x >= 0, |x|_p = 1}`` to d outside it, 1 < p < inf.
+
+    Stationarity says ``x + mu x^(p-1) = d``; mu is found by a root search in one dimension.
+    """
+    largest = d.max()
+    mu_low, mu_high = 0.0, largest
+    while _norm(_stationary(d, p, mu_high), p) > 1.0:
+        mu_low, mu_high = mu_high, 10.0 * mu_high
+    mu = brentq(lambda mu: _norm(_stationary(d, p, mu), p) - 1.0, mu_low, mu_high, xtol=1e-14 * mu_high, rtol=1e-13)
+    return _stationary(d, p, mu)
+
+
+def _stationary(d, p, mu):
+    """Solve ``x + mu x^(p-1) = d`` for each entry by Newton's method on a convex function, from above.
+
+    For p < 2 the unknown is ``v = x^(p-1)``, in which the equation ``v^(1/(p-1)) + mu v = d`` is convex.
+    """
+    if mu == 0.0:
+        return d
+    power, linear, highest = (1.0 / (p - 1.0), mu, 1.0) if p < 2.0 else (p - 1.0, 1.0, mu)
+    # highest v^power + linear v = d: both terms are at most d at the root
+    v = np.minimum(d / linear, (d / highest) ** (1.0 / power))
+    for _ in range(60):
+        previous = v
+        top = highest * v ** (power - 1.0)
+        v = np.maximum(v - ((top + linear) * v - d) / (power * top + linear), 0.0)
+        if np.abs(v - previous).max() <= 1e-15 * v.max():
+            break
+    return v**power if p < 2.0 else v

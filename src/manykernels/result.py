@@ -1,0 +1,96 @@
+"""What a solver returns."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Status(Enum):
+    """How a run ended; the value is the sentence for people."""
+
+    OPTIMAL = "The relative duality gap is below the tolerance."
+    STATIONARY = "The projected gradient is below its tolerance (this formulation has no duality gap)."
+    MAX_ITER = "The limit on iterations was reached."
+    STALLED = "No further progress was possible in this precision."
+    INTERRUPTED = "Interrupted; these are the best weights so far."
+
+    @property
+    def converged(self):
+        return self in (Status.OPTIMAL, Status.STATIONARY)
+
+
+class Certificate(NamedTuple):
+    """Bounds on the optimal value: ``dual <= optimum <= primal``; the gap is relative to the primal value.
+
+    ``dual`` is minus infinity and ``gap`` infinite for a formulation without a computable dual.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    intercept: np.ndarray
+
+
+@dataclass
+class Counters:
+    """Work done: inner SVM problems solved, passes over all kernels, steps of the inner solver, seconds."""
+
+    svm_solves: int = 0
+    kernel_passes: int = 0
+    machine_steps: int = 0
+    seconds: float = 0.0
+
+
+class Record(NamedTuple):
+    """One line of the history of a run."""
+
+    iteration: int
+    objective: float
+    gap: float
+    svm_solves: int
+    kernels_used: int
+    seconds: float
+
+
+@dataclass
+class Result:
+    """Outcome of a run.
+
+    Attributes
+    ----------
+    weights : (m,) kernel weights
+    beta : (t, n) signed dual coefficients
+    intercept : (t,)
+    status : Status
+    certificate : Certificate
+    n_iter : int
+    counters : Counters
+    history : list of Record
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray
+    intercept: np.ndarray
+    status: Status
+    certificate: Certificate
+    n_iter: int
+    counters: Counters
+    history: list = field(repr=False, default_factory=list)
+
+    @property
+    def objective(self):
+        return self.certificate.primal
+
+    @property
+    def duality_gap(self):
+        return self.certificate.gap
+
+    def __str__(self):
+        used = int(np.count_nonzero(self.weights))
+        return (
+            f"{self.status.name}: objective {self.objective:.6g}, relative gap {self.duality_gap:.2g}, "
+            f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, {self.counters.svm_solves} SVM solves, "
+            f"{self.counters.seconds:.2f} s"
+        )

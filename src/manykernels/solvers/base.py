@@ -1,0 +1,111 @@
+"""The protocol of a solver, and the one loop that drives them all."""
+
+import time
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..result import Certificate, Record, Result, Status
+
+
+class Iterate(NamedTuple):
+    """What the driver sees of a solver's state.
+
+    Attributes
+    ----------
+    weights, beta : (m,) and (t, n)
+    certificate : Certificate
+    stationarity : float
+        Norm of the projected gradient, the stopping rule where there is no duality gap.
+    stalled : bool
+        The solver cannot improve further.
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray
+    certificate: Certificate
+    stationarity: float = np.inf
+    stalled: bool = False
+
+
+class Solver(ABC):
+    """An algorithm as `init` and `step`; a state is anything with an attribute ``iterate``."""
+
+    max_iter = 1000
+    stationarity_tol = 0.04
+
+    @abstractmethod
+    def init(self, problem):
+        """The first state."""
+
+    @abstractmethod
+    def step(self, problem, state, tol):
+        """The next state, on the way to a relative gap of tol."""
+
+
+def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
+    """Run a solver until its certificate says that it is done.
+
+    Parameters
+    ----------
+    solver : Solver
+    problem : Problem
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int, optional
+        Steps at most; the solver's own limit by default.
+    watch : callable, optional
+        Called with each `Record`.
+
+    Returns
+    -------
+    Result
+        The iterate with the smallest gap, also after Ctrl-C.
+    """
+    began = time.perf_counter()
+    limit = solver.max_iter if max_iter is None else max_iter
+    history, best, status = [], None, None
+    try:
+        state = solver.init(problem)
+        while True:
+            best = _better(best, state.iterate)
+            history.append(_record(len(history), state.iterate, problem, began))
+            if watch is not None:
+                watch(history[-1])
+            status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
+            if status is not None:
+                break
+            state = solver.step(problem, state, tol)
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+        if best is None:  # not even the first SVM was finished: certify what there is of it
+            best = Iterate(*problem.latest, problem.certificate(*problem.latest))
+    problem.counters.seconds = time.perf_counter() - began
+    certificate = best.certificate
+    steps = max(len(history) - 1, 0)
+    return Result(best.weights, best.beta, certificate.intercept, status, certificate, steps, problem.counters, history)
+
+
+def _better(best, iterate):
+    """The iterate with the smaller gap; where there is none, the one with the smaller primal value."""
+    if best is None:
+        return iterate
+    key, best_key = ((it.certificate.gap, it.certificate.primal) for it in (iterate, best))
+    return iterate if key < best_key else best
+
+
+def _record(iteration, iterate, problem, began):
+    used = int(np.count_nonzero(iterate.weights > 1e-9 * iterate.weights.max(initial=0.0)))
+    certificate, seconds = iterate.certificate, time.perf_counter() - began
+    return Record(iteration, certificate.primal, certificate.gap, problem.counters.svm_solves, used, seconds)
+
+
+def _status(iterate, tol, stationarity_tol, iteration, limit):
+    if iterate.certificate.gap <= tol:
+        return Status.OPTIMAL
+    if np.isinf(iterate.certificate.gap) and iterate.stationarity <= stationarity_tol:
+        return Status.STATIONARY
+    if iterate.stalled:
+        return Status.STALLED
+    return Status.MAX_ITER if iteration >= limit else None

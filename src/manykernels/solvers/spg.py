@@ -1,0 +1,187 @@
+"""SPG-GMKL: spectral projected gradient descent on the kernel weights.
+
+A. Jain, S. V. N. Vishwanathan and M. Varma, SPG-GMKL: generalized multiple kernel learning with a million kernels, KDD 2012.
+Names in brackets refer to the equations there. Gaps are relative to the objective, so that the thresholds of the paper's
+precision schedule mean the same on every data set.
+
+One thing is ours: where the regulariser has a proximal map, the direction uses it in place of its gradient. The gradient of a
+p-norm with p near 1 behaves like ``d^(p-1)``, which near zero is as steep as one likes: with p = 1.1 weights near zero bounce
+between the bound and the smallest step, drag the spectral length down with them, and 5,000 iterations leave a gap of 5 to 16 %
+where the proximal direction needs tens.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..problem import Evaluation
+from .base import Iterate, Solver
+
+SHORTEST, LONGEST = 1e-30, 10.0  # spectral step length (6)
+SUFFICIENT = 1e-4  # gamma of the line search (10)
+ETA_STEP, ETA_LOW, ETA_HIGH = 0.025, 0.1, 1.0
+SMALLEST_STEP = 1e-8
+FINEST = 1e-13  # inner tolerance below which rounding decides
+
+
+class State(NamedTuple):
+    """Where the descent stands.
+
+    Attributes
+    ----------
+    at : Evaluation
+    gradient : (m,) of W at the current weights
+    length : float
+        Spectral step length, lambda in the paper.
+    reference, count, eta : float
+        C, Q and eta of the averaged line search (10)–(12).
+    precision : float
+        Tolerance of the inner SVMs, epsilon in the paper.
+    iterate : Iterate
+    """
+
+    at: Evaluation
+    gradient: np.ndarray
+    length: float
+    reference: float
+    count: float
+    eta: float
+    precision: float
+    iterate: Iterate
+
+
+class SPG(Solver):
+    """Spectral projected gradient with averaged non-monotone line search and precision tuning.
+
+    Each of the three parts can be switched off; without all three it is plain projected gradient descent (PGD).
+
+    Parameters
+    ----------
+    spectral : bool
+        Step length from the last two gradients (6); else 1.
+    nonmonotone : bool
+        Compare with an average of past values (10); else with the last one (Armijo).
+    tune_precision : bool
+        Solve the SVMs roughly far from the optimum (13); else always to `precision`.
+    proximal : bool
+        Use the regulariser's proximal map where it has one; else its gradient, as in the paper.
+    precision : float
+        Inner tolerance when it is not tuned.
+    start : {"uniform", "random"}
+        Weights to begin with, unless the problem brings some; random ones depend on `seed`.
+    """
+
+    max_iter = 5000
+
+    def __init__(
+        self, spectral=True, nonmonotone=True, tune_precision=True, *, proximal=True, precision=1e-6, start="uniform", seed=0
+    ):
+        self.spectral, self.nonmonotone, self.tune_precision, self.proximal = spectral, nonmonotone, tune_precision, proximal
+        self.precision, self.start, self.seed = precision, start, seed
+
+    def init(self, problem):
+        weights, beta = problem.start
+        if self.start == "random" and not beta.any():
+            weights = problem.regulariser.project(weights * np.random.default_rng(self.seed).uniform(0.5, 1.5, weights.size))
+        precision = 0.1 if self.tune_precision else self.precision
+        at = problem.evaluate(weights, beta, precision)
+        gradient, iterate = _judge(problem, at)
+        return State(at, gradient, self._first_length(iterate), at.value, 1.0, 0.85, precision, iterate)
+
+    def step(self, problem, state, tol):
+        direction, slope = self._direction(problem, state)
+        trial, size = self._search(problem, state, direction, slope)
+        if trial is None:
+            return self._sharpen(problem, state, tol)
+        gradient, iterate = _judge(problem, trial)
+        length = self._spectral_length(problem.regulariser, state, trial.weights, gradient)
+        eta = self._next_eta(state, trial, slope, size, direction)
+        count = eta * state.count + 1.0
+        reference = (eta * state.count * state.reference + trial.value) / count
+        precision = self._next_precision(state.precision, trial, iterate)
+        return State(trial, gradient, length, reference, count, eta, precision, iterate)
+
+    def _direction(self, problem, state):
+        """Spectral projected gradient (8) and the decrease of W along it to first order."""
+        d, r = state.at.weights, problem.regulariser
+        if not (self.proximal and hasattr(r, "prox")):
+            direction = d - r.project(d - state.length * state.gradient)
+            return direction, float(state.gradient @ direction)
+        smooth = state.gradient - r.gradient(d)
+        target = r.prox(d - state.length * smooth, state.length)
+        return d - target, float(smooth @ (d - target)) + r.value(d) - r.value(target)
+
+    def _search(self, problem, state, direction, slope):
+        """The first of the steps 1, 1/2, 1/4, … that decreases W enough (10), or None."""
+        level = state.reference if self.nonmonotone else state.at.value
+        size = 1.0
+        while size >= SMALLEST_STEP:
+            weights = problem.regulariser.project(state.at.weights - size * direction)
+            trial = problem.evaluate(weights, state.at.beta, state.precision)
+            if trial.value <= level - SUFFICIENT * size * slope:
+                return trial, size
+            # W is known up to the noise only: no step is too long as far as these SVMs can tell
+            if self.tune_precision and trial.value - level < max(trial.noise, state.at.noise):
+                return None, size
+            size *= 0.5
+        return None, size
+
+    def _sharpen(self, problem, state, tol):
+        """No step was acceptable: solve the SVMs more precisely and begin the averages anew."""
+        finest = FINEST if self.tune_precision else state.precision
+        precision = max(0.1 * state.precision, finest)
+        at = problem.evaluate(state.at.weights, state.at.beta, precision)
+        gradient, iterate = _judge(problem, at)
+        iterate = iterate._replace(stalled=precision == state.precision)
+        return state._replace(
+            at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, count=1.0,
+            precision=precision, iterate=iterate,
+        )  # fmt: skip
+
+    def _first_length(self, iterate):
+        """Before two gradients are known: a step that moves the weights by about one in the largest entry."""
+        return float(np.clip(1.0 / iterate.stationarity, SHORTEST, LONGEST)) if self.spectral else 1.0
+
+    def _spectral_length(self, regulariser, state, weights, gradient):
+        """Barzilai–Borwein step length (6)."""
+        if not self.spectral:
+            return 1.0
+        moved, change = weights - state.at.weights, gradient - state.gradient
+        if self.proximal and hasattr(regulariser, "prox"):  # the proximal map takes care of the regulariser's curvature
+            change = change - regulariser.gradient(weights) + regulariser.gradient(state.at.weights)
+        curvature = float(moved @ change)
+        return LONGEST if curvature <= 0 else float(np.clip(moved @ moved / curvature, SHORTEST, LONGEST))
+
+    def _next_eta(self, state, trial, slope, size, direction):
+        """Average over more iterates when the quadratic model predicted the decrease well, over fewer when badly."""
+        if not self.nonmonotone:
+            return 0.0
+        predicted = size * slope - 0.5 * size**2 * float(direction @ direction) / state.length
+        actual = state.at.value - trial.value
+        error = abs(actual - predicted) / max(abs(predicted), np.finfo(float).tiny)
+        change = ETA_STEP if error < 0.25 else -ETA_STEP if error > 0.75 else 0.0
+        return float(np.clip(state.eta + change, ETA_LOW, ETA_HIGH))
+
+    def _next_precision(self, precision, at, iterate):
+        """The paper's schedule (13), and finer where the SVMs' own gap is a good part of the whole."""
+        if not self.tune_precision:
+            return precision
+        gap, v = iterate.certificate.gap, iterate.stationarity
+        if gap >= 1.0 or (np.isinf(gap) and v >= 5.0):
+            scheduled = 1e-1
+        elif gap >= 0.1 or (np.isinf(gap) and v >= 1.0):
+            scheduled = 1e-2
+        else:
+            scheduled = 1e-3
+        if at.noise > 0.25 * gap * abs(iterate.certificate.primal):
+            scheduled = min(scheduled, max(0.1 * precision, FINEST))
+        return min(precision, scheduled)
+
+
+def _judge(problem, at):
+    """Gradient and certificate at an evaluation; one pass over the kernels gives both."""
+    forms = problem.forms(at.beta)
+    gradient = problem.gradient(at.weights, forms)
+    certificate = problem.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
+    step = at.weights - problem.regulariser.project(at.weights - gradient)
+    return gradient, Iterate(at.weights, at.beta, certificate, stationarity=float(np.abs(step).max()))
