@@ -32,7 +32,7 @@ def make_bank(
     sample_weight : (n,) array, optional
         How often each point counts in those means.
     dtype : float64 or float32
-        Of tiles and combined kernels; sums are float64.
+        Of tiles and combined kernels; sums are float64. Centred kernels are always float64.
     storage : {"auto", "dense", "fly"}
         ``"dense"`` holds all Gram matrices. ``"auto"`` computes on the fly what is cheap and holds the matrices of kernels
         given by a function or class of the user's, while they fit into `memory_budget` bytes.
@@ -49,6 +49,8 @@ def make_bank(
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
     X = X if X.dtype == np.float64 else X.astype(np.float64)
+    if normalise == "center":
+        dtype = np.float64  # what is left of a wide kernel after centring is less than float32 can hold
     if isinstance(collection, MaskedKernelBank):
         bank = _masked(collection, X, normalise, sample_weight, dtype, n_jobs)
     else:

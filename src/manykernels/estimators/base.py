@@ -65,17 +65,12 @@ class MKLEstimator(BaseEstimator):
     def _train(self, X, targets, distinct, factors):
         """Solve for the distinct rows and keep the outcome; targets (t, n), factors (n,) on C."""
         X = X[distinct.rows]
-        with threadpool_limits(1, user_api="blas"):  # our own threads share out the tiles
-            self.bank_ = self._bank(X, distinct.weight)
-            problem = Problem(
-                self.bank_,
-                targets,
-                self.C * distinct.weight * factors,
-                choose_regulariser(self.p, self.regulariser),
-                memory_budget=memory_budget(self.cache_size),
-            )
-            watch = _print_record if self.verbose else None
-            self.result_ = drive(choose_solver(self.solver), problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
+        regulariser, solver = choose_regulariser(self.p, self.regulariser), choose_solver(self.solver)
+        self.bank_ = self._bank(X, distinct.weight)
+        cost = self.C * distinct.weight * factors
+        problem = Problem(self.bank_, targets, cost, regulariser, memory_budget=memory_budget(self.cache_size))
+        watch = _print_record if self.verbose else None
+        self.result_ = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
         self._keep(distinct)
         self._warn()
         return self

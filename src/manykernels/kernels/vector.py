@@ -35,7 +35,8 @@ def weighted_variance(A, sample_weight=None):
         A = sparse.csr_array(A)
         shifted = sparse.csr_array((np.square(A.data - mean[A.indices]), A.indices, A.indptr), shape=A.shape)
         stored = sparse.csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
-        variance = weights @ shifted + (1.0 - weights @ stored) * mean**2
+        empty = 1.0 - weights @ stored
+        variance = weights @ shifted + np.where(empty > 1e-12, empty, 0.0) * mean**2
     else:
         variance = weights @ np.square(A - mean)
     return np.where(variance > 1e-24 * mean**2, variance, 0.0)

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..result import Certificate, Record, Result, Status
 
@@ -67,16 +68,16 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     limit = solver.max_iter if max_iter is None else max_iter
     history, best, status = [], None, None
     try:
-        state = solver.init(problem)
-        while True:
-            best = _better(best, state.iterate)
-            history.append(_record(len(history), state.iterate, problem, began))
-            if watch is not None:
-                watch(history[-1])
-            status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
-            if status is not None:
-                break
-            state = solver.step(problem, state, tol)
+        with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
+            state = solver.init(problem)
+            while status is None:
+                best = _better(best, state.iterate)
+                history.append(_record(len(history), state.iterate, problem, began))
+                if watch is not None:
+                    watch(history[-1])
+                status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
+                if status is None:
+                    state = solver.step(problem, state, tol)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
         if best is None:  # not even the first SVM was finished: certify what there is of it

@@ -1,0 +1,60 @@
+"""Slow and obvious twins of what the library computes."""
+
+import numpy as np
+
+
+def gaussian_chain(t, length):
+    """``2^-(2^l t)`` for l < length."""
+    return np.stack([np.exp2(-np.exp2(place) * t) for place in range(length)])
+
+
+def smo_by_gradient(K, linear, lower, upper, rounds=20000):
+    """Maximise ``linear' b - b' K b / 2`` over the box and ``sum(b) = 0`` by projected gradient."""
+    step, b = 1.0 / np.linalg.eigvalsh(K)[-1], np.zeros(linear.size)
+    for _ in range(rounds):
+        b = project_box_plane(b + step * (linear - K @ b), lower, upper)
+    return b
+
+
+def project_box_plane(z, lower, upper):
+    """Nearest point of the box with sum zero, by bisection on the shift."""
+    low, high = (z - upper).min(), (z - lower).max()
+    for _ in range(200):
+        shift = 0.5 * (low + high)
+        low, high = (shift, high) if np.clip(z - shift, lower, upper).sum() > 0 else (low, shift)
+    return np.clip(z - shift, lower, upper)
+
+
+def mkl_optimum(grams, targets, cost, regulariser):
+    """Optimal value of the MKL problem by CVXPY, from the dual ``max  y' b - phi(s(b))``.
+
+    phi is written out anew for each regulariser, so that nothing of the library is used to judge it.
+    """
+    import cvxpy as cp
+
+    targets = np.atleast_2d(targets)
+    beta = cp.Variable(targets.shape)
+    forms = cp.Variable(len(grams), nonneg=True)
+    constraints = [cp.sum(beta, axis=1) == 0]
+    constraints += [cp.multiply(targets, beta) >= 0, cp.multiply(targets, beta) <= np.tile(cost, (len(targets), 1))]
+    for k, K in enumerate(grams):
+        values, vectors = np.linalg.eigh(K)
+        root = (vectors * np.sqrt(np.maximum(values, 0))).T
+        constraints.append(cp.sum_squares(beta @ root.T) <= forms[k])
+    name, p = type(regulariser).__name__, getattr(regulariser, "p", None)
+    if name == "L1":
+        penalty = 0
+        constraints.append(forms <= 2 * regulariser.strength)
+    else:
+        q = np.inf if p == 1 else 1 if np.isinf(p) else p / (p - 1)
+        norm = cp.norm(forms, "inf" if np.isinf(q) else q)
+        penalty = norm / 2 if name == "PNormBall" else cp.square(norm) / (8 * regulariser.strength)
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(targets, beta)) - penalty), constraints)
+    for accuracy in (1e-10, 1e-9, 1e-8):  # the power cones of p near 1 do not always allow the finest
+        try:
+            problem.solve(solver="CLARABEL", tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500)
+        except cp.SolverError:
+            continue
+        if problem.status == "optimal":
+            return problem.value
+    raise AssertionError(f"CVXPY did not solve the reference problem: {problem.status}")

@@ -1,0 +1,288 @@
+"""Every bank method equals the plain computation on a stack of Gram matrices."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from conftest import MIXED, toy
+from manykernels.banks import TiledBank, families, make_bank, tiled
+from manykernels.banks.chains import Chains
+from manykernels.banks.threads import thread_count
+from manykernels.kernels import RBF, FunctionKernel, Kernel, KernelBank, Linear, Polynomial, Precomputed, paper_bank
+
+X, y = toy(90)
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.integers(1, 4, len(X)).astype(float)
+BETA = RNG.standard_normal((2, len(X))) * (RNG.random(len(X)) < 0.6)
+NORMALISATIONS = ["diagonal", "trace", "cosine", "center", None]
+TOLERANCE = {np.float32: 2e-6, np.float64: 1e-12}
+
+
+class Tanimoto(Kernel):
+    """A user's kernel."""
+
+    def block(self, A, B):
+        dots = A @ B.T
+        return dots / (np.square(A).sum(1)[:, None] + np.square(B).sum(1) - dots)
+
+
+MASKS = RNG.random((300, 4)) < 0.6
+MASKS[~MASKS.any(axis=1), 2] = True
+GAMMAS = RNG.random(300) + 0.1
+
+COLLECTIONS = {
+    "mixed": KernelBank(MIXED),
+    "paper": paper_bank(X),
+    "gammas of no common ratio": KernelBank([RBF(g, features=f) for g in (0.1, 0.17, 0.9, 7.7) for f in (None, 1, [0, 2])]),
+    "masked": KernelBank.masked_rbf(GAMMAS, MASKS),
+    "user's": KernelBank([Tanimoto(), FunctionKernel(lambda A, B: A @ B.T, features=[1, 2]), Polynomial(6, 0.1), RBF(0.5)]),
+}
+
+
+def plain_stack(collection, points, normalise, weight):
+    """Normalised Gram matrices straight from the definition."""
+    out = []
+    for k in range(len(collection)):
+        kernel = collection[k]
+        A = points if kernel.features is None else points[:, np.atleast_1d(kernel.features)]
+        K = kernel.block(A, A)
+        share = weight / weight.sum()
+        if normalise == "cosine":
+            K = K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
+        if normalise == "center":
+            P = np.eye(len(K)) - np.outer(np.ones(len(K)), share)
+            K = P @ K @ P.T
+        if normalise in ("diagonal", "center"):
+            K = K / (share @ np.diag(K))
+        if normalise == "trace":
+            K = K / (weight @ np.diag(K))
+        out.append(K)
+    return np.stack(out)
+
+
+@pytest.fixture(params=COLLECTIONS, scope="module")
+def collection(request):
+    return COLLECTIONS[request.param]
+
+
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", ["auto", "dense"])
+class TestAgainstTheStack:
+    @pytest.fixture
+    def pair(self, collection, normalise, dtype, storage):
+        bank = collection.fit(X, normalise=normalise, sample_weight=WEIGHT, dtype=dtype, storage=storage)
+        stack = plain_stack(collection, X, normalise, WEIGHT)
+        return bank, stack, TOLERANCE[dtype] * np.abs(stack).max()
+
+    def test_combine(self, pair):
+        bank, stack, tol = pair
+        weights = np.random.default_rng(1).random(bank.m)
+        G = bank.combine(weights)
+        assert G.dtype == bank.dtype
+        np.testing.assert_allclose(G, np.tensordot(weights, stack, 1), atol=tol * weights.sum())
+        rows = np.array([5, 80, 17])
+        np.testing.assert_allclose(
+            bank.combine(weights, rows), np.tensordot(weights, stack[:, rows], 1), atol=tol * weights.sum()
+        )
+
+    def test_quad(self, pair):
+        bank, stack, tol = pair
+        expected = sum((stack @ b) @ b for b in BETA)
+        np.testing.assert_allclose(bank.quad(BETA), expected, atol=tol * np.abs(BETA).sum() ** 2)
+        np.testing.assert_allclose(bank.quad(BETA[0]), (stack @ BETA[0]) @ BETA[0], atol=tol * np.abs(BETA).sum() ** 2)
+
+    def test_products(self, pair):
+        bank, stack, tol = pair
+        np.testing.assert_allclose(bank.products(BETA[1]), stack @ BETA[1], atol=tol * np.abs(BETA).sum())
+        expected = np.stack([stack @ b for b in BETA], axis=1)
+        np.testing.assert_allclose(bank.products(BETA), expected, atol=tol * np.abs(BETA).sum())
+
+    def test_columns_diagonal_traces(self, pair):
+        bank, stack, tol = pair
+        chosen = np.array([3, 50])
+        np.testing.assert_allclose(bank.columns(chosen), stack[:, :, chosen], atol=tol)
+        np.testing.assert_allclose(bank.diagonal(), np.diagonal(stack, axis1=1, axis2=2), atol=tol)
+        np.testing.assert_allclose(bank.traces(), np.trace(stack, axis1=1, axis2=2), atol=tol * len(X))
+
+
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+def test_cross_of_training_points_is_the_training_bank(collection, normalise):
+    bank = collection.fit(X, normalise=normalise, sample_weight=WEIGHT)
+    rows, support = np.array([4, 30, 31]), np.array([1, 2, 60, 61])
+    cross = bank.cross(X[rows])
+    weights = np.random.default_rng(1).random(bank.m)
+    np.testing.assert_allclose(cross.combine(weights), bank.combine(weights)[rows], atol=1e-12 * weights.sum())
+    np.testing.assert_allclose(cross.products(BETA), bank.products(BETA)[:, :, rows], atol=1e-10)
+    np.testing.assert_allclose(cross.decision(weights, BETA), (bank.combine(weights)[rows] @ BETA.T).T, atol=1e-10 * bank.m)
+    some = bank.cross(X[rows], support)
+    np.testing.assert_allclose(some.combine(weights), bank.combine(weights)[np.ix_(rows, support)], atol=1e-12 * weights.sum())
+    np.testing.assert_allclose(
+        some.decision(weights, BETA[0, support]), bank.combine(weights)[np.ix_(rows, support)] @ BETA[0, support], atol=1e-10
+    )
+    with pytest.raises(ValueError, match="new points"):
+        some.quad(BETA[:, support])
+
+
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+def test_sparse_points_give_the_same_bank(normalise):
+    points = np.where(X > 0, X, 0.0)
+    collection = paper_bank(points)
+    dense = collection.fit(points, normalise=normalise)
+    bank = collection.fit(sparse.csr_array(points), normalise=normalise)
+    weights = np.random.default_rng(1).random(bank.m)
+    np.testing.assert_allclose(bank.combine(weights), dense.combine(weights), atol=1e-11 * weights.sum())
+    np.testing.assert_allclose(bank.quad(BETA), dense.quad(BETA), atol=1e-9)
+    cross = bank.cross(sparse.csr_array(points[:5]))
+    np.testing.assert_allclose(cross.combine(weights), dense.combine(weights)[:5], atol=1e-11 * weights.sum())
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (7, 5), (16, 1000), (64, 13)])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_tile_size_and_threads_change_nothing(monkeypatch, rows, cols, n_jobs):
+    collection = KernelBank(MIXED)
+    before = collection.fit(X)
+    weights = np.random.default_rng(1).random(before.m)
+    expected = before.combine(weights), before.quad(BETA), before.products(BETA)
+    monkeypatch.setattr(tiled, "ROWS", rows)
+    monkeypatch.setattr(tiled, "COLS", cols)
+    bank = collection.fit(X, n_jobs=n_jobs)
+    for value, reference in zip((bank.combine(weights), bank.quad(BETA), bank.products(BETA)), expected, strict=True):
+        np.testing.assert_allclose(value, reference, rtol=1e-12, atol=1e-12)
+
+
+def test_kernels_of_one_distance_share_a_family():
+    bank = paper_bank(X).fit(X)
+    assert isinstance(bank, TiledBank)
+    kinds = sorted(type(family).__name__ for family in bank.families)
+    assert kinds == ["DistanceGaussians", "DotPolynomials", "FeatureGaussians", "FeaturePolynomials"]
+    gaussians = next(f for f in bank.families if isinstance(f, families.FeatureGaussians))
+    assert gaussians.chains.shape == (4, 20)  # ten widths of ratio four: nineteen places, padded
+
+
+def test_chains_sort_any_gammas():
+    gammas = np.array([4.0, 1.0, 3.0, 2.0, 6.0, 1.0, 2.0**40])
+    groups = np.array([0, 0, 0, 0, 0, 1, 0])
+    chains = Chains(gammas, groups)
+    np.testing.assert_allclose(chains.base[chains.row] * 2.0**chains.place, gammas)
+    np.testing.assert_array_equal(chains.group[chains.row], groups)
+    assert len(chains.base) == 4
+    weights = np.arange(1.0, 8.0)
+    np.testing.assert_allclose(chains.gather(chains.spread(weights, np.float64)), weights)
+
+
+def test_float32_far_from_zero_keeps_its_digits():
+    shifted = X + 1e5
+    kernels = KernelBank([RBF(0.5, features=1), RBF(0.5), RBF(0.5, features=[0, 1])])
+    weights = np.ones(3)
+    near, far = (kernels.fit(points, dtype=np.float32).combine(weights) for points in (X, shifted))
+    np.testing.assert_allclose(near, far, atol=1e-5)
+
+
+def test_precomputed_agrees_with_the_kernel_and_is_not_copied(tmp_path):
+    kernels = KernelBank(MIXED)
+    reference = kernels.fit(X)
+    order = np.random.default_rng(3).permutation(len(X))
+    grams = []
+    for k in range(len(MIXED)):
+        K = reference.combine(np.eye(len(MIXED))[k])[np.ix_(np.argsort(order), np.argsort(order))]
+        path = tmp_path / f"{k}.npy"
+        np.save(path, K)
+        grams.append(np.load(path, mmap_mode="r"))
+    bank = KernelBank([Precomputed(K) for K in grams]).fit(order[:, None])
+    weights = np.random.default_rng(1).random(bank.m)
+    np.testing.assert_allclose(bank.combine(weights), reference.combine(weights), atol=1e-12)
+    np.testing.assert_allclose(bank.quad(BETA), reference.quad(BETA), atol=1e-9)
+    assert all(family.kernel.K is K for family, K in zip(bank.families, grams, strict=True))
+
+
+def test_expensive_kernels_are_computed_once_if_they_fit():
+    calls = []
+
+    def kernel(A, B):
+        calls.append(len(A) * len(B))
+        return A @ B.T
+
+    bank = make_bank(KernelBank([kernel]), X)
+    held = sum(calls)
+    bank.combine([1.0])
+    bank.quad(BETA)
+    assert sum(calls) == held
+    lean = make_bank(KernelBank([kernel]), X, memory_budget=10)
+    np.testing.assert_allclose(lean.combine([1.0]), bank.combine([1.0]), rtol=1e-12)
+    assert sum(calls) > held
+
+
+class TestOddKernels:
+    @pytest.mark.parametrize("factor", [1e300, 1e-300, 1e200, 1e-200])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("normalise", ["diagonal", "trace", "cosine", "center"])
+    def test_scale_does_not_matter(self, factor, dtype, normalise):
+        K = RBF(0.5).block(X, X) + 0.5
+        index = np.arange(len(X))[:, None]
+        plain = KernelBank([Precomputed(K)]).fit(index, dtype=dtype, normalise=normalise)
+        extreme = KernelBank([Precomputed(K * factor)]).fit(index, dtype=dtype, normalise=normalise)
+        np.testing.assert_allclose(extreme.combine([1.0]), plain.combine([1.0]), rtol=1e-5)
+        np.testing.assert_allclose(extreme.quad(BETA), plain.quad(BETA), rtol=1e-4)
+
+    def test_zero_kernel_is_left_out_with_a_warning(self):
+        with pytest.warns(UserWarning, match="is zero on the training data"):
+            bank = KernelBank([Linear(), RBF(1.0)]).fit(np.zeros((4, 2)))
+        assert bank.quad(np.ones(4))[0] == 0.0
+        assert np.isfinite(bank.combine([1.0, 1.0])).all()
+
+    def test_overflowing_kernel_is_left_out_with_a_warning(self):
+        with pytest.warns(UserWarning, match="overflows"):
+            bank = KernelBank([Polynomial(3), RBF(1e-240)]).fit(X * 1e120)
+        assert np.isfinite(bank.combine([1.0, 1.0])).all()
+
+    @pytest.mark.parametrize("scale", [1e60, 1e-60])
+    def test_large_and_small_data(self, scale):
+        bank = KernelBank([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(X * scale, dtype=np.float32)
+        reference = KernelBank([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(X)
+        np.testing.assert_allclose(bank.combine(np.ones(3)), reference.combine(np.ones(3)), atol=1e-4)
+
+    def test_constant_kernel_vanishes_when_centred(self):
+        bank = KernelBank([Precomputed(np.ones((5, 5))), Precomputed(np.eye(5))]).fit(np.arange(5)[:, None], normalise="center")
+        np.testing.assert_allclose(bank.combine([1.0, 0.0]), 0.0, atol=1e-12)
+        assert bank.combine([0.0, 1.0])[0, 0] == pytest.approx(1.0)
+
+
+def test_pickle_keeps_the_bank():
+    bank = KernelBank(MIXED).fit(X, n_jobs=2)
+    weights = np.ones(bank.m)
+    bank.combine(weights)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(bank)).combine(weights), bank.combine(weights))
+
+
+def test_same_data():
+    bank = KernelBank(MIXED).fit(X)
+    assert bank.same_data(X.copy())
+    assert not bank.same_data(X[:-1])
+    assert not bank.same_data(X + 1e-12)
+    assert not bank.same_data(sparse.csr_array(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"normalise": "unit"}, "normalise must be"), ({"storage": "disk"}, "storage must be"), ({"n_jobs": 0}, "n_jobs")],
+)
+def test_bad_options(collection, options, message):
+    with pytest.raises(ValueError, match=message):
+        collection.fit(X, **options)
+
+
+def test_masks_of_other_width():
+    with pytest.raises(ValueError, match="masks are over 4 features, but X has 3"):
+        COLLECTIONS["masked"].fit(X[:, :3])
+
+
+def test_thread_count(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    everything = thread_count()
+    assert thread_count(3) == 3
+    assert thread_count(-1) == everything
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert thread_count() == 1

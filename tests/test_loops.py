@@ -1,0 +1,131 @@
+"""The compiled loops against their NumPy twins."""
+
+import numpy as np
+import pytest
+
+from manykernels._loops import exponentials, rbf
+from manykernels._loops.smo import position_of_max, smo
+from reference import gaussian_chain, project_box_plane, smo_by_gradient
+
+TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
+
+
+def feature_pairs(dtype, b=7, c=37, chains=3):
+    rng = np.random.default_rng(0)
+    rows, cols = rng.standard_normal((chains, b)).astype(dtype), rng.standard_normal((chains, c)).astype(dtype)
+    t = np.square(rows.astype(float)[:, :, None] - cols.astype(float)[:, None, :])
+    return rbf.Pairs(rows, cols, np.empty((0, 0), dtype), np.empty(0, dtype)), t
+
+
+def distance_pairs(dtype, b=7, c=37, chains=3):
+    rng = np.random.default_rng(1)
+    distances, factors = rng.exponential(size=(b, c)).astype(dtype), np.array([1e-6, 0.3, 40.0], dtype)[:chains]
+    none = np.empty((0, 0), dtype)
+    return rbf.Pairs(none, none, distances, factors), factors.astype(float)[:, None, None] * distances
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pairs", [feature_pairs, distance_pairs])
+@pytest.mark.parametrize("length", [5, 20])
+class TestChains:
+    def test_combine(self, dtype, pairs, length):
+        tile, t = pairs(dtype)
+        weights = np.random.default_rng(2).random((3, length)).astype(dtype)
+        weights[1] = 0
+        out = np.zeros((7, 37), dtype)
+        rbf.combine(tile, weights, 37, out)
+        expected = sum(np.tensordot(weights[r], gaussian_chain(t[r], length), 1) for r in range(3))
+        np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype] * weights.sum())
+
+    def test_combine_visits_the_lower_triangle_only(self, dtype, pairs, length):
+        tile, _ = pairs(dtype)
+        out, full = np.zeros((7, 37), dtype), np.zeros((7, 37), dtype)
+        weights = np.ones((3, length), dtype)
+        rbf.combine(tile, weights, 4, out)
+        rbf.combine(tile, weights, 37, full)
+        i, j = np.indices(out.shape)
+        assert (out[j > 4 + i] == 0).all()
+        np.testing.assert_allclose(out[j <= 4 + i], full[j <= 4 + i], rtol=1e-6)
+
+    def test_forms(self, dtype, pairs, length):
+        tile, t = pairs(dtype)
+        B = np.random.default_rng(3).standard_normal((7, 37)).astype(dtype)
+        out = np.zeros((3, length))
+        rbf.forms(tile, B, 37, out)
+        expected = np.stack([np.tensordot(gaussian_chain(t[r], length), B.astype(float), 2) for r in range(3)])
+        np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype] * np.abs(B).sum())
+
+    def test_products(self, dtype, pairs, length):
+        tile, t = pairs(dtype)
+        b = np.random.default_rng(4).standard_normal(37).astype(dtype)
+        out = np.zeros((3, length, 7))
+        rbf.products(tile, b, out)
+        expected = np.stack([gaussian_chain(t[r], length) @ b.astype(float) for r in range(3)])
+        np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype] * np.abs(b).sum())
+
+
+def test_float32_chain_keeps_its_digits_through_twenty_squarings():
+    """Squaring exp(-t) itself would be wrong by several percent here."""
+    t = np.geomspace(1e-9, 1e-5, 1000).astype(np.float32)
+    out = np.zeros((1, 1000), np.float32)
+    none = np.empty((0, 0), np.float32)
+    weights = np.zeros((1, 20), np.float32)
+    weights[0, 19] = 1
+    rbf.combine(rbf.Pairs(none, none, t[None], np.ones(1, np.float32)), weights, 1000, out)
+    np.testing.assert_allclose(out[0], np.exp2(-(2.0**19) * t.astype(float)), atol=3e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_exponentials(dtype):
+    rng = np.random.default_rng(0)
+    exponents, weights, b = rng.exponential(3, (4, 50)).astype(dtype), rng.random(4).astype(dtype), rng.random(50).astype(dtype)
+    out, dots = np.zeros(50, dtype), np.zeros(4)
+    exponentials.add_kernels(exponents.copy(), weights, out)
+    exponentials.dot_kernels(exponents.copy(), b, dots)
+    np.testing.assert_allclose(out, weights @ np.exp2(-exponents), atol=5 * TOLERANCE[dtype])
+    np.testing.assert_allclose(dots, np.exp2(-exponents) @ b, atol=50 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("n", [1, 5, 256, 257, 1000])
+def test_position_of_max(n):
+    rng = np.random.default_rng(n)
+    for values in (rng.standard_normal(n), -rng.random(n) - 1e300 * (rng.random(n) < 0.5), np.zeros(n)):
+        assert values[position_of_max(values)] == values.max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_smo_finds_the_optimum(dtype):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((20, 30))
+    K = np.ascontiguousarray((A @ A.T / 30).astype(dtype))
+    linear, lower, upper = rng.standard_normal(20), -rng.random(20), rng.random(20)
+    beta = project_box_plane(np.zeros(20), lower, upper)
+    F = K @ beta - linear
+    steps, violation = smo(K, np.diagonal(K).astype(float), lower, upper, beta, F, 1e-9, 100_000)
+    expected = smo_by_gradient(K.astype(float), linear, lower, upper)
+    assert violation < 1e-9
+    assert 0 < steps < 100_000
+    assert abs(beta.sum()) < 1e-12
+    assert (beta >= lower).all()
+    assert (beta <= upper).all()
+    np.testing.assert_allclose(beta, expected, atol=1e-6)
+    np.testing.assert_allclose(F, K @ beta - linear, atol=1e-6 if dtype == np.float32 else 1e-12)
+
+
+def test_smo_obeys_its_limit_and_can_go_on():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((50, 60))
+    K, linear = A @ A.T / 60, np.where(rng.random(50) < 0.5, 1.0, -1.0)
+    lower, upper = np.where(linear > 0, 0.0, -1.0), np.where(linear > 0, 1.0, 0.0)
+    whole, parts = np.zeros(50), np.zeros(50)
+    F_whole, F_parts = -linear, -linear.copy()
+    total, _ = smo(K, np.diagonal(K).copy(), lower, upper, whole, F_whole.copy(), 1e-6, 10**6)
+    done = 0
+    for _ in range(10**4):
+        steps, _ = smo(K, np.diagonal(K).copy(), lower, upper, parts, F_parts, 1e-6, 7)
+        assert steps <= 7
+        done += steps
+        if steps < 7:
+            break
+    assert done == total
+    np.testing.assert_array_equal(whole, parts)
