@@ -30,6 +30,12 @@ def load():
     return load
 
 
+@pytest.fixture
+def rng():
+    """Random numbers that are the same in every run."""
+    return np.random.default_rng(0)
+
+
 def toy(n=40, seed=0):
     """Points in four dimensions and labels that depend on a product of two of them."""
     rng = np.random.default_rng(seed)

@@ -1,5 +1,7 @@
 """Slow and obvious twins of what the library computes."""
 
+import warnings
+
 import numpy as np
 
 
@@ -8,7 +10,7 @@ def gaussian_chain(t, length):
     return np.stack([np.exp2(-np.exp2(place) * t) for place in range(length)])
 
 
-def smo_by_gradient(K, linear, lower, upper, rounds=20000):
+def smo_by_gradient(K, linear, lower, upper, rounds=3000):
     """Maximise ``linear' b - b' K b / 2`` over the box and ``sum(b) = 0`` by projected gradient."""
     step, b = 1.0 / np.linalg.eigvalsh(K)[-1], np.zeros(linear.size)
     for _ in range(rounds):
@@ -19,7 +21,7 @@ def smo_by_gradient(K, linear, lower, upper, rounds=20000):
 def project_box_plane(z, lower, upper):
     """Nearest point of the box with sum zero, by bisection on the shift."""
     low, high = (z - upper).min(), (z - lower).max()
-    for _ in range(200):
+    for _ in range(80):
         shift = 0.5 * (low + high)
         low, high = (shift, high) if np.clip(z - shift, lower, upper).sum() > 0 else (low, shift)
     return np.clip(z - shift, lower, upper)
@@ -52,7 +54,9 @@ def mkl_optimum(grams, targets, cost, regulariser):
     problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(targets, beta)) - penalty), constraints)
     for accuracy in (1e-10, 1e-9, 1e-8):  # the power cones of p near 1 do not always allow the finest
         try:
-            problem.solve(solver="CLARABEL", tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                problem.solve("CLARABEL", tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500)
         except cp.SolverError:
             continue
         if problem.status == "optimal":

@@ -44,8 +44,8 @@ class Problem:
         Loss of each point: C times its weight.
     regulariser : Regulariser
     loss : Loss
-    start : (weights, beta), optional
-        Where to begin, from an earlier result.
+    start : Result, optional
+        An earlier result on the same kernels, to begin from.
     memory_budget : int
         Bytes for a combined kernel; above it rows are computed on demand and as many as fit are kept.
     """
@@ -58,7 +58,9 @@ class Problem:
         self.memory_budget = memory_budget
         self.counters = Counters()
         self.boxes = [self.loss.box(y, self.cost) for y in self.targets]
-        weights, beta = start or (regulariser.start(bank.m), np.zeros_like(self.targets))
+        weights, beta = (
+            (regulariser.start(bank.m), np.zeros_like(self.targets)) if start is None else (start.weights, start.beta)
+        )
         self.start = regulariser.project(np.array(weights, dtype=float)), np.array(beta, dtype=float)
         self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
 
@@ -85,6 +87,14 @@ class Problem:
         noise = max(0.0, sum(one.primal for one in solved) - dual)
         scores = np.stack([one.scores for one in solved])
         return Evaluation(weights, beta, scores, dual + self.regulariser.value(weights), noise)
+
+    def refine(self):
+        """Go on with kernels in float64; False if they are already."""
+        refined = self.bank.refined()
+        if refined is None:
+            return False
+        self.bank = refined
+        return True
 
     def forms(self, beta):
         """Quadratic forms ``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,)."""
@@ -123,7 +133,16 @@ class Problem:
         losses = (self.loss.value(y, self.cost, f + b) for y, f, b in zip(self.targets, scores, intercept, strict=True))
         primal = 0.5 * float(np.sum(beta * scores)) + sum(losses) + self.regulariser.value(weights)
         dual = self._dual(beta, forms)
-        return Certificate(primal, dual, (primal - dual) / max(abs(primal), np.finfo(float).tiny), intercept)
+        gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
+        return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
+
+    def _rounding(self, weights, beta):
+        """Standard error of ``beta' K_d beta`` when every entry of K_d is rounded to the bank's precision.
+
+        Entries have independent errors of at most half a unit of the largest, which add up to ``eps / 2 max(K_d) |beta|^2``.
+        """
+        largest = self.bank.combined_diagonal(weights).max(initial=0.0)
+        return float(0.5 * np.finfo(self.bank.dtype).eps * largest * np.square(beta).sum())
 
     def _dual(self, beta, forms):
         if not hasattr(self.regulariser, "conjugate"):

@@ -24,13 +24,15 @@ class Status(Enum):
 class Certificate(NamedTuple):
     """Bounds on the optimal value: ``dual <= optimum <= primal``; the gap is relative to the primal value.
 
-    ``dual`` is minus infinity and ``gap`` infinite for a formulation without a computable dual.
+    ``dual`` is minus infinity and ``gap`` infinite for a formulation without a computable dual. ``rounding`` is the standard
+    error that the precision of the kernels makes in either value.
     """
 
     primal: float
     dual: float
     gap: float
     intercept: np.ndarray
+    rounding: float
 
 
 @dataclass

@@ -14,12 +14,12 @@ def _subtract(u, weight, out):
 @fast
 def add_kernels(exponents, weights, out):
     """``out[p] += sum_k weights[k] 2^-exponents[k, p]``; the exponents are overwritten."""
-    bits = np.empty(out.size, np.int32)
+    powers = np.empty_like(out)
     total = weights.sum()
     for p in range(out.size):
         out[p] += total
     for k in range(weights.size):
-        start_chain(exponents[k], bits, out.size)
+        start_chain(exponents[k], powers, out.size)
         _subtract(exponents[k], weights[k], out)
 
 
@@ -34,7 +34,7 @@ def _dot(u, b):
 @fast
 def dot_kernels(exponents, b, out):
     """``out[k] += sum_p b[p] 2^-exponents[k, p]``; the exponents are overwritten, out is float64."""
-    bits = np.empty(b.size, np.int32)
+    powers = np.empty_like(b)
     for k in range(out.size):
-        start_chain(exponents[k], bits, b.size)
+        start_chain(exponents[k], powers, b.size)
         out[k] += _dot(exponents[k], b)

@@ -7,11 +7,10 @@ float32 rounding into an error of 1.6 %), while ``u <- u (2 - u)`` never amplifi
 clear of denormal numbers, which would make the loops ten times slower.
 
 The small functions work on one row of pairs and are vectorised by the compiler, which gives up when a loop writes two
-arrays that it also reads: hence `_add_group` and `_advance` are two loops. ``u`` and ``bits`` are buffers at least as
+arrays that it also reads: hence `_add_group` and `_advance` are two loops. ``u`` and ``powers`` are buffers at least as
 long as the row. Members whose place in the chain is not used have weight zero.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -39,18 +38,39 @@ class Pairs(NamedTuple):
 
 
 @exact
-def _start_float64(u, bits, size):
+def _start_float64(u, powers, size):
+    bits = powers.view(np.int64)
     for j in range(size):
-        u[j] = -math.expm1(-u[j] / LOG2_E)
+        t = min(u[j], 1000.0)
+        k = np.int64(t + 0.5)
+        r = np.float64(k) - t
+        q = 6.778726354822543e-14
+        q = q * r + 1.3691488853904124e-12
+        q = q * r + 2.5678435993488196e-11
+        q = q * r + 4.44553827187081e-10
+        q = q * r + 7.054911620801121e-09
+        q = q * r + 1.0178086009239696e-07
+        q = q * r + 1.3215486790144305e-06
+        q = q * r + 1.5252733804059838e-05
+        q = q * r + 0.00015403530393381606
+        q = q * r + 0.0013333558146428441
+        q = q * r + 0.009618129107628477
+        q = q * r + 0.055504108664821576
+        q = q * r + 0.2402265069591007
+        q = q * r + 0.6931471805599453
+        u[j] = q * r
+        bits[j] = (np.int64(1023) - k) << np.int64(52)
+    for j in range(size):
+        u[j] = (1.0 - powers[j]) - powers[j] * u[j]
 
 
 @exact
-def _start_float32(u, bits, size):
+def _start_float32(u, powers, size):
+    bits = powers.view(np.int32)
     for j in range(size):
         t = min(u[j], np.float32(125.0))
         k = np.int32(t + np.float32(0.5))
         r = np.float32(k) - t
-        # 2^r - 1 on [-1/2, 1/2]: the series of expm1(r ln 2), with a relative error below one rounding
         q = np.float32(1.5252734e-05)
         q = q * r + np.float32(1.5403530e-04)
         q = q * r + np.float32(1.3333558e-03)
@@ -60,22 +80,25 @@ def _start_float32(u, bits, size):
         q = q * r + np.float32(6.9314718e-01)
         u[j] = q * r
         bits[j] = (np.int32(127) - k) << np.int32(23)
-    powers = bits.view(np.float32)
     for j in range(size):
         u[j] = (np.float32(1.0) - powers[j]) - powers[j] * u[j]
 
 
-def start_chain(u, bits, size):
-    """Turn exponents into the first complement, ``u <- 1 - 2^-u``; ``u`` is float32 or float64."""
+def start_chain(u, powers, size):
+    """Turn exponents into the first complement, ``u <- 1 - 2^-u``; ``u`` is float32 or float64.
+
+    With ``u = k - r``, k whole, ``1 - 2^-u = (1 - 2^-k) - 2^-k (2^r - 1)``; ``2^r - 1`` is its Taylor series on [-1/2, 1/2], with
+    a relative error below one rounding, and ``2^-k`` is put together from its bits in ``powers``.
+    """
     start = _start_float32 if u.dtype == np.float32 else _start_float64
-    start(u, bits, size)
+    start(u, powers, size)
 
 
 @overload(start_chain)
-def _start_chain(u, bits, size):
+def _start_chain(u, powers, size):
     if u.dtype == types.float32:
-        return lambda u, bits, size: _start_float32(u, bits, size)
-    return lambda u, bits, size: _start_float64(u, bits, size)
+        return lambda u, powers, size: _start_float32(u, powers, size)
+    return lambda u, powers, size: _start_float64(u, powers, size)
 
 
 @fast
@@ -135,12 +158,12 @@ def _dot_group(u, b, out, size):
 
 
 @fast
-def _add_chain(u, bits, weights, out, size):
+def _add_chain(u, powers, weights, out, size):
     """out += sum_l weights[l] e_l, from the exponents in ``u``."""
     total = weights.sum()
     for j in range(size):
         out[j] += total
-    start_chain(u, bits, size)
+    start_chain(u, powers, size)
     for group in range(0, weights.size, GROUP):
         if group:
             _advance(u, size)
@@ -148,14 +171,14 @@ def _add_chain(u, bits, weights, out, size):
 
 
 @fast
-def _dot_chain(u, bits, b, out, size):
+def _dot_chain(u, powers, b, out, size):
     """out[l] += b . e_l, from the exponents in ``u``; ``out`` is float64, the sums over one row are of u's dtype."""
     total = u.dtype.type(0.0)
     for j in range(size):
         total += b[j]
     for place in range(out.size):
         out[place] += total
-    start_chain(u, bits, size)
+    start_chain(u, powers, size)
     for group in range(0, out.size, GROUP):
         if group:
             _advance(u, size)
@@ -190,37 +213,37 @@ def _row_size(first, i, width):
 def combine(pairs, weights, first, out):
     """``out[i, j] += sum_r sum_l weights[r, l] e_l(t_r(i, j))``; weights (chains, length), out (b, c)."""
     u = np.empty(out.shape[1], out.dtype)
-    bits = np.empty(out.shape[1], np.int32)
+    powers = np.empty_like(u)
     for i in range(out.shape[0]):
         size = _row_size(first, i, out.shape[1])
         for r in range(weights.shape[0]):
             if weights[r].any():
                 _exponents(pairs, r, i, u, size)
-                _add_chain(u, bits, weights[r], out[i], size)
+                _add_chain(u, powers, weights[r], out[i], size)
 
 
 @fast
 def forms(pairs, B, first, out):
     """``out[r, l] += sum_ij B[i, j] e_l(t_r(i, j))``; B (b, c), out (chains, length) in float64."""
     u = np.empty(B.shape[1], B.dtype)
-    bits = np.empty(B.shape[1], np.int32)
+    powers = np.empty_like(u)
     for i in range(B.shape[0]):
         size = _row_size(first, i, B.shape[1])
         for r in range(out.shape[0]):
             _exponents(pairs, r, i, u, size)
-            _dot_chain(u, bits, B[i], out[r], size)
+            _dot_chain(u, powers, B[i], out[r], size)
 
 
 @fast
 def products(pairs, b, out):
     """``out[r, l, i] += sum_j e_l(t_r(i, j)) b[j]``; b (c,), out (chains, length, b) in float64."""
     u = np.empty(b.size, b.dtype)
-    bits = np.empty(b.size, np.int32)
+    powers = np.empty_like(u)
     sums = np.empty(out.shape[1])
     for i in range(out.shape[2]):
         for r in range(out.shape[0]):
             sums[:] = 0.0
             _exponents(pairs, r, i, u, b.size)
-            _dot_chain(u, bits, b, sums, b.size)
+            _dot_chain(u, powers, b, sums, b.size)
             for place in range(sums.size):
                 out[r, place, i] += sums[place]

@@ -44,6 +44,14 @@ class Bank(ABC):
     def cross(self, X_new, support=None):
         """The same kernels, in float64, with the rows of X_new as rows and the training points (or some) as columns."""
 
+    def refined(self):
+        """The same bank in float64, or None if it is already."""
+        return None
+
+    def combined_diagonal(self, weights):
+        """Diagonal of ``sum_k weights[k] K_k``, (n,)."""
+        return np.asarray(weights, dtype=float) @ self.diagonal()
+
     def traces(self):
         """Trace of every kernel, (m,)."""
         return self.diagonal().sum(axis=1)

@@ -76,7 +76,7 @@ def _masked(collection, X, normalise, sample_weight, dtype, n_jobs):
 
 def _tiled(collection, X, normalise, sample_weight, dtype, n_jobs, feature_names, storage, memory_budget):
     spec = BankSpec(collection, X, normalise, sample_weight, feature_names)
-    if (spec.diagonals(X).max(axis=1) * spec.scales).max(initial=0.0) > FLOAT32_PEAK:
+    if max((spec.diagonal(k, X).max() for k in spec.alive), default=0.0) > FLOAT32_PEAK:
         dtype = np.float64
     held = _hold(spec, X, memory_budget) if storage == "auto" else {}
     return TiledBank(spec, X, X, dtype, Threads(thread_count(n_jobs)), held)

@@ -45,6 +45,10 @@ class DenseBank(Bank):
         self._needs_square("diagonal")
         return np.diagonal(self.grams, axis1=1, axis2=2).astype(float)
 
+    def refined(self):
+        source = self.source.refined()
+        return None if source is None else DenseBank(source.columns(np.arange(self.n)), source)
+
     def cross(self, X_new, support=None):
         return self.source.cross(X_new, support)
 

@@ -115,6 +115,14 @@ class MaskedBank(Bank):
         self._needs_square("diagonal")
         return np.broadcast_to(self.scale, (self.m, self.n))
 
+    def combined_diagonal(self, weights):
+        return np.full(self.n, self.scale * np.sum(weights))
+
+    def refined(self):
+        if self.dtype == np.float64:
+            return None
+        return MaskedBank(self.collection, self.left, self.right, self.normalise, np.float64, self.threads, self.scale)
+
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]
         return MaskedBank(self.collection, X_new, right, self.normalise, np.float64, self.threads, self.scale)

@@ -69,15 +69,14 @@ class BankSpec:
             return None
         return tuple(_inverse_roots(self.kernels[k].diagonal(A)) for A in (left, right))
 
-    def diagonals(self, X):
-        """Diagonals before scaling, (m, n); those of left-out kernels are zero."""
-        out = np.zeros((self.m, X.shape[0]))
-        for k in self.alive:
-            A = self.seen(k, X)
-            diagonal = self.kernels[k].diagonal(A)
-            factors = self.factors(k, A, A)
-            out[k] = diagonal if factors is None else diagonal * factors[0] ** 2
-        return out
+    def diagonal(self, k, X):
+        """Diagonal of normalised kernel k, (n,)."""
+        if self.kernels[k].unit_diagonal:
+            return np.full(X.shape[0], self.scales[k])
+        A = self.seen(k, X)
+        diagonal = self.kernels[k].diagonal(A) * self.scales[k]
+        factors = self.factors(k, A, A)
+        return diagonal if factors is None else diagonal * factors[0] ** 2
 
     def _scales(self, X, sample_weight):
         weights = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=float)

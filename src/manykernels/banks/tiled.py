@@ -33,8 +33,8 @@ class TiledBank(Bank):
         self.spec, self.left, self.right = spec, left, right
         self.m, self.n_rows, self.n = spec.m, left.shape[0], right.shape[0]
         self.names, self.groups, self.normalise = spec.names, spec.groups, spec.normalise
-        self.dtype, self.threads = np.dtype(dtype), threads
-        self.families = assemble(spec, left, right, self.dtype.type, held or {})
+        self.dtype, self.threads, self.held = np.dtype(dtype), threads, held or {}
+        self.families = assemble(spec, left, right, self.dtype.type, self.held)
 
     @property
     def symmetric(self):
@@ -105,7 +105,21 @@ class TiledBank(Bank):
 
     def diagonal(self):
         self._needs_square("diagonal")
-        return self.spec.diagonals(self.right) * self.spec.scales[:, None]
+        out = np.zeros((self.m, self.n))
+        for k in self.spec.alive:
+            out[k] = self.spec.diagonal(k, self.right)
+        return out
+
+    def combined_diagonal(self, weights):
+        self._needs_square("combined_diagonal")
+        weights = np.asarray(weights, dtype=float)
+        active = self.spec.alive[weights[self.spec.alive] != 0]
+        return sum((weights[k] * self.spec.diagonal(k, self.right) for k in active), np.zeros(self.n))
+
+    def refined(self):
+        if self.dtype == np.float64:
+            return None
+        return TiledBank(self.spec, self.left, self.right, np.float64, self.threads, self.held)
 
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]

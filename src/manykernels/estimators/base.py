@@ -66,11 +66,11 @@ class MKLEstimator(BaseEstimator):
         """Solve for the distinct rows and keep the outcome; targets (t, n), factors (n,) on C."""
         X = X[distinct.rows]
         regulariser, solver = choose_regulariser(self.p, self.regulariser), choose_solver(self.solver)
-        self.bank_ = self._bank(X, distinct.weight)
-        cost = self.C * distinct.weight * factors
-        problem = Problem(self.bank_, targets, cost, regulariser, memory_budget=memory_budget(self.cache_size))
+        bank, cost = self._bank(X, distinct.weight), self.C * distinct.weight * factors
+        problem = Problem(bank, targets, cost, regulariser, memory_budget=memory_budget(self.cache_size))
         watch = _print_record if self.verbose else None
         self.result_ = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
+        self.bank_ = problem.bank  # in float64 if float32 was too coarse for the tolerance
         self._keep(distinct)
         self._warn()
         return self

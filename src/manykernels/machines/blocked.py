@@ -20,7 +20,7 @@ class KernelRows:
     def __init__(self, bank, weights, budget):
         self.bank, self.weights = bank, weights
         self.n = bank.n
-        self.diagonal = weights @ bank.diagonal()
+        self.diagonal = bank.combined_diagonal(weights)
         self.capacity = int(min(bank.n, budget // (bank.n * bank.dtype.itemsize)))
         self._store = np.empty((self.capacity, bank.n), dtype=bank.dtype)
         self._slot = np.full(bank.n, -1)

@@ -76,7 +76,10 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
                 if watch is not None:
                     watch(history[-1])
                 status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
-                if status is None:
+                if status is Status.OPTIMAL and _doubtful(state.iterate.certificate, tol) and problem.refine():
+                    problem.start, best, status = state.iterate[:2], None, None
+                    state = solver.init(problem)
+                elif status is None:
                     state = solver.step(problem, state, tol)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
@@ -86,6 +89,11 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     certificate = best.certificate
     steps = max(len(history) - 1, 0)
     return Result(best.weights, best.beta, certificate.intercept, status, certificate, steps, problem.counters, history)
+
+
+def _doubtful(certificate, tol):
+    """Whether kernels of this precision are too coarse to certify a gap of tol."""
+    return certificate.rounding > 0.25 * tol * abs(certificate.primal)
 
 
 def _better(best, iterate):

@@ -134,18 +134,20 @@ class SPG(Solver):
             if trial.value <= level - SUFFICIENT * size * slope:
                 return trial, size
             # W is known up to the noise only: no step is too long as far as these SVMs can tell
-            if self.tune_precision and trial.value - level < max(trial.noise, state.at.noise):
+            noise = max(trial.noise, state.at.noise) + state.iterate.certificate.rounding
+            if self.tune_precision and trial.value - level < noise:
                 return None, size
             size *= 0.5
         return None, size
 
     def _sharpen(self, problem, state, tol):
-        """No step was acceptable: solve the SVMs more precisely and begin the averages anew."""
+        """No step was acceptable: compute more precisely what the error is mostly due to, and begin the averages anew."""
+        refined = state.iterate.certificate.rounding > state.at.noise and problem.refine()
         finest = FINEST if self.tune_precision else state.precision
-        precision = max(0.1 * state.precision, finest)
+        precision = state.precision if refined else max(0.1 * state.precision, finest)
         at = problem.evaluate(state.at.weights, state.at.beta, precision)
         gradient, iterate = _judge(problem, at)
-        iterate = iterate._replace(stalled=precision == state.precision)
+        iterate = iterate._replace(stalled=not refined and precision == state.precision)
         return state._replace(
             at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, count=1.0,
             precision=precision, iterate=iterate,

@@ -1,0 +1,167 @@
+"""Bad input gets a clear error; odd input a warning and finite output."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conftest import toy
+from manykernels import MKLClassifier
+from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
+from manykernels.regularisers import PNormBall
+
+X, y = toy(30)
+KERNELS = [RBF(0.5), Linear()]
+INDEX = np.arange(30)[:, None]
+
+
+def broken(value):
+    out = X.copy()
+    out[3, 1] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        (broken(np.nan), y, "NaN"),
+        (broken(np.inf), y, "infinity"),
+        (X, np.ones(30), "1 class"),
+        (X, np.array([]), r"0 sample|inconsistent"),
+        (np.empty((0, 4)), np.array([]), "0 sample"),
+        (X, y[:-1], "inconsistent"),
+        (X[:, :0], y, "0 feature"),
+        (X, y + 0.5 * np.arange(30), "Unknown label type|continuous"),
+        (np.ma.masked_array(X, X > 1), y, "masked"),
+        (X, np.ma.masked_array(y, y > 0), "masked"),
+        (np.arange(30).astype("M8[D]")[:, None], y, "dates"),
+        (pd.DataFrame({"when": pd.date_range("2026", periods=30)}), y, "dates"),
+        (X.astype(complex), y, "[Cc]omplex"),
+        (X[None], y, "dim"),
+    ],
+)
+def test_bad_data(data, labels, message):
+    with pytest.raises(ValueError, match=message):
+        MKLClassifier(KERNELS).fit(data, labels)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"C": 0}, ValueError, "C must be"),
+        ({"C": -1.0}, ValueError, "C must be"),
+        ({"C": np.nan}, ValueError, "C must be"),
+        ({"C": "1"}, ValueError, "C must be"),
+        ({"p": 0.5}, ValueError, "at least 1"),
+        ({"p": "2"}, ValueError, "at least 1"),
+        ({"p": 2, "regulariser": PNormBall(2)}, ValueError, "not both"),
+        ({"regulariser": "l1"}, TypeError, "Regulariser object"),
+        ({"tol": 0}, ValueError, "tol must be"),
+        ({"max_iter": -1}, ValueError, "max_iter"),
+        ({"max_iter": 2.5}, ValueError, "max_iter"),
+        ({"kernels": []}, ValueError, "empty"),
+        ({"kernels": {}}, ValueError, "empty"),
+        ({"kernels": "rbf"}, ValueError, "not known"),
+        ({"kernels": [RBF(0.5, features="age")]}, ValueError, "no column names"),
+        ({"kernels": [RBF(0.5, features=[9])]}, ValueError, "outside the 4 columns"),
+        ({"normalise": "unit"}, ValueError, "normalise must be"),
+        ({"solver": "sgd"}, ValueError, "Unknown solver"),
+        ({"class_weight": "auto"}, ValueError, "class_weight"),
+        ({"class_weight": {7: 1.0}}, ValueError, "not in y"),
+        ({"class_weight": {1.0: -1.0}}, ValueError, "class_weight"),
+        ({"cache_size": 0}, ValueError, "cache_size"),
+        ({"n_jobs": 0}, ValueError, "n_jobs"),
+        ({"combination": "product"}, NotImplementedError, "not there yet"),
+        ({"loss": "squared_hinge"}, NotImplementedError, "not there yet"),
+        ({"weights": "per_class"}, NotImplementedError, "not there yet"),
+        ({"approximation": "nystroem"}, NotImplementedError, "not there yet"),
+        ({"device": "cuda"}, NotImplementedError, "not there yet"),
+        ({"checkpoint": "run.mk"}, NotImplementedError, "not there yet"),
+        ({"callbacks": [print]}, NotImplementedError, "not there yet"),
+        ({"solver": "newton"}, NotImplementedError, "not there yet"),
+    ],
+    ids=repr,
+)
+def test_bad_parameters(options, error, message):
+    with pytest.raises(error, match=message):
+        MKLClassifier(**{"kernels": KERNELS, **options}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.full(30, np.nan), "NaN"),
+        (np.full(30, np.inf), "infinity"),
+        (np.where(np.arange(30) == 4, -1.0, 1.0), "negative"),
+        (np.ones(29), "inconsistent"),
+        (np.ones((30, 2)), "1D"),
+        (np.zeros(30), "zero"),
+        (np.where(y > 0, 1.0, 0.0), "1 class"),
+        (np.ma.masked_array(np.ones(30), np.arange(30) == 2), "masked"),
+    ],
+)
+def test_bad_sample_weights(weight, message):
+    with pytest.raises(ValueError, match=message):
+        MKLClassifier(KERNELS).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (np.ones((30, 29)), "square"),
+        (np.triu(np.ones((30, 30))), "symmetric"),
+        (-np.eye(30), "most negative eigenvalue is -1"),
+        (np.full((30, 30), np.nan), "NaN"),
+    ],
+)
+def test_bad_gram_matrices(K, message):
+    with pytest.raises(ValueError, match=message):
+        MKLClassifier([Precomputed(K)]).fit(INDEX, y)
+
+
+def test_gram_matrix_passed_as_X():
+    with pytest.raises(ValueError, match="one column of sample indices"):
+        MKLClassifier([Precomputed(np.eye(30))]).fit(np.eye(30), y)
+
+
+def test_bank_fitted_on_other_data():
+    bank = KernelBank(KERNELS).fit(X)
+    with pytest.raises(ValueError, match="fitted on other data"):
+        MKLClassifier(bank).fit(X + 1, y)
+    with pytest.raises(ValueError, match="fitted with normalise='diagonal'"):
+        MKLClassifier(bank, normalise="trace").fit(X, y)
+
+
+def test_unknown_columns():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    with pytest.raises(ValueError, match=r"Unknown column names \['z'\]"):
+        MKLClassifier([RBF(0.5, features=["a", "z"])]).fit(frame, y)
+
+
+def test_bad_fit_leaves_the_old_model_as_it_was():
+    clf = MKLClassifier(KERNELS).fit(X, y)
+    before = clf.decision_function(X)
+    with pytest.raises(ValueError, match="NaN"):
+        clf.fit(broken(np.nan), y)
+    np.testing.assert_array_equal(clf.decision_function(X), before)
+
+
+@pytest.mark.parametrize("normalise", ["diagonal", "trace", "center", None])
+@pytest.mark.parametrize(
+    "odd",
+    [np.zeros((30, 30)), np.ones((30, 30)), np.eye(30), 1e300 * np.eye(30), 1e-300 * (X @ X.T), 1e300 * (X @ X.T)],
+    ids=["zero", "constant", "identity", "1e300 identity", "1e-300 linear", "1e300 linear"],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_odd_kernels_end_in_finite_output(odd, normalise):
+    kernels = [Precomputed(odd), Precomputed(RBF(0.5).block(X, X))]
+    for p in (1.0, 2.0):
+        clf = MKLClassifier(kernels, p=p, normalise=normalise).fit(INDEX, y)
+        assert np.isfinite(clf.decision_function(INDEX)).all()
+        assert np.isfinite(clf.kernel_weights_).all()
+    alone = MKLClassifier([Precomputed(odd)], normalise=normalise).fit(INDEX, y)
+    assert np.isfinite(alone.decision_function(INDEX)).all()
+
+
+def test_zero_kernel_is_named():
+    with pytest.warns(UserWarning, match=r"Kernel 1 \(Precomputed\) is zero"):
+        MKLClassifier([RBF(0.5, features=0), Precomputed(np.zeros((30, 30)), features=0)]).fit(INDEX, y)

@@ -1,0 +1,101 @@
+"""Ctrl-C is answered within a second and keeps the best weights so far."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from conftest import toy
+from manykernels import MKLClassifier
+from manykernels.kernels import KernelBank, paper_bank
+from manykernels.problem import Problem
+from manykernels.regularisers import PNormBall
+from manykernels.solvers import SPG, drive
+
+
+class InterruptAfter:
+    """A watch that raises at a given iteration, as the signal handler would."""
+
+    def __init__(self, iteration):
+        self.iteration = iteration
+
+    def __call__(self, record):
+        if record.iteration == self.iteration:
+            raise KeyboardInterrupt
+
+
+def test_best_weights_are_kept():
+    X, y = toy(80)
+    problem = Problem(paper_bank(X).fit(X), y, np.full(80, 10.0), PNormBall(1))
+    result = drive(SPG(), problem, tol=1e-12, watch=InterruptAfter(5))
+    assert result.status.name == "INTERRUPTED"
+    assert result.n_iter == 5
+    assert result.duality_gap == min(record.gap for record in result.history)
+    assert result.duality_gap == pytest.approx(problem.certificate(result.weights, result.beta).gap, rel=1e-6)
+
+
+def test_before_the_first_svm_is_done(monkeypatch):
+    X, y = toy(80)
+    problem = Problem(paper_bank(X).fit(X), y, np.full(80, 10.0), PNormBall(1))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SPG, "init", interrupted)
+    result = drive(SPG(), problem)
+    assert result.status.name == "INTERRUPTED"
+    assert np.isfinite(result.duality_gap)
+    assert (result.weights >= 0).all()
+
+
+def test_fit_returns_a_usable_model(monkeypatch):
+    X, y = toy(80)
+    monkeypatch.setattr("manykernels.estimators.base._print_record", InterruptAfter(4))
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        clf = MKLClassifier(tol=1e-12, verbose=1).fit(X, y)
+    assert clf.result_.status.name == "INTERRUPTED"
+    assert clf.score(X, y) > 0.5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+def test_a_real_signal_is_answered_within_a_second():
+    script = textwrap.dedent("""
+        import sys, time, warnings
+        import numpy as np
+        from manykernels import MKLClassifier
+        warnings.simplefilter("ignore")
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((2000, 5))
+        y = np.where(rng.random(2000) < 0.5, 1, -1)
+        MKLClassifier(max_iter=0).fit(X[:200], y[:200])  # compiled loops are loaded before the clock runs
+        print("ready", flush=True)
+        clf = MKLClassifier(C=1e4, p=1.0, tol=1e-9).fit(X, y)
+        print(clf.result_.status.name, clf.result_.duality_gap, flush=True)
+    """)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().strip() == "ready"
+        time.sleep(2.0)
+        process.send_signal(signal.SIGINT)
+        began = time.perf_counter()
+        status, gap = process.stdout.readline().split()
+        answered = time.perf_counter() - began
+    assert status == "INTERRUPTED"
+    assert float(gap) < np.inf
+    assert answered < 5.0  # one second on a quiet machine; the limit leaves room for a busy one
+
+
+def test_interrupt_in_a_thread_pool_is_not_lost():
+    X, y = toy(80)
+    bank = KernelBank(paper_bank(X)).fit(X, n_jobs=2)
+
+    def fail(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bank.threads.map(fail, range(4))
+    assert np.isfinite(bank.combine(np.ones(bank.m))).all()

@@ -1,0 +1,149 @@
+"""The loss and the SVM machines."""
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from conftest import MIXED, toy
+from manykernels.kernels import RBF, KernelBank
+from manykernels.losses import Hinge
+from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
+
+X, y = toy(120)
+COST = np.full(len(y), 2.0)
+
+
+def rows_of(bank, weights, budget=10**6):
+    return KernelRows(bank, np.asarray(weights, dtype=float), budget)
+
+
+@pytest.fixture
+def bank():
+    return KernelBank(MIXED).fit(X)
+
+
+@pytest.fixture(params=["dense", "blocked", "blocked without cache"])
+def solve(request, bank):
+    """A function that solves the SVM with the given kernel weights."""
+
+    def solve(weights, **options):
+        if request.param == "dense":
+            return DenseMachine().solve(bank.combine(weights), Hinge(), y, COST, **options)
+        kernel = rows_of(bank, weights, 10**6 if request.param == "blocked" else 0)
+        return BlockedMachine(size=16).solve(kernel, Hinge(), y, COST, **options)
+
+    return solve
+
+
+class TestHinge:
+    @pytest.mark.parametrize("seed", range(20))
+    def test_intercept_minimises(self, seed):
+        rng = np.random.default_rng(seed)
+        n = rng.integers(2, 12)
+        labels = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        labels[:2] = [1.0, -1.0]
+        cost, scores = rng.integers(1, 4, n).astype(float), rng.standard_normal(n)
+        b = Hinge().intercept(labels, cost, scores)
+        best = min(Hinge().value(labels, cost, scores + c) for c in labels - scores)
+        assert Hinge().value(labels, cost, scores + b) == pytest.approx(best)
+
+    def test_intercept_is_the_middle_of_an_interval(self):
+        assert Hinge().intercept(np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])) == pytest.approx(0.0)
+
+    def test_feasible_repairs_anything_and_leaves_the_feasible(self):
+        box = Hinge().box(y, COST)
+        beta = Hinge().feasible(10 * np.random.default_rng(0).standard_normal(len(y)), box)
+        assert abs(beta.sum()) < 1e-12
+        assert (beta >= box.lower).all()
+        assert (beta <= box.upper).all()
+        np.testing.assert_array_equal(Hinge().feasible(beta, box), beta)
+        np.testing.assert_array_equal(Hinge().feasible(np.zeros(len(y)), box), 0.0)
+        np.testing.assert_array_equal(Hinge().feasible(np.where(y > 0, 1.0, 0.0), box), 0.0)
+
+
+def test_agrees_with_svc(solve, bank):
+    weights = np.ones(bank.m)
+    ours = solve(weights, tol=1e-8)
+    K = bank.combine(weights)
+    svc = SVC(C=2.0, kernel="precomputed", tol=1e-8).fit(K, y)
+    beta = np.zeros(len(y))
+    beta[svc.support_] = svc.dual_coef_[0]
+    np.testing.assert_allclose(ours.beta, beta, atol=1e-5)
+    np.testing.assert_allclose(ours.scores + ours.intercept, svc.decision_function(K), atol=1e-5)
+    assert ours.primal - ours.dual < 1e-5 * ours.primal
+
+
+def test_result_is_consistent(solve, bank):
+    weights = np.linspace(0, 1, bank.m)
+    result = solve(weights, tol=1e-6)
+    K = bank.combine(weights)
+    np.testing.assert_allclose(result.scores, K @ result.beta, atol=1e-9)
+    dual = y @ result.beta - 0.5 * result.beta @ K @ result.beta
+    primal = 0.5 * result.beta @ K @ result.beta + COST @ np.maximum(0, 1 - y * (K @ result.beta + result.intercept))
+    assert result.dual == pytest.approx(dual)
+    assert result.primal == pytest.approx(primal)
+    assert result.violation <= 1e-6
+    assert result.steps > 0
+
+
+def test_warm_start_on_a_changed_kernel(solve, bank):
+    first = solve(np.ones(bank.m), tol=1e-6)
+    changed = np.linspace(0.9, 1.1, bank.m)
+    cold = solve(changed, tol=1e-6)
+    warm = solve(changed, start=first.beta.copy(), tol=1e-6)
+    assert warm.dual == pytest.approx(cold.dual, rel=1e-6)
+    assert warm.steps < cold.steps
+
+
+def test_infeasible_start_is_repaired(solve, bank):
+    start = 100 * np.random.default_rng(0).standard_normal(len(y))
+    reference = solve(np.ones(bank.m), tol=1e-6)
+    assert solve(np.ones(bank.m), start=start, tol=1e-6).dual == pytest.approx(reference.dual, rel=1e-6)
+
+
+def test_points_without_cost_stay_out(bank):
+    cost = np.where(np.arange(len(y)) % 3 == 0, 0.0, 2.0)
+    result = DenseMachine().solve(bank.combine(np.ones(bank.m)), Hinge(), y, cost)
+    assert (result.beta[cost == 0] == 0).all()
+
+
+def test_float32_kernel(bank):
+    K = bank.combine(np.ones(bank.m))
+    coarse = DenseMachine().solve(K.astype(np.float32), Hinge(), y, COST, tol=1e-4)
+    assert coarse.dual == pytest.approx(DenseMachine().solve(K, Hinge(), y, COST, tol=1e-4).dual, rel=1e-5)
+
+
+class TestKernelRows:
+    def test_rows_are_right_whatever_the_order(self, bank):
+        weights = np.ones(bank.m)
+        full = bank.combine(weights)
+        for capacity in (0, 1, 7, 40, 120):
+            rows = rows_of(bank, weights, capacity * len(y) * 8)
+            rng = np.random.default_rng(capacity)
+            for _ in range(30):
+                chosen = rng.choice(len(y), rng.integers(1, 20), replace=False)
+                np.testing.assert_allclose(rows.rows(chosen), full[chosen], atol=1e-12)
+            assert rows.capacity == capacity
+
+    def test_kept_rows_are_not_computed_again(self, bank):
+        rows = rows_of(bank, np.ones(bank.m))
+        rows.rows(np.arange(20))
+        rows.rows(np.arange(10, 30))
+        assert rows.computed == 30
+
+    def test_memory_is_bounded(self, bank):
+        rows = rows_of(bank, np.ones(bank.m), budget=5000)
+        for start in range(0, 120, 10):
+            rows.rows(np.arange(start, start + 10))
+        assert rows._store.nbytes <= 5000
+
+
+def test_blocked_machine_on_more_points_than_fit():
+    points, labels = toy(1500, seed=3)
+    bank = KernelBank([RBF(0.5), RBF(0.1, features=0)]).fit(points, dtype=np.float32)
+    weights, cost = np.array([0.5, 0.5]), np.ones(1500)
+    dense = DenseMachine().solve(bank.combine(weights), Hinge(), labels, cost, tol=1e-3)
+    kernel = KernelRows(bank, weights, 200 * 1500 * 4)
+    blocked = BlockedMachine(size=128).solve(kernel, Hinge(), labels, cost, tol=1e-3)
+    assert blocked.violation < 1e-3
+    assert blocked.dual == pytest.approx(dense.dual, rel=1e-5)
