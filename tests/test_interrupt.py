@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
 from manykernels import MKLClassifier
-from manykernels.kernels import KernelBank, paper_bank
+from manykernels.kernels import paper_bank
 from manykernels.problem import Problem
 from manykernels.regularisers import PNormBall
 from manykernels.solvers import SPG, drive
@@ -90,8 +90,8 @@ def test_a_real_signal_is_answered_within_a_second():
 
 
 def test_interrupt_in_a_thread_pool_is_not_lost():
-    X, y = toy(80)
-    bank = KernelBank(paper_bank(X)).fit(X, n_jobs=2)
+    X, _ = toy(80)
+    bank = paper_bank(X).fit(X, n_jobs=2)
 
     def fail(_):
         raise KeyboardInterrupt

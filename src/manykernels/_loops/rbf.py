@@ -87,8 +87,8 @@ def _start_float32(u, powers, size):
 def start_chain(u, powers, size):
     """Turn exponents into the first complement, ``u <- 1 - 2^-u``; ``u`` is float32 or float64.
 
-    With ``u = k - r``, k whole, ``1 - 2^-u = (1 - 2^-k) - 2^-k (2^r - 1)``; ``2^r - 1`` is its Taylor series on [-1/2, 1/2], with
-    a relative error below one rounding, and ``2^-k`` is put together from its bits in ``powers``.
+    With ``u = k - r``, k whole, ``1 - 2^-u = (1 - 2^-k) - 2^-k (2^r - 1)``; ``2^r - 1`` is its Taylor series on [-1/2, 1/2],
+    with a relative error below one rounding, and ``2^-k`` is put together from its bits in ``powers``.
     """
     start = _start_float32 if u.dtype == np.float32 else _start_float64
     start(u, powers, size)

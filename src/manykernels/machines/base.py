@@ -35,7 +35,7 @@ class Machine(ABC):
     The start may come from another kernel: that is what makes a sequence of similar SVMs cheap.
     """
 
-    def solve(self, kernel, loss, y, cost, start=None, tol=1e-3, max_steps=10_000_000):
+    def solve(self, kernel, loss, y, cost, start=None, tol=1e-3, max_steps=None):
         """Solve one SVM.
 
         Parameters
@@ -47,7 +47,10 @@ class Machine(ABC):
             Overwritten with the solution. It is feasible at any moment, also after an interrupt.
         tol : float
             On the violation of the optimality conditions, as in LIBSVM.
+        max_steps : int, optional
+            By default a million, or a hundred per point if that is more: only hopeless problems need so many.
         """
+        max_steps = max(1_000_000, 100 * y.size) if max_steps is None else max_steps
         box = loss.box(y, cost)
         beta = np.zeros(y.size) if start is None else start
         beta[:] = loss.feasible(beta, box)

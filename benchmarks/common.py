@@ -1,0 +1,80 @@
+"""What benchmarks share: clocks, tables, the machine, real data."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+DATA = Path(os.environ.get("MANYKERNELS_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def best_of(function, repeats=5):
+    """Shortest of several runs, in seconds: on a shared machine the others measure the neighbours."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def in_turns(functions, repeats=5):
+    """Shortest run of each function, taken in turns so that a slow moment meets all of them."""
+    times = np.array([[best_of(function, 1) for function in functions] for _ in range(repeats)])
+    return times.min(axis=0)
+
+
+def in_new_process(code, **environment):
+    """The JSON that a script prints on its last line, run in a fresh interpreter."""
+    env = {**os.environ, **environment}
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    return json.loads(out.stdout.strip().splitlines()[-1])
+
+
+def load(name):
+    """A real data set, standardised, or None where it is not here."""
+    path = DATA / f"{name}.npz"
+    if not path.exists():
+        print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA to the folder of data sets)")
+        return None
+    with np.load(path) as archive:
+        X, y = archive["X"].astype(float), archive["y"].astype(float)
+    spread = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y
+
+
+def table(title, rows):
+    """Print rows (mappings with the same keys) as an aligned table."""
+    columns = list(rows[0])
+    cells = [[_cell(row[c]) for c in columns] for row in rows]
+    widths = [max(len(c), *(len(line[i]) for line in cells)) for i, c in enumerate(columns)]
+    print(f"\n{title}")
+    for line in [columns, ["-" * w for w in widths], *cells]:
+        print("  ".join(text.rjust(w) if i else text.ljust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))))
+
+
+def _cell(value):
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
+
+
+def save(name, results, out):
+    """Write results with a description of the machine to ``out/NAME.json``."""
+    machine = {"python": platform.python_version(), "processor": _processor(), "cores": os.cpu_count()}
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
+    print(f"\n{machine['processor']}, {machine['cores']} cores; kept in {path}")
+
+
+def _processor():
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
