@@ -8,7 +8,7 @@ from conftest import MIXED, toy
 from manykernels.kernels import RBF, KernelBank, Precomputed, paper_bank
 from manykernels.problem import Problem
 from manykernels.regularisers import L1, PNormBall, SquaredPNorm
-from manykernels.solvers import SOLVERS, SPG, choose_solver, drive
+from manykernels.solvers import SPG, choose_solver, drive
 from reference import mkl_optimum
 
 NORMS = [1, 1.1, 1.33, 2, 4, np.inf]
@@ -150,17 +150,6 @@ def test_papers_sets_are_certified(load, name, p):
         # from scratch and in float64: the float32 kernels have not fooled the certificate
         certificate = Problem(exact, y, np.full(len(y), 100.0), regulariser).certificate(result.weights, result.beta)
         assert certificate.gap <= 1e-3 * (1 + 1e-2)
-
-
-def test_solver_names():
-    assert isinstance(choose_solver("auto"), SPG)
-    assert set(SOLVERS) == {"spg", "pgd"}
-    mine = SPG(nonmonotone=False)
-    assert choose_solver(mine) is mine
-    with pytest.raises(ValueError, match="Unknown solver"):
-        choose_solver("sgd")
-    with pytest.raises(NotImplementedError, match="not there yet"):
-        choose_solver("mwu")
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e300])

@@ -101,6 +101,16 @@ class Problem:
         self.counters.kernel_passes += 1
         return np.maximum(self.bank.quad(beta), 0.0)
 
+    def products(self, beta):
+        """Products ``K_k beta_c`` of every kernel and output, (m, t, n)."""
+        self.counters.kernel_passes += 1
+        return self.bank.products(beta)
+
+    def combine(self, weights):
+        """The combined kernel ``sum_k weights[k] K_k``."""
+        self.counters.kernel_passes += 1
+        return self.bank.combine(weights)
+
     def gradient(self, weights, forms):
         """Gradient of W at weights whose SVMs have these quadratic forms (Danskin's theorem)."""
         return self.regulariser.gradient(weights) - 0.5 * forms

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+FLOOR = 1e-14  # smallest weight of a proximal centre, so that a kernel can come back
 TINY = 1e-12  # relative size below which a quadratic form counts as this much, where zero would mean infinite curvature
 
 
@@ -26,6 +27,8 @@ class Curvature(NamedTuple):
 
 class Regulariser(ABC):
     """Base of all regularisers; weights d and quadratic forms s have shape (m,)."""
+
+    smooth = True  # whether the conjugate, if there is one, is differentiable
 
     @abstractmethod
     def value(self, d):
@@ -75,6 +78,10 @@ def _check_strength(name, strength):
 class _PNorm(Regulariser):
     """What the ball and the squared norm share: a p-norm, its dual norm, and the shape of the weights."""
 
+    @property
+    def smooth(self):
+        return self.p > 1.0
+
     def start(self, m):
         return np.full(m, m ** (-1.0 / self.p))
 
@@ -89,8 +96,51 @@ class _PNorm(Regulariser):
             return top / top.sum()
         return (s / norm) ** (q - 1.0)
 
+    def _lasso_shape(self, norms):
+        """``norms^(1 / (1 + p))``, of largest entry one; uniform when all parts are zero."""
+        largest = norms.max(initial=0.0)
+        return (norms / largest) ** (1.0 / (1.0 + self.p)) if largest > 0.0 else np.ones_like(norms)
+
     def _relative(self, s, norm):
         return np.maximum(s / norm, TINY) if norm > 0 else np.full(s.size, TINY)
+
+
+class SmoothedSimplex:
+    """The simplex with a proximal term ``temperature KL(d | centre)``, which removes the kink of ``max(s)``.
+
+    ``phi(s) = temperature log sum_k centre_k exp(s_k / 2 temperature)``; its weights lie on the simplex.
+    """
+
+    def __init__(self, centre, temperature):
+        centre = np.maximum(centre, FLOOR)
+        self.centre, self.temperature = centre / centre.sum(), temperature
+
+    def _scaled(self, s):
+        exponents = np.log(self.centre) + s / (2.0 * self.temperature)
+        top = exponents.max()
+        return top, np.exp(exponents - top)
+
+    def conjugate(self, s):
+        top, scaled = self._scaled(s)
+        return float(self.temperature * (top + np.log(scaled.sum())))
+
+    def weights(self, s):
+        _, scaled = self._scaled(s)
+        return scaled / scaled.sum()
+
+    def curvature(self, s):
+        d = self.weights(s)
+        half = 0.5 / self.temperature
+        return Curvature(half * d, -half, d)
+
+    def divergence(self, d):
+        """The proximal term at d."""
+        used = d > 0
+        return float(self.temperature * np.sum(d[used] * np.log(d[used] / self.centre[used])))
+
+    def recentred(self, d):
+        """Around d, and half as warm."""
+        return SmoothedSimplex(d, 0.5 * self.temperature)
 
 
 class PNormBall(_PNorm):
@@ -126,6 +176,11 @@ class PNormBall(_PNorm):
     def weights(self, s):
         return self._shape(s)
 
+    def reweight(self, norms):
+        """Minimiser of ``sum_k norms[k] / 2 d_k`` over the ball: the group-lasso update for squared norms of the parts."""
+        x = self._lasso_shape(norms)
+        return x / _norm(x, self.p)
+
     def curvature(self, s):
         q = _conjugate_exponent(self.p)
         if np.isinf(q):
@@ -134,6 +189,10 @@ class PNormBall(_PNorm):
         u = self._relative(s, norm)
         factor = (q - 1.0) / max(norm, np.finfo(float).tiny)
         return Curvature(factor * u ** (q - 2.0), -factor, u ** (q - 1.0))
+
+    def smoothed(self, centre, temperature):
+        """A smooth stand-in near a centre for p = 1, whose conjugate has a kink."""
+        return SmoothedSimplex(centre, temperature)
 
     def __repr__(self):
         return f"PNormBall(p={self.p:g})"
@@ -191,6 +250,12 @@ class SquaredPNorm(_PNorm):
     def weights(self, s):
         return _norm(s, _conjugate_exponent(self.p)) / (2.0 * self.strength) * self._shape(s) / _norm(self._shape(s), self.p)
 
+    def reweight(self, norms):
+        """Minimiser of ``sum_k norms[k] / 2 d_k + r(d)``: the group-lasso update for squared norms of the parts."""
+        x = self._lasso_shape(norms)
+        total = np.sum(np.divide(norms, x, out=np.zeros_like(norms), where=x > 0))
+        return np.cbrt(total / (2.0 * self.strength * _norm(x, self.p) ** 2)) * x
+
     def curvature(self, s):
         q = _conjugate_exponent(self.p)
         if np.isinf(q):
@@ -219,6 +284,8 @@ class L1(Regulariser):
 
     def gradient(self, d):
         return np.full(d.size, self.strength)
+
+    smooth = False
 
     def conjugate(self, s):
         return 0.0 if s.max(initial=0.0) <= 2.0 * self.strength * (1.0 + 1e-9) else np.inf

@@ -65,9 +65,10 @@ class MKLEstimator(BaseEstimator):
     def _train(self, X, targets, distinct, factors):
         """Solve for the distinct rows and keep the outcome; targets (t, n), factors (n,) on C."""
         X = X[distinct.rows]
-        regulariser, solver = choose_regulariser(self.p, self.regulariser), choose_solver(self.solver)
+        regulariser = choose_regulariser(self.p, self.regulariser)
         bank, cost = self._bank(X, distinct.weight), self.C * distinct.weight * factors
         problem = Problem(bank, targets, cost, regulariser, memory_budget=memory_budget(self.cache_size))
+        solver = choose_solver(self.solver, problem)
         watch = _print_record if self.verbose else None
         self.result_ = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
         self.bank_ = problem.bank  # in float64 if float32 was too coarse for the tolerance

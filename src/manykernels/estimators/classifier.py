@@ -25,7 +25,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     C : float
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge"}
-    solver : {"auto", "spg", "pgd"} or Solver
+    solver : {"auto", "newton", "spg", "group_lasso", "pgd"} or Solver
+        ``"auto"`` is Newton's method on the dual where it fits (a p-norm, and memory for a combined kernel), else SPG-GMKL.
     approximation : None
     tol : float
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.

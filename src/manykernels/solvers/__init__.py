@@ -2,6 +2,8 @@
 
 from .base import Iterate, Solver, drive
 from .choose import SOLVERS, choose_solver
+from .group_lasso import GroupLasso
+from .newton import Newton
 from .spg import SPG
 
-__all__ = ["SOLVERS", "SPG", "Iterate", "Solver", "choose_solver", "drive"]
+__all__ = ["SOLVERS", "SPG", "GroupLasso", "Iterate", "Newton", "Solver", "choose_solver", "drive"]

@@ -36,6 +36,17 @@ class Solver(ABC):
     max_iter = 1000
     stationarity_tol = 0.04
 
+    def check(self, problem):  # noqa: B027  (most solvers take any problem)
+        """Raise an error that names a solver which works, if this one does not fit the problem."""
+
+    def fits(self, problem):
+        """Whether `check` has nothing to object."""
+        try:
+            self.check(problem)
+        except ValueError:
+            return False
+        return True
+
     @abstractmethod
     def init(self, problem):
         """The first state."""
@@ -64,6 +75,7 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     Result
         The iterate with the smallest gap, also after Ctrl-C.
     """
+    solver.check(problem)
     began = time.perf_counter()
     limit = solver.max_iter if max_iter is None else max_iter
     history, best, status = [], None, None

@@ -1,21 +1,30 @@
 """The table of solvers."""
 
 from .base import Solver
+from .group_lasso import GroupLasso
+from .newton import Newton
 from .spg import SPG
 
 SOLVERS = {
-    "spg": lambda: SPG(),
+    "newton": Newton,
+    "spg": SPG,
     "pgd": lambda: SPG(spectral=False, nonmonotone=False, tune_precision=False, proximal=False),
+    "group_lasso": GroupLasso,
 }
-PLANNED = ("newton", "smo", "group_lasso", "mwu", "gfb", "simple", "uniform")
+PLANNED = ("smo", "mwu", "gfb", "simple", "uniform")
 
 
-def choose_solver(solver):
-    """A solver from its name, or the object itself."""
+def choose_solver(solver, problem=None):
+    """A solver from its name, or the object itself; ``"auto"`` is the first of Newton and SPG that fits the problem.
+
+    Newton needs a conjugate that is smooth (or the simplex) and memory for one combined kernel and one vector per kernel; SPG
+    takes anything.
+    """
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        return SPG()
+        newton = Newton()
+        return newton if problem is not None and newton.fits(problem) else SPG()
     if solver in SOLVERS:
         return SOLVERS[solver]()
     if solver in PLANNED:
