@@ -34,6 +34,10 @@ class Certificate(NamedTuple):
     intercept: np.ndarray
     rounding: float
 
+    @property
+    def absolute_gap(self):
+        return self.primal - self.dual
+
 
 @dataclass
 class Counters:

@@ -18,6 +18,8 @@ class Bank(ABC):
     dtype : dtype of combined kernels
     names, groups : list of str
     normalise : str or None
+    symmetric : bool
+        Whether rows and columns are the same points.
     """
 
     @abstractmethod
@@ -59,10 +61,13 @@ class Bank(ABC):
     def decision(self, weights, beta):
         """``sum_k weights[k] K_k beta`` in blocks of rows, (n_rows,) or (t, n_rows)."""
         beta = np.asarray(beta, dtype=float)
-        out = np.empty((*beta.shape[:-1], self.n_rows))
-        for start in range(0, self.n_rows, ROW_BLOCK):
-            rows = np.arange(start, min(start + ROW_BLOCK, self.n_rows))
-            out[..., rows] = beta @ self.combine(weights, rows).T
+        out = np.zeros((*beta.shape[:-1], self.n_rows))
+        if self.symmetric:  # rows of the support do as well as columns, and are fewer
+            for rows in _blocks(support_of(as_outputs(beta))):
+                out += beta[..., rows] @ self.combine(weights, rows)
+        else:
+            for rows in _blocks(np.arange(self.n_rows)):
+                out[..., rows] = beta @ self.combine(weights, rows).T
         return out
 
     def __len__(self):
@@ -72,8 +77,12 @@ class Bank(ABC):
         return f"{type(self).__name__}({self.m} kernels on {self.n} points)"
 
     def _needs_square(self, what):
-        if self.n_rows != self.n:
+        if not self.symmetric:
             raise ValueError(f"{what} needs the bank of the training points; this one has new points as rows.")
+
+
+def _blocks(indices):
+    return (indices[start : start + ROW_BLOCK] for start in range(0, indices.size, ROW_BLOCK))
 
 
 def as_outputs(beta):

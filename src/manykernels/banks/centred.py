@@ -25,6 +25,7 @@ class CentredBank(Bank):
         self.bank, self.shares = bank, shares
         self.m, self.n, self.n_rows = bank.m, bank.n, bank.n_rows
         self.names, self.groups, self.dtype, self.normalise = bank.names, bank.groups, bank.dtype, "center"
+        self.symmetric = bank.symmetric
         self.row_means = bank.products(shares)
         origin = origin or self
         if origin is self:
@@ -82,7 +83,7 @@ class _Chosen(Bank):
 
     def __init__(self, bank, support):
         self.bank, self.support = bank, np.asarray(support)
-        self.m, self.n_rows, self.n = bank.m, bank.n_rows, self.support.size
+        self.m, self.n_rows, self.n, self.symmetric = bank.m, bank.n_rows, self.support.size, False
         self.names, self.groups, self.dtype, self.normalise = bank.names, bank.groups, bank.dtype, "center"
 
     def _spread(self, beta):

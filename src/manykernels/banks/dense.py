@@ -20,7 +20,7 @@ class DenseBank(Bank):
         self.grams = grams
         self.source = source
         self.m, self.n_rows, self.n = grams.shape
-        self.dtype = grams.dtype
+        self.dtype, self.symmetric = grams.dtype, True
         self.names, self.groups, self.normalise = source.names, source.groups, source.normalise
 
     def combine(self, weights, rows=None):

@@ -30,6 +30,10 @@ class MaskedBank(Bank):
         self.dtype, self.threads = np.dtype(dtype), threads
 
     @property
+    def symmetric(self):
+        return self.left is self.right
+
+    @property
     def names(self):
         return self.collection.names()
 
@@ -50,7 +54,7 @@ class MaskedBank(Bank):
     def combine(self, weights, rows=None):
         weights = np.asarray(weights, dtype=float) * self.scale
         active = np.flatnonzero(weights)
-        triangle = rows is None and self.left is self.right
+        triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
         out = np.zeros((rows.size, self.n), dtype=self.dtype)
 

@@ -109,10 +109,13 @@ def _doubtful(certificate, tol):
 
 
 def _better(best, iterate):
-    """The iterate with the smaller gap; where there is none, the one with the smaller primal value."""
+    """The iterate with the smaller gap; where there is none, the one with the smaller primal value.
+
+    The absolute gap: relative to a primal value that is far too large, every gap looks like one.
+    """
     if best is None:
         return iterate
-    key, best_key = ((it.certificate.gap, it.certificate.primal) for it in (iterate, best))
+    key, best_key = ((it.certificate.absolute_gap, it.certificate.primal) for it in (iterate, best))
     return iterate if key < best_key else best
 
 

@@ -49,6 +49,6 @@ class GroupLasso(Solver):
         certificate = problem.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
         next_weights = problem.regulariser.reweight(weights**2 * forms)
         # a violation of v costs up to v sum(cost) in the gap: keep it a fraction of what is left
-        finer = 0.2 * (certificate.primal - certificate.dual) / (problem.cost.sum() * len(at.beta))
+        finer = 0.2 * certificate.absolute_gap / (problem.cost.sum() * len(at.beta))
         precision = float(np.clip(finer, FINEST, precision))
         return State(next_weights, precision, Iterate(at.weights, at.beta, certificate))

@@ -47,7 +47,7 @@ class State(NamedTuple):
         The regulariser, or a smoothed version of it.
     iterate : Iterate
     best, patience : float, int
-        Smallest gap so far, and how many more steps may pass without a smaller one.
+        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
     """
 
     beta: np.ndarray
@@ -100,8 +100,8 @@ class Newton(Solver):
         size = _line_search(problem, state, model, change, slope, curve)
         forms = np.maximum(state.forms + 2 * size * slope + size**2 * curve, 0.0)
         new = _state(problem, state.beta + size * change, state.products + size * moved, forms, model)
-        gap = new.iterate.certificate.gap
-        if gap <= tol:  # products were updated, not computed: judge by fresh ones
+        gap = new.iterate.certificate.absolute_gap
+        if new.iterate.certificate.gap <= tol:  # products were updated, not computed: judge by fresh ones
             new = _sparse(problem, _fresh(problem, new), tol)
         new = new._replace(best=min(state.best, gap), patience=PATIENCE if gap < state.best else state.patience - 1)
         return new if new.patience > 0 else self._stuck(problem, new)
@@ -111,7 +111,7 @@ class Newton(Solver):
         if not hasattr(state.model, "centre"):
             return state.model
         certificate, weights = state.iterate.certificate, state.iterate.weights
-        gap = certificate.primal - certificate.dual
+        gap = certificate.absolute_gap
         proximal = gap + state.model.divergence(weights)
         proximal += state.model.conjugate(state.forms) - problem.regulariser.conjugate(state.forms)
         return state.model.recentred(weights) if proximal < 0.3 * gap else state.model
@@ -122,7 +122,7 @@ class Newton(Solver):
         K = problem.combine(weights)
         J = model.curvature(state.forms)
         certificate = state.iterate.certificate
-        tol = np.clip(0.2 * (certificate.primal - certificate.dual) / (problem.cost.sum() * len(state.beta)), FINEST, COARSEST)
+        tol = np.clip(0.2 * certificate.absolute_gap / (problem.cost.sum() * len(state.beta)), FINEST, COARSEST)
         scores = np.einsum("k,ktn->tn", weights, state.products)
         target, pull = state.beta.copy(), np.zeros(len(weights))
         machine, outputs = DenseMachine(), range(len(target))
