@@ -12,13 +12,14 @@ class Status(Enum):
 
     OPTIMAL = "The relative duality gap is below the tolerance."
     STATIONARY = "The projected gradient is below its tolerance (this formulation has no duality gap)."
+    FIXED_WEIGHTS = "The kernel weights were set by a rule, not optimised; the gap says how much is left to gain."
     MAX_ITER = "The limit on iterations was reached."
     STALLED = "No further progress was possible in this precision."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
     @property
     def converged(self):
-        return self in (Status.OPTIMAL, Status.STATIONARY)
+        return self in (Status.OPTIMAL, Status.STATIONARY, Status.FIXED_WEIGHTS)
 
 
 class Certificate(NamedTuple):

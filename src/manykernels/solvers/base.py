@@ -19,15 +19,15 @@ class Iterate(NamedTuple):
     certificate : Certificate
     stationarity : float
         Norm of the projected gradient, the stopping rule where there is no duality gap.
-    stalled : bool
-        The solver cannot improve further.
+    ended : Status, optional
+        The solver's own reason to stop, if it has one.
     """
 
     weights: np.ndarray
     beta: np.ndarray
     certificate: Certificate
     stationarity: float = np.inf
-    stalled: bool = False
+    ended: Status | None = None
 
 
 class Solver(ABC):
@@ -113,7 +113,7 @@ def _better(best, iterate):
 
     The absolute gap: relative to a primal value that is far too large, every gap looks like one.
     """
-    if best is None:
+    if best is None or iterate.ended is Status.FIXED_WEIGHTS:
         return iterate
     key, best_key = ((it.certificate.absolute_gap, it.certificate.primal) for it in (iterate, best))
     return iterate if key < best_key else best
@@ -130,6 +130,6 @@ def _status(iterate, tol, stationarity_tol, iteration, limit):
         return Status.OPTIMAL
     if np.isinf(iterate.certificate.gap) and iterate.stationarity <= stationarity_tol:
         return Status.STATIONARY
-    if iterate.stalled:
-        return Status.STALLED
+    if iterate.ended is not None:
+        return iterate.ended
     return Status.MAX_ITER if iteration >= limit else None

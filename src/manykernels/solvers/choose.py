@@ -1,8 +1,10 @@
 """The table of solvers."""
 
 from .base import Solver
+from .fixed import Alignment, Uniform
 from .group_lasso import GroupLasso
 from .newton import Newton
+from .simplex import SILP, MirrorDescent, SimpleMKL
 from .spg import SPG
 
 SOLVERS = {
@@ -10,8 +12,13 @@ SOLVERS = {
     "spg": SPG,
     "pgd": lambda: SPG(spectral=False, nonmonotone=False, tune_precision=False, proximal=False),
     "group_lasso": GroupLasso,
+    "mirror": MirrorDescent,
+    "simple": SimpleMKL,
+    "silp": SILP,
+    "alignment": Alignment,
+    "uniform": Uniform,
 }
-PLANNED = ("smo", "mwu", "gfb", "simple", "uniform")
+PLANNED = ("smo", "mwu", "gfb")
 
 
 def choose_solver(solver, problem=None):

@@ -27,6 +27,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..machines import DenseMachine
+from ..result import Status
 from .base import Iterate, Solver
 
 COARSEST, FINEST = 0.1, 1e-11  # tolerance of the quadratic program
@@ -146,7 +147,7 @@ class Newton(Solver):
         """No smaller gap for a while: finer kernels or, if they are fine, the end."""
         if problem.refine():
             return _fresh(problem, state)._replace(patience=PATIENCE)
-        return state._replace(iterate=state.iterate._replace(stalled=True))
+        return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 
 
 def _state(problem, beta, products, forms, model):

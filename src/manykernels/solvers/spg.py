@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..problem import Evaluation
+from ..result import Status
 from .base import Iterate, Solver
 
 SHORTEST = 1e-30  # spectral step length (6)
@@ -147,7 +148,7 @@ class SPG(Solver):
         precision = state.precision if refined else max(0.1 * state.precision, finest)
         at = problem.evaluate(state.at.weights, state.at.beta, precision)
         gradient, iterate = _judge(problem, at)
-        iterate = iterate._replace(stalled=not refined and precision == state.precision)
+        iterate = iterate._replace(ended=None if refined or precision < state.precision else Status.STALLED)
         return state._replace(
             at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, count=1.0,
             precision=precision, iterate=iterate,
