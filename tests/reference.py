@@ -28,37 +28,43 @@ def project_box_plane(z, lower, upper):
 
 
 def mkl_optimum(grams, targets, cost, regulariser):
-    """Optimal value of the MKL problem by CVXPY, from the dual ``max  y' b - phi(s(b))``.
+    """Optimal value of the MKL problem by CVXPY.
 
-    phi is written out anew for each regulariser, so that nothing of the library is used to judge it.
+    The power cones of p near 1 do not always allow the finest accuracy, and solvers like variables of order one, so a few
+    accuracies and units of beta are tried until one succeeds.
     """
     import cvxpy as cp
 
-    targets = np.atleast_2d(targets)
-    beta = cp.Variable(targets.shape)
-    forms = cp.Variable(len(grams), nonneg=True)
-    constraints = [cp.sum(beta, axis=1) == 0]
-    constraints += [cp.multiply(targets, beta) >= 0, cp.multiply(targets, beta) <= np.tile(cost, (len(targets), 1))]
+    for accuracy in (1e-10, 1e-9, 1e-8, 3e-8):
+        for unit in (cost.max(), 1.0, np.sqrt(cost.max())):
+            problem = _dual_problem(cp, grams, np.atleast_2d(targets), cost / unit, regulariser, unit)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    problem.solve("CLARABEL", tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500)
+            except cp.SolverError:
+                continue
+            if problem.status == "optimal":
+                return unit * problem.value
+    raise AssertionError(f"CVXPY did not solve the reference problem: {problem.status}")
+
+
+def _dual_problem(cp, grams, targets, cost, regulariser, unit):
+    """The dual ``max  y' b - phi(s(b))`` in ``b = beta / unit``, divided by the unit.
+
+    phi is written out anew for each regulariser, so that nothing of the library is used to judge it.
+    """
+    beta, forms = cp.Variable(targets.shape), cp.Variable(len(grams), nonneg=True)
+    alpha = cp.multiply(targets, beta)
+    constraints = [cp.sum(beta, axis=1) == 0, alpha >= 0, alpha <= np.tile(cost, (len(targets), 1))]
     for k, K in enumerate(grams):
         values, vectors = np.linalg.eigh(K)
         root = (vectors * np.sqrt(np.maximum(values, 0))).T
         constraints.append(cp.sum_squares(beta @ root.T) <= forms[k])
     name, p = type(regulariser).__name__, getattr(regulariser, "p", None)
     if name == "L1":
-        penalty = 0
-        constraints.append(forms <= 2 * regulariser.strength)
-    else:
-        q = np.inf if p == 1 else 1 if np.isinf(p) else p / (p - 1)
-        norm = cp.norm(forms, "inf" if np.isinf(q) else q)
-        penalty = norm / 2 if name == "PNormBall" else cp.square(norm) / (8 * regulariser.strength)
-    problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(targets, beta)) - penalty), constraints)
-    for accuracy in (1e-10, 1e-9, 1e-8):  # the power cones of p near 1 do not always allow the finest
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                problem.solve("CLARABEL", tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500)
-        except cp.SolverError:
-            continue
-        if problem.status == "optimal":
-            return problem.value
-    raise AssertionError(f"CVXPY did not solve the reference problem: {problem.status}")
+        return cp.Problem(cp.Maximize(cp.sum(alpha)), [*constraints, unit**2 * forms <= 2 * regulariser.strength])
+    q = np.inf if p == 1 else 1 if np.isinf(p) else p / (p - 1)
+    norm = cp.norm(forms, "inf" if np.isinf(q) else q)
+    penalty = unit * norm / 2 if name == "PNormBall" else unit**3 * cp.square(norm) / (8 * regulariser.strength)
+    return cp.Problem(cp.Maximize(cp.sum(alpha) - penalty), constraints)

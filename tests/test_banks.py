@@ -1,6 +1,8 @@
 """Every bank method equals the plain computation on a stack of Gram matrices."""
 
 import pickle
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from conftest import MIXED, toy
 from manykernels.banks import TiledBank, families, make_bank, tiled
 from manykernels.banks.chains import Chains
 from manykernels.banks.threads import thread_count
-from manykernels.kernels import RBF, FunctionKernel, Kernel, KernelBank, Linear, Polynomial, Precomputed, paper_bank
+from manykernels.kernels import RBF, FunctionKernel, Kernel, KernelBank, Laplacian, Linear, Polynomial, Precomputed, paper_bank
 
 X, y = toy(90)
 RNG = np.random.default_rng(0)
@@ -181,6 +183,116 @@ def test_float32_far_from_zero_keeps_its_digits():
     np.testing.assert_allclose(near, far, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", [RBF(0.5), RBF(0.5, features=0), RBF(0.5, features=[0, 1])], ids=repr)
+def test_outliers_and_clusters_keep_the_digits_of_the_rest(kernel, dtype):
+    outlier, clusters = X.copy(), X.copy()
+    outlier[0, 0] = 1e9
+    clusters[:40, 0] += 1e8
+    for points in (outlier, clusters):
+        A = points if kernel.features is None else points[:, np.atleast_1d(kernel.features)]
+        K = KernelBank([kernel]).fit(points, dtype=dtype).combine([1.0])
+        np.testing.assert_allclose(K, kernel.block(A, A), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e-20, 1e100, 1e-100])
+def test_units_do_not_matter_for_scaled_gammas(scale):
+    kernels = KernelBank([RBF(), RBF(features=[0, 2]), RBF(features=1), Laplacian()])
+    plain, scaled = (kernels.fit(points, dtype=np.float32).columns(np.arange(5))[:3] for points in (X, X * scale))
+    np.testing.assert_allclose(scaled, plain, atol=1e-5)
+
+
+def test_gamma_scale_out_of_range_is_said():
+    with pytest.raises(ValueError, match="rescale"):
+        KernelBank([RBF()]).fit(X * 1e200)
+
+
+def test_repeated_rows_and_columns():
+    bank = KernelBank(MIXED).fit(X)
+    full = bank.combine(np.ones(bank.m))
+    np.testing.assert_allclose(bank.combine(np.ones(bank.m), rows=[3, 3]), full[[3, 3]], atol=1e-12)
+    np.testing.assert_allclose(bank.columns([3, 3]).sum(axis=0), full[:, [3, 3]], atol=1e-12)
+
+
+def test_masked_bank_with_a_huge_value_in_a_feature_that_is_left_out():
+    points = X.copy()
+    points[0, 1] = 1e30
+    bank = KernelBank.masked_rbf([0.5], np.array([[True, False, True, True]])).fit(points, dtype=np.float32)
+    np.testing.assert_allclose(bank.combine([1.0]), RBF(0.5).block(X[:, [0, 2, 3]], X[:, [0, 2, 3]]), atol=1e-5)
+
+
+def test_dense_and_sparse_points_may_be_mixed():
+    shifted = X + 3.0
+    for train, new in ((shifted, sparse.csr_array(shifted)), (sparse.csr_array(shifted), shifted)):
+        for kernels in (KernelBank(MIXED), COLLECTIONS["masked"]):
+            bank = kernels.fit(train)
+            weights = np.ones(bank.m)
+            np.testing.assert_allclose(bank.cross(new).combine(weights), bank.combine(weights), atol=1e-10 * bank.m)
+            assert bank.same_data(train)
+
+
+def test_sparse_points_with_entries_in_parts():
+    columns = np.repeat(np.tile(np.arange(4), len(X)), 2)
+    halves = sparse.csr_array((np.repeat(X.ravel() / 2, 2), columns, np.arange(len(X) + 1) * 8), shape=X.shape)
+    for parts, plain in ((KernelBank([RBF()]), KernelBank([RBF()])), (paper_bank(halves), paper_bank(X))):
+        weights = np.ones(len(plain))
+        np.testing.assert_allclose(parts.fit(halves).combine(weights), plain.fit(X).combine(weights), atol=1e-9)
+
+
+def test_no_threads_are_left_behind():
+    before = threading.active_count()
+    bank = KernelBank(MIXED).fit(X, n_jobs=4)
+    bank.combine(np.ones(bank.m))
+    for _ in range(100):
+        if threading.active_count() <= before:
+            break
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN"),
+        (lambda A, B: np.tanh(A @ B.T - 0.5), "not positive semidefinite"),
+        (lambda A, B: A @ B.T + np.arange(len(B)), "not symmetric"),
+    ],
+)
+@pytest.mark.parametrize("memory_budget", [10, 10**9])
+def test_kernels_of_users_are_checked(kernel, message, memory_budget):
+    with pytest.raises(ValueError, match=message):
+        make_bank(KernelBank([kernel]), X, memory_budget=memory_budget)
+
+
+def test_what_centring_leaves_nothing_of_is_said():
+    with pytest.warns(UserWarning, match="Nothing is left of 1 kernels after centring"):
+        KernelBank([Linear(), RBF()]).fit(X + 1e6, normalise="center")
+
+
+@pytest.mark.parametrize(
+    ("points", "options", "message"),
+    [
+        (np.full((3, 2), np.nan), {}, "NaN"),
+        (np.ones(3), {}, "two dimensions"),
+        (np.ones((3, 2), complex), {}, "real numbers"),
+        (np.ones((3, 2)), {"sample_weight": np.ones(4)}, "one entry per point"),
+        (np.ones((3, 2)), {"sample_weight": -np.ones(3)}, "not negative"),
+        (np.ones((3, 2)), {"dtype": np.float16}, "float32 or float64"),
+    ],
+)
+def test_bad_points(points, options, message):
+    with pytest.raises(ValueError, match=message):
+        KernelBank([RBF(1.0)]).fit(points, **options)
+
+
+def test_bad_new_points_and_coefficients():
+    bank = KernelBank(MIXED).fit(X)
+    with pytest.raises(ValueError, match="5 features, the bank was fitted on 4"):
+        bank.cross(np.ones((2, 5)))
+    with pytest.raises(ValueError, match="one entry per point"):
+        bank.quad(np.ones(7))
+
+
 def test_precomputed_agrees_with_the_kernel_and_is_not_copied(tmp_path):
     kernels = KernelBank(MIXED)
     reference = kernels.fit(X)
@@ -244,6 +356,7 @@ class TestOddKernels:
         reference = KernelBank([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(X)
         np.testing.assert_allclose(bank.combine(np.ones(3)), reference.combine(np.ones(3)), atol=1e-4)
 
+    @pytest.mark.filterwarnings("ignore:Nothing is left")
     def test_constant_kernel_vanishes_when_centred(self):
         bank = KernelBank([Precomputed(np.ones((5, 5))), Precomputed(np.eye(5))]).fit(np.arange(5)[:, None], normalise="center")
         np.testing.assert_allclose(bank.combine([1.0, 0.0]), 0.0, atol=1e-12)

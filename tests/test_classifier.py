@@ -96,6 +96,16 @@ class TestFit:
         assert MKLClassifier(KERNELS).fit(X, y).bank_.dtype == np.float32
         assert MKLClassifier(KERNELS, tol=1e-7).fit(X, y).bank_.dtype == np.float64
 
+    @pytest.mark.parametrize("C", [1e4, 1e5])
+    @pytest.mark.parametrize("solver", ["spg", "newton"])
+    def test_the_certificate_of_float32_kernels_holds_in_float64(self, solver, C):
+        kernels = [RBF(0.1), RBF(1.0), Polynomial(3)]
+        clf = MKLClassifier(kernels, p=2, C=C, solver=solver).fit(X, y)
+        beta = np.zeros((1, len(y)))
+        beta[:, clf.support_] = clf.dual_coef_
+        exact = Problem(KernelBank(kernels).fit(X), y, np.full(len(y), C), PNormBall(2))
+        assert exact.certificate(clf.kernel_weights_, beta).gap <= 1.1e-3
+
     def test_float32_too_coarse_for_the_tolerance_is_replaced(self):
         clf = MKLClassifier([RBF(0.1), Polynomial(3)], C=1e4, tol=1e-5, p=2).fit(X, y)
         assert clf.bank_.dtype == np.float64
@@ -215,6 +225,18 @@ class TestPrecomputed:
         with pytest.raises(ValueError, match="3 precomputed kernels, but 2"):
             clf.predict(self.GRAMS[:2, test][:, :, train])
 
+    def test_index_column_among_others_is_not_a_matrix(self):
+        wide = np.hstack([self.INDEX, np.zeros((len(y), len(y) - 1))])
+        a = MKLClassifier([Precomputed(self.GRAMS[0], features=0)]).fit(wide, y)
+        b = MKLClassifier([Precomputed(self.GRAMS[0])]).fit(self.INDEX, y)
+        assert (a.predict(wide) == b.predict(self.INDEX)).mean() > 0.98
+        np.testing.assert_allclose(a.decision_function(wide), b.decision_function(self.INDEX), atol=0.05)
+
+    def test_no_kernel_is_worth_its_weight(self):
+        clf = MKLClassifier([Precomputed(K) for K in self.GRAMS], regulariser=L1(1e6)).fit(self.INDEX, y)
+        assert clf.predict(self.GRAMS).shape == y.shape
+        np.testing.assert_array_equal(clf.predict(self.GRAMS), clf.predict(self.INDEX))
+
 
 class TestTools:
     def test_pipeline_and_clone(self):
@@ -242,6 +264,17 @@ class TestTools:
         assert frame["share"].sum() == pytest.approx(1.0)
         assert frame["weight"].is_monotonic_decreasing
         assert set(frame["group"]) == {"a", "b"}
+
+    def test_boolean_choice_of_data_frame_columns(self):
+        frame = pd.DataFrame(X, columns=["age", "dose", "gene", "site"])
+        clf = MKLClassifier([RBF(0.5, features=[True, False, True, False]), Linear(features=-1)]).fit(frame, LABELS)
+        assert clf.kernel_names_ == ["RBF(gamma=0.5) on age, gene", "Linear on site"]
+        with pytest.raises(ValueError, match="outside the 4 columns"):
+            MKLClassifier([RBF(0.5, features=[9])]).fit(frame, LABELS)
+
+    def test_trained_on_dense_predicts_on_sparse(self):
+        clf = MKLClassifier([RBF(0.5), Linear()], C=10).fit(X + 3, y)
+        np.testing.assert_allclose(clf.decision_function(sparse.csr_matrix(X + 3)), clf.decision_function(X + 3), atol=1e-9)
 
     def test_sparse_and_dense_agree(self):
         points = np.where(X > 0.5, X, 0.0)

@@ -91,6 +91,8 @@ def test_choice_of_features(features, expected):
         (slice(9, None), None, "selects none"),
         ([True, False], None, "one entry per column"),
         ([0.5], None, "indices, names, booleans"),
+        ([], None, "selects none"),
+        ([[0, 1]], None, "flat list"),
     ],
 )
 def test_bad_choice_of_features(features, names, message):
@@ -108,6 +110,9 @@ def test_bad_choice_of_features(features, names, message):
         (Polynomial(2, coef0=-1.0), "coef0 >= 0"),
         (Polynomial(0), "degree"),
         (Polynomial(1.5), "degree"),
+        (Polynomial(None), "degree"),
+        (Polynomial(2, None), "gamma > 0"),
+        (RBF(None), "gamma > 0"),
     ],
 )
 def test_bad_parameters(kernel, message):
@@ -139,10 +144,18 @@ class TestCollections:
         with pytest.raises(ValueError, match="empty"):
             KernelBank(empty)
 
-    @pytest.mark.parametrize("wrong", [["rbf"], [3], 7, [RBF]])
+    @pytest.mark.parametrize("wrong", [["rbf"], [3], 7, [RBF], iter([RBF(1.0)])])
     def test_no_kernels(self, wrong):
         with pytest.raises(TypeError, match=r"[Kk]ernel"):
             KernelBank(wrong)
+
+    def test_masked_bank_as_a_list(self):
+        masked = KernelBank.masked_rbf([0.5, 1.0], np.ones((2, 4), bool))
+        assert KernelBank(masked).kernels == [masked[0], masked[1]]
+
+    def test_names_tell_polynomials_apart(self):
+        names = KernelBank([Polynomial(2), Polynomial(2, 0.1), Polynomial(2, 0.1, 5.0)]).names()
+        assert len(set(names)) == 3
 
     def test_functions_become_kernels(self):
         bank = KernelBank([pairwise.rbf_kernel])
@@ -231,6 +244,12 @@ class TestPrecomputed:
         bank = KernelBank([RBF(0.5, features=slice(0, 4)), Precomputed(K, features=4)]).fit(both, normalise=None)
         np.testing.assert_allclose(bank.combine([0.0, 1.0]), K, rtol=1e-12)
         np.testing.assert_allclose(bank.combine([1.0, 0.0]), RBF(0.5).block(X, X), atol=1e-12)
+
+    def test_lists_are_taken_and_sparse_matrices_refused(self):
+        index = np.arange(3)[:, None]
+        assert KernelBank([Precomputed(np.eye(3).tolist())]).fit(index).combine([1.0]).shape == (3, 3)
+        with pytest.raises(ValueError, match="dense matrix"):
+            KernelBank([Precomputed(sparse.eye_array(3))]).fit(index)
 
     def test_semidefinite_matrix_of_low_rank_is_accepted(self):
         K = (X[:, :1] @ X[:, :1].T).astype(np.float32)

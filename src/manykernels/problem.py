@@ -147,12 +147,15 @@ class Problem:
         return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
 
     def _rounding(self, weights, beta):
-        """Standard error of ``beta' K_d beta`` when every entry of K_d is rounded to the bank's precision.
+        """Error of the primal value when every entry of K_d is rounded to the bank's precision.
 
-        Entries have independent errors of at most half a unit of the largest, which add up to ``eps / 2 max(K_d) |beta|^2``.
+        Entries have independent errors of at most half a unit of the largest: they add up to ``eps / 2 max(K_d) |beta|^2`` in
+        ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score, which the loss multiplies by the cost of the points on
+        or beyond the margin.
         """
-        largest = self.bank.combined_diagonal(weights).max(initial=0.0)
-        return float(0.5 * np.finfo(self.bank.dtype).eps * largest * np.square(beta).sum())
+        unit = 0.5 * np.finfo(self.bank.dtype).eps * self.bank.combined_diagonal(weights).max(initial=0.0)
+        losses = sum(np.linalg.norm(b) * self.cost[b != 0.0].sum() for b in beta)
+        return float(unit * (np.square(beta).sum() + losses))
 
     def _dual(self, beta, forms):
         if not hasattr(self.regulariser, "conjugate"):

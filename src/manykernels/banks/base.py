@@ -46,6 +46,10 @@ class Bank(ABC):
     def cross(self, X_new, support=None):
         """The same kernels, in float64, with the rows of X_new as rows and the training points (or some) as columns."""
 
+    @abstractmethod
+    def same_data(self, X):
+        """Whether X is the data that this bank was fitted on."""
+
     def refined(self):
         """The same bank in float64, or None if it is already."""
         return None
@@ -63,7 +67,7 @@ class Bank(ABC):
         beta = np.asarray(beta, dtype=float)
         out = np.zeros((*beta.shape[:-1], self.n_rows))
         if self.symmetric:  # rows of the support do as well as columns, and are fewer
-            for rows in _blocks(support_of(as_outputs(beta))):
+            for rows in _blocks(support_of(as_outputs(beta, self.n))):
                 out += beta[..., rows] @ self.combine(weights, rows)
         else:
             for rows in _blocks(np.arange(self.n_rows)):
@@ -85,9 +89,12 @@ def _blocks(indices):
     return (indices[start : start + ROW_BLOCK] for start in range(0, indices.size, ROW_BLOCK))
 
 
-def as_outputs(beta):
+def as_outputs(beta, n):
     """Dual coefficients as a (t, n) float64 array."""
-    return np.atleast_2d(np.asarray(beta, dtype=float))
+    beta = np.atleast_2d(np.asarray(beta, dtype=float))
+    if beta.ndim != 2 or beta.shape[1] != n:
+        raise ValueError(f"Coefficients must have one entry per point, ({n},) or (t, {n}), got shape {beta.shape}.")
+    return beta
 
 
 def support_of(beta):

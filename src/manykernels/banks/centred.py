@@ -1,8 +1,10 @@
 """Kernels centred in feature space."""
 
+import warnings
+
 import numpy as np
 
-from .base import Bank
+from .base import Bank, as_outputs
 
 
 class CentredBank(Bank):
@@ -17,8 +19,8 @@ class CentredBank(Bank):
         The kernels before centring.
     shares : (n,) array
         Share of each training point in the mean, summing to one.
-    row_means, factor : arrays (m, n_rows) and (m,), optional
-        For a bank of new points.
+    origin : CentredBank, optional
+        That of the training points, for a bank of new points.
     """
 
     def __init__(self, bank, shares, origin=None):
@@ -34,6 +36,7 @@ class CentredBank(Bank):
             variance = bank.diagonal() @ shares - self.means
             # what centring leaves of a constant kernel is rounding
             self.factor = np.divide(1.0, variance, out=np.zeros(self.m), where=variance > 1e-9 * np.abs(self.means))
+            _warn_constant((self.factor == 0.0) & (self.means != 0.0))
         else:
             self.col_means, self.means, self.factor = origin.col_means, origin.means, origin.factor
 
@@ -47,7 +50,7 @@ class CentredBank(Bank):
         return out
 
     def quad(self, beta):
-        beta = np.atleast_2d(np.asarray(beta, dtype=float))
+        beta = as_outputs(beta, self.n)
         totals = beta.sum(axis=1)
         correction = self.means * np.square(totals).sum() - 2.0 * (self.col_means @ beta.T) @ totals
         return (self.bank.quad(beta) + correction) * self.factor
@@ -74,8 +77,17 @@ class CentredBank(Bank):
         return rows if support is None else _Chosen(rows, support)
 
     def same_data(self, X):
-        """Whether X is the data that this bank was fitted on."""
         return self.bank.same_data(X)
+
+
+def _warn_constant(constant):
+    if constant.any():
+        listed = ", ".join(map(str, np.flatnonzero(constant)[:5])) + (" …" if constant.sum() > 5 else "")
+        warnings.warn(
+            f"Nothing is left of {constant.sum()} kernels after centring (numbers {listed}): they are constant on the training "
+            "data, or the data lie so far from zero that rounding ate them. They are left out; standardise the features.",
+            stacklevel=6,
+        )
 
 
 class _Chosen(Bank):
@@ -109,3 +121,6 @@ class _Chosen(Bank):
 
     def cross(self, X_new, support=None):
         return self.bank.cross(X_new, self.support if support is None else self.support[support])
+
+    def same_data(self, X):
+        return False

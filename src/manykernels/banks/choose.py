@@ -1,10 +1,11 @@
 """Putting a collection of kernels on data: which bank, in which precision."""
 
 import numpy as np
-from scipy import sparse
 
 from ..kernels.collection import MaskedKernelBank
-from ..kernels.precomputed import Precomputed
+from ..kernels.points import as_points
+from ..kernels.precomputed import Precomputed, check_gram
+from ..kernels.vector import dense
 from .centred import CentredBank
 from .dense import DenseBank
 from .masked import MaskedBank
@@ -13,6 +14,8 @@ from .threads import Threads, thread_count
 from .tiled import PAIRWISE, TiledBank
 
 STORAGES = ("auto", "dense", "fly")
+SAMPLE = 256  # rows on which a kernel that is not held is checked
+FLOAT32_ERROR = 1e-4  # in an exponent
 FLOAT32_PEAK = 1e30  # above, the entries of a kernel do not fit into float32 with room for sums
 
 
@@ -43,12 +46,12 @@ def make_bank(
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {STORAGES}, got {storage!r}.")
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
     if feature_names is None and hasattr(X, "columns"):
         feature_names = [str(name) for name in X.columns]
-    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
-    X = X if X.dtype == np.float64 else X.astype(np.float64)
+    X = as_points(X)
+    sample_weight = _checked_weights(sample_weight, X.shape[0])
     if normalise == "center":
         dtype = np.float64  # what is left of a wide kernel after centring is less than float32 can hold
     if isinstance(collection, MaskedKernelBank):
@@ -68,7 +71,7 @@ def _masked(collection, X, normalise, sample_weight, dtype, n_jobs):
         raise ValueError(f"normalise must be one of {NORMALISATIONS}, got {normalise!r}.")
     if X.shape[1] != collection.n_features:
         raise ValueError(f"The masks are over {collection.n_features} features, but X has {X.shape[1]}.")
-    X = X.toarray() if sparse.issparse(X) else X
+    X = dense(X)
     total = X.shape[0] if sample_weight is None else np.sum(sample_weight)
     scale = 1.0 / total if normalise == "trace" else 1.0
     return MaskedBank(collection, X, X, normalise, dtype, Threads(thread_count(n_jobs)), scale)
@@ -76,23 +79,54 @@ def _masked(collection, X, normalise, sample_weight, dtype, n_jobs):
 
 def _tiled(collection, X, normalise, sample_weight, dtype, n_jobs, feature_names, storage, memory_budget):
     spec = BankSpec(collection, X, normalise, sample_weight, feature_names)
-    if max((spec.diagonal(k, X).max() for k in spec.alive), default=0.0) > FLOAT32_PEAK:
+    held = _hold(spec, X, memory_budget if storage == "auto" else 0)
+    if dtype == np.float32 and not _float32_will_do(spec, X):
         dtype = np.float64
-    held = _hold(spec, X, memory_budget) if storage == "auto" else {}
     return TiledBank(spec, X, X, dtype, Threads(thread_count(n_jobs)), held)
 
 
+def _checked_weights(sample_weight, n):
+    """Sample weights as an (n,) array, or None."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=float)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have one entry per point, ({n},), got shape {weights.shape}.")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be finite, not negative and not all zero.")
+    return weights
+
+
+def _float32_will_do(spec, X):
+    """Whether float32 holds every kernel: its size, and for narrow Gaussians the differences of features that spread wide."""
+    peak = max((spec.diagonal(k, X).max() for k in spec.alive if not spec.kernels[k].unit_diagonal), default=0.0)
+    if peak > FLOAT32_PEAK:
+        return False
+    gaussians = [(spec.columns[k][0], spec.kernels[k].gamma) for k in spec.alive if spec.on_one_feature(k)]
+    if not gaussians:
+        return True
+    features, gammas = np.array([f for f, _ in gaussians]), np.array([g for _, g in gaussians])
+    used = np.unique(features)
+    columns = dense(X[:, used])
+    spread = np.abs(columns - np.median(columns, axis=0)).max(axis=0)[np.searchsorted(used, features)]
+    # the exponent gamma (x - y)^2 of a pair that counts is off by at most about 9 sqrt(gamma) times the rounding of x
+    return float((9.0 * np.sqrt(gammas) * spread * np.finfo(np.float32).eps).max()) < FLOAT32_ERROR
+
+
 def _hold(spec, X, memory_budget):
-    """Gram matrices of the kernels that are dear to compute, as many as fit."""
-    size = 8 * X.shape[0] ** 2
-    held = {}
+    """Gram matrices of the kernels that users' code computes, as many as fit. All are checked, the others on a sample."""
+    size, held = 8 * X.shape[0] ** 2, {}
     for k in spec.alive:
-        if type(spec.kernels[k]) in PAIRWISE or isinstance(spec.kernels[k], Precomputed):
+        kernel = spec.kernels[k]
+        if type(kernel) in PAIRWISE or isinstance(kernel, Precomputed):
             continue
-        if (len(held) + 1) * size > memory_budget:
-            break
         A = spec.seen(k, X)
-        gram = np.asarray(spec.kernels[k].block(A, A), dtype=float)
+        if (len(held) + 1) * size > memory_budget:
+            A = A[np.unique(np.linspace(0, X.shape[0] - 1, min(SAMPLE, X.shape[0])).astype(np.intp))]
+            check_gram(np.asarray(kernel.block(A, A), dtype=float), f"The Gram matrix of kernel {k} ({spec.names[k]})")
+            continue
+        gram = np.asarray(kernel.block(A, A), dtype=float)
+        check_gram(gram, f"The Gram matrix of kernel {k} ({spec.names[k]})")
         factors = spec.factors(k, A, A)
         held[k] = Precomputed(gram if factors is None else gram * np.outer(*factors))
     return held

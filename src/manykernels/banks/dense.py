@@ -29,7 +29,7 @@ class DenseBank(Bank):
 
     def quad(self, beta):
         self._needs_square("quad")
-        beta = as_outputs(beta)
+        beta = as_outputs(beta, self.n)
         return np.einsum("ktn,tn->k", self.products(beta), beta)
 
     def products(self, beta):

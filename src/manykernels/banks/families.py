@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import cdist
 
 from .._loops import rbf
 from ..kernels.vector import dense, dot_products, squared_norms
 from .chains import Chains
+
+LARGEST = 1e15  # exponents beyond are all the same, and its square is a float32
 
 
 class Tile(NamedTuple):
@@ -105,13 +108,14 @@ class FeatureGaussians(_Gaussians):
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas, features)
         # centred, so that float32 keeps the digits of features that lie far from zero
-        center = np.asarray(right.mean(axis=0)).ravel()[self.chains.group]
+        centre = np.median(dense(right[:, self.chains.group]), axis=0)
         widths = np.sqrt(self.chains.base * rbf.LOG2_E)
-        self.right = self._columns(right, center, widths)
-        self.left = self.right if left is right else self._columns(left, center, widths)
+        self.right = self._columns(right, centre, widths)
+        self.left = self.right if left is right else self._columns(left, centre, widths)
 
-    def _columns(self, X, center, widths):
-        return np.ascontiguousarray(((dense(X[:, self.chains.group]) - center) * widths).T, dtype=self.dtype)
+    def _columns(self, X, centre, widths):
+        scaled = (dense(X[:, self.chains.group]) - centre) * widths
+        return np.ascontiguousarray(np.clip(scaled, -LARGEST, LARGEST).T, dtype=self.dtype)
 
     def pairs(self, tile):
         rows = np.ascontiguousarray(self.left[:, tile.rows])
@@ -119,31 +123,69 @@ class FeatureGaussians(_Gaussians):
         return rbf.Pairs(rows, cols, np.empty((0, 0), self.dtype), np.empty(0, self.dtype))
 
 
-class DistanceGaussians(_Gaussians):
-    """Gaussians of the distance over several features: ``exp(-gammas[l] |x - y|^2)``."""
+class _Distances(_Gaussians):
+    """Kernels of one distance over several features: subclasses compute it, in units of the widest kernel."""
 
-    def __init__(self, members, gammas, scales, left, right, dtype):
+    def __init__(self, members, gammas, scales, dtype):
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas)
-        self.factors = (self.chains.base * rbf.LOG2_E).astype(dtype)
-        center = 0.0 if sparse.issparse(right) else right.mean(axis=0)
-        self.right = right - center if not sparse.issparse(right) else right
-        self.left = self.right if left is right else left - center if not sparse.issparse(left) else left
-        self.right_norms = squared_norms(self.right)
-        self.left_norms = self.right_norms if left is right else squared_norms(self.left)
+        self.widest = self.chains.base.min() * rbf.LOG2_E
+        self.factors = (self.chains.base / self.chains.base.min()).astype(dtype)
+
+    @abstractmethod
+    def distances(self, tile):
+        """Distances of the tile in float64, times gamma of the widest kernel, in base two."""
 
     def pairs(self, tile):
-        # products in float64: a float32 distance of near points keeps no digit, and narrow kernels live on those
-        distances = dot_products(self.left[tile.rows], self.right[tile.cols])
+        distances = np.clip(self.distances(tile), 0.0, LARGEST)
+        none = np.empty((0, 0), self.dtype)
+        return rbf.Pairs(none, none, np.ascontiguousarray(distances, dtype=self.dtype), self.factors)
+
+
+class DistanceGaussians(_Distances):
+    """Gaussians ``exp(-gammas[l] |x - y|^2)``.
+
+    Distances come from a matrix product in float64: in float32 near points would keep no digit, and narrow kernels live on
+    those. Where even float64 would not do, because points lie very far apart, differences are taken directly.
+    """
+
+    def __init__(self, members, gammas, scales, left, right, dtype):
+        super().__init__(members, gammas, scales, dtype)
+        unit = np.sqrt(self.widest)
+        centre = 0.0 if sparse.issparse(right) else np.median(right, axis=0)
+        self.right = self._scaled(right, centre, unit)
+        self.left = self.right if left is right else self._scaled(left, centre, unit)
+        self.right_norms = squared_norms(self.right)
+        self.left_norms = self.right_norms if left is right else squared_norms(self.left)
+        largest = max(self.right_norms.max(initial=0.0), self.left_norms.max(initial=0.0))
+        self.direct = largest * float(self.factors.max()) > 1e8  # float64 keeps sixteen digits, half of them are needed
+
+    @staticmethod
+    def _scaled(X, centre, unit):
+        return X * unit if sparse.issparse(X) else (X - centre) * unit
+
+    def distances(self, tile):
+        a, b = self.left[tile.rows], self.right[tile.cols]
+        if self.direct:
+            return cdist(dense(a), dense(b), "sqeuclidean")
+        distances = dot_products(a, b)
         distances *= -2.0
         distances += self.left_norms[tile.rows, None]
         distances += self.right_norms[tile.cols]
-        np.maximum(distances, 0.0, out=distances)
         if self.left is self.right:
-            _, i, j = np.intersect1d(tile.rows, tile.cols, assume_unique=True, return_indices=True)
-            distances[i, j] = 0.0
-        none = np.empty((0, 0), self.dtype)
-        return rbf.Pairs(none, none, np.ascontiguousarray(distances, dtype=self.dtype), self.factors)
+            distances[tile.rows[:, None] == tile.cols] = 0.0
+        return distances
+
+
+class DistanceLaplacians(_Distances):
+    """Laplacian kernels ``exp(-gammas[l] |x - y|_1)``: chains of the Manhattan distance."""
+
+    def __init__(self, members, gammas, scales, left, right, dtype):
+        super().__init__(members, gammas, scales, dtype)
+        self.left, self.right = left, right
+
+    def distances(self, tile):
+        return self.widest * cdist(dense(self.left[tile.rows]), dense(self.right[tile.cols]), "cityblock")
 
 
 def power_coefficients(kernels, scales, units):

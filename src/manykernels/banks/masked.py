@@ -4,8 +4,11 @@ import numpy as np
 
 from .._loops.exponentials import add_kernels, dot_kernels
 from .._loops.rbf import LOG2_E
+from ..kernels.points import as_points
+from ..kernels.vector import dense
 from .base import Bank, as_outputs, support_of
 
+LARGEST = 1e30
 KERNELS, PAIRS = 256, 2048  # of a chunk: its exponents (2 MB in float32) stay in the second-level cache
 
 
@@ -49,7 +52,9 @@ class MaskedBank(Bank):
     def _differences(self, rows, cols):
         """Squared feature differences of all pairs, (n_features, rows * cols)."""
         differences = self.left[rows].T[:, :, None] - self.right[cols].T[:, None, :]
-        return np.square(differences, dtype=self.dtype).reshape(self.left.shape[1], -1)
+        # bounded, since an infinite difference in a feature that a mask leaves out would make 0 times infinity of it
+        squares = np.minimum(np.square(differences), LARGEST)
+        return squares.astype(self.dtype).reshape(self.left.shape[1], -1)
 
     def combine(self, weights, rows=None):
         weights = np.asarray(weights, dtype=float) * self.scale
@@ -71,27 +76,27 @@ class MaskedBank(Bank):
 
     def quad(self, beta):
         self._needs_square("quad")
-        beta = as_outputs(beta)
+        beta = as_outputs(beta, self.n)
         support = support_of(beta)
         B = np.tril(2.0 * (beta[:, support].T @ beta[:, support]), -1)
         diagonal = np.square(beta).sum()
-        blocks = [
+        blocks = (
             (self._differences(support[part], support[: part.stop]), B[part, : part.stop].astype(self.dtype).ravel())
             for part in self._row_blocks(support.size)
-        ]
+        )
         out = np.full(self.m, diagonal)
+        for differences, b in blocks:
 
-        def sums(kernels):
-            factors, total = self._factors(kernels), np.zeros(kernels.stop - kernels.start)
-            for differences, b in blocks:
-                dot_kernels(factors @ differences, b, total)
-            out[kernels] += total
+            def sums(kernels, differences=differences, b=b):
+                total = np.zeros(kernels.stop - kernels.start)
+                dot_kernels(self._factors(kernels) @ differences, b, total)
+                out[kernels] += total
 
-        self.threads.map(sums, _slices(self.m))
+            self.threads.map(sums, _slices(self.m))
         return out * self.scale
 
     def products(self, beta):
-        outputs = as_outputs(beta)
+        outputs = as_outputs(beta, self.n)
         support = support_of(outputs)
         coefficients = outputs[:, support].T
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
@@ -128,12 +133,12 @@ class MaskedBank(Bank):
         return MaskedBank(self.collection, self.left, self.right, self.normalise, np.float64, self.threads, self.scale)
 
     def cross(self, X_new, support=None):
+        X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
         return MaskedBank(self.collection, X_new, right, self.normalise, np.float64, self.threads, self.scale)
 
     def same_data(self, X):
-        """Whether X is the data that this bank was fitted on."""
-        return np.array_equal(X, self.right)
+        return np.array_equal(dense(X), self.right)
 
     def _row_blocks(self, size):
         step = max(1, PAIRS // self.n)

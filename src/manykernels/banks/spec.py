@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from ..kernels import Precomputed
+from ..kernels import RBF, Precomputed
 from ..kernels.base import resolve_features
 from ..kernels.precomputed import check_gram
 from .tiled import HIGHEST_FUSED_DEGREE, PAIRWISE
@@ -27,13 +27,20 @@ class BankSpec:
         if normalise not in NORMALISATIONS:
             raise ValueError(f"normalise must be one of {NORMALISATIONS}, got {normalise!r}.")
         self.normalise = normalise
-        self.names, self.groups = collection.names(feature_names), list(collection.groups)
+        self.groups = list(collection.groups)
         self.columns = [resolve_features(kernel.features, X.shape[1], feature_names) for kernel in collection.kernels]
-        self.kernels = [kernel.resolved(self.seen(k, X), sample_weight) for k, kernel in enumerate(collection.kernels)]
+        self.kernels = [self._resolved(k, kernel, X, sample_weight) for k, kernel in enumerate(collection.kernels)]
+        self.names = [
+            (f"{group}: " if group else "") + kernel.name(feature_names, columns)
+            for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
+        ]
         for k, kernel in enumerate(self.kernels):
             if isinstance(kernel, Precomputed):
-                check_gram(kernel.K, k)
+                check_gram(kernel.K, f"Gram matrix {k}")
         self.scales = self._scales(X, sample_weight)
+
+    def _resolved(self, k, kernel, X, sample_weight):
+        return kernel.resolved(self.seen(k, X) if kernel.needs_data else None, sample_weight)
 
     @property
     def m(self):
@@ -50,6 +57,10 @@ class BankSpec:
         if kind == "dot" and (self.normalise == "cosine" or getattr(kernel, "degree", 1) > HIGHEST_FUSED_DEGREE):
             return None
         return kind
+
+    def on_one_feature(self, k):
+        """Whether kernel k is a Gaussian of one feature."""
+        return type(self.kernels[k]) is RBF and self.columns[k] is not None and self.columns[k].size == 1
 
     def columns_key(self, k):
         return "all" if self.columns[k] is None else tuple(self.columns[k].tolist())
@@ -95,6 +106,8 @@ class BankSpec:
             return 1.0
         with np.errstate(over="ignore", invalid="ignore"):
             diagonal = self.kernels[k].diagonal(self.seen(k, X))
+            if np.isnan(diagonal).any():
+                raise ValueError(f"Kernel {k} ({self.names[k]}) gives NaN on the training data.")
             largest = diagonal.max(initial=0.0)  # summing values of 1e300 would overflow
             return largest * (weights @ (diagonal / largest) / weights.sum()) if largest > 0 else largest
 
@@ -105,6 +118,9 @@ def _inverse_roots(diagonal):
 
 
 def _warn_unusable(usable, mean, names):
-    for k in np.flatnonzero(~usable)[:5]:
+    unusable = np.flatnonzero(~usable)
+    for k in unusable[:5]:
         what = "is zero on the training data" if np.isfinite(mean[k]) else "overflows on the training data"
-        warnings.warn(f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.", stacklevel=6)
+        warnings.warn(f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.", stacklevel=7)
+    if unusable.size > 5:
+        warnings.warn(f"… and {unusable.size - 5} more kernels are left out for such reasons.", stacklevel=7)

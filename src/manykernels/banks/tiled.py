@@ -1,14 +1,29 @@
-"""A bank that computes its kernels on the fly, tile by tile: nothing of size m×n×n is ever held."""
+"""A bank that computes its kernels on the fly, tile by tile.
+
+Nothing of size m×n×n is held for the library's own kernels; of kernels that a user's code computes, as many Gram matrices are
+kept as the memory budget allows, since that code may be slow.
+"""
+
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from ..kernels import RBF, Linear, Polynomial
+from ..kernels import RBF, Laplacian, Linear, Polynomial
+from ..kernels.points import as_points
 from .base import Bank, as_outputs, support_of
-from .families import DistanceGaussians, DotPolynomials, FeatureGaussians, FeaturePolynomials, OneKernel, Tile
+from .families import (
+    DistanceGaussians,
+    DistanceLaplacians,
+    DotPolynomials,
+    FeatureGaussians,
+    FeaturePolynomials,
+    OneKernel,
+    Tile,
+)
 
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
-PAIRWISE = {RBF: "distance", Linear: "dot", Polynomial: "dot"}
+PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
 HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
@@ -61,7 +76,7 @@ class TiledBank(Bank):
 
     def quad(self, beta):
         self._needs_square("quad")
-        beta = as_outputs(beta)
+        beta = as_outputs(beta, self.n)
         support = support_of(beta)
         coefficients = beta[:, support]
         out = np.zeros(self.m)
@@ -81,7 +96,7 @@ class TiledBank(Bank):
         return sum(self.threads.map(sums, _strips(support.size) if pairwise else []), out)
 
     def products(self, beta):
-        outputs = as_outputs(beta)
+        outputs = as_outputs(beta, self.n)
         support = support_of(outputs)
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
 
@@ -107,14 +122,30 @@ class TiledBank(Bank):
         self._needs_square("diagonal")
         out = np.zeros((self.m, self.n))
         for k in self.spec.alive:
-            out[k] = self.spec.diagonal(k, self.right)
+            out[k] = self._diagonal(k)
         return out
 
     def combined_diagonal(self, weights):
         self._needs_square("combined_diagonal")
         weights = np.asarray(weights, dtype=float)
-        active = self.spec.alive[weights[self.spec.alive] != 0]
-        return sum((weights[k] * self.spec.diagonal(k, self.right) for k in active), np.zeros(self.n))
+        chosen, diagonals = self._other_diagonals
+        return weights[chosen] @ diagonals + float(weights[self._constant] @ self.spec.scales[self._constant])
+
+    @cached_property
+    def _constant(self):
+        """Kernels whose diagonal is constant."""
+        return np.array([k for k in self.spec.alive if self.spec.kernels[k].unit_diagonal], dtype=np.intp)
+
+    @cached_property
+    def _other_diagonals(self):
+        """The other kernels, and their diagonals."""
+        chosen = np.setdiff1d(self.spec.alive, self._constant)
+        return chosen, np.array([self._diagonal(k) for k in chosen]).reshape(chosen.size, self.n)
+
+    def _diagonal(self, k):
+        if k in self.held:
+            return self.spec.scales[k] * np.diagonal(self.held[k].K)
+        return self.spec.diagonal(k, self.right)
 
     def refined(self):
         if self.dtype == np.float64:
@@ -122,11 +153,11 @@ class TiledBank(Bank):
         return TiledBank(self.spec, self.left, self.right, np.float64, self.threads, self.held)
 
     def cross(self, X_new, support=None):
+        X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
         return TiledBank(self.spec, X_new, right, np.float64, self.threads)
 
     def same_data(self, X):
-        """Whether X is the data that this bank was fitted on."""
         if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
             return False
         return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
@@ -146,7 +177,7 @@ def assemble(spec, left, right, dtype, held):
         else:
             columns = spec.columns[k]
             single = columns is not None and columns.size == 1
-            groups.setdefault((kind, "single" if single else spec.columns_key(k)), []).append(k)
+            groups.setdefault((kind, "single" if single and kind != "manhattan" else spec.columns_key(k)), []).append(k)
     return families + [_family(spec, key, np.array(members), left, right, dtype) for key, members in groups.items()]
 
 
@@ -160,8 +191,9 @@ def _family(spec, key, members, left, right, dtype):
             return FeatureGaussians(members, features, gammas, scales, left, right, dtype)
         return FeaturePolynomials(members, features, kernels, scales, left, right, dtype)
     a, b = spec.points(members[0], left, right)
-    if kind == "distance":
-        return DistanceGaussians(members, [kernel.gamma for kernel in kernels], scales, a, b, dtype)
+    if kind != "dot":
+        family = DistanceGaussians if kind == "distance" else DistanceLaplacians
+        return family(members, np.array([kernel.gamma for kernel in kernels]), scales, a, b, dtype)
     return DotPolynomials(members, kernels, scales, a, b, dtype)
 
 

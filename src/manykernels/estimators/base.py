@@ -109,18 +109,22 @@ class MKLEstimator(BaseEstimator):
         grams = self._cross_grams(X)
         if grams is not None:
             weights = self.kernel_weights_ * self.bank_.spec.scales
-            scores = sum(w * (self.dual_coef_ @ K[:, self.support_].T) for w, K in zip(weights, grams, strict=True) if w)
-            return scores + self.intercept_[:, None]
+            scores = np.repeat(self.intercept_[:, None], grams[0].shape[0], axis=1)
+            for w, K in zip(weights, grams, strict=True):
+                if w:
+                    scores += w * (self.dual_coef_ @ K[:, self.support_].T)
+            return scores
         refuse_odd_arrays("X", X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         with threadpool_limits(1, user_api="blas"):
-            cross = self.bank_.cross(X if X.dtype == np.float64 else X.astype(np.float64), self._bank_support)
+            cross = self.bank_.cross(X, self._bank_support)
             return cross.decision(self.kernel_weights_, self.result_.beta[:, self._bank_support]) + self.intercept_[:, None]
 
     def _cross_grams(self, X):
         """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for ordinary X."""
-        kernels = getattr(getattr(self.bank_, "spec", None), "kernels", [])
-        if not kernels or not all(isinstance(kernel, Precomputed) for kernel in kernels):
+        spec = getattr(getattr(self.bank_, "bank", self.bank_), "spec", None)
+        kernels = spec.kernels if spec is not None else []
+        if self.n_features_in_ != 1 or not kernels or not all(isinstance(kernel, Precomputed) for kernel in kernels):
             return None
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != 1:
             X = [X]
@@ -130,6 +134,8 @@ class MKLEstimator(BaseEstimator):
         if len(grams) != len(kernels):
             raise ValueError(f"There are {len(kernels)} precomputed kernels, but {len(grams)} test matrices were given.")
         for k, K in enumerate(grams):
+            if K.shape[0] != grams[0].shape[0]:
+                raise ValueError(f"Test matrix {k} has {K.shape[0]} rows, the first has {grams[0].shape[0]}.")
             if K.shape[1] != self._n_fit:
                 raise ValueError(
                     f"Test matrix {k} has shape {K.shape}; K(test, train) is needed, with one column for each of the "
@@ -137,9 +143,9 @@ class MKLEstimator(BaseEstimator):
                 )
             if not np.isfinite(K).all():
                 raise ValueError(f"Test matrix {k} holds NaN or infinite values.")
-        if self.normalise in ("cosine", "center"):
+        if self.bank_.normalise in ("cosine", "center"):
             raise ValueError(
-                f"normalise={self.normalise!r} needs more of new samples than K(test, train): pass sample indices."
+                f"normalise={self.bank_.normalise!r} needs more of new samples than K(test, train): pass sample indices."
             )
         return grams
 

@@ -30,8 +30,13 @@ class Kernel(ABC):
             return np.ones(A.shape[0])
         return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])], dtype=float)
 
+    @property
+    def needs_data(self):
+        """Whether `resolved` looks at the data."""
+        return False
+
     def resolved(self, A, sample_weight):
-        """This kernel with parameters such as ``gamma="scale"`` replaced by numbers for the training data A."""
+        """This kernel, checked, with parameters such as ``gamma="scale"`` replaced by numbers for the training data A."""
         return self
 
     @property
@@ -39,9 +44,10 @@ class Kernel(ABC):
         """What the kernel is, without its features."""
         return type(self).__name__
 
-    def name(self, feature_names=None):
-        """A readable name, such as ``RBF(gamma=0.5) on mean radius``."""
-        return f"{self.label} on {describe_features(self.features, feature_names)}"
+    def name(self, feature_names=None, columns=None):
+        """A readable name, such as ``RBF(gamma=0.5) on mean radius``; `columns` are the resolved features, where known."""
+        features = self.features if columns is None or isinstance(self.features, slice) else columns
+        return f"{self.label} on {describe_features(features, feature_names)}"
 
 
 def describe_features(features, feature_names=None):
@@ -78,7 +84,10 @@ def resolve_features(features, n_features, feature_names=None):
     if isinstance(features, slice):
         chosen = np.arange(n_features)[features]
     else:
-        chosen = _indices(np.atleast_1d(np.asarray(features)), n_features, feature_names)
+        listed = np.atleast_1d(np.asarray(list(features) if isinstance(features, (set, frozenset)) else features))
+        if listed.ndim != 1:
+            raise ValueError(f"features must be a flat list of columns, got {features!r}.")
+        chosen = _indices(listed, n_features, feature_names) if listed.size else np.empty(0, dtype=np.intp)
     if chosen.size == 0:
         raise ValueError(f"features={features!r} selects none of the {n_features} columns of X.")
     return chosen

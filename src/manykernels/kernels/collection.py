@@ -1,7 +1,7 @@
 """A collection of kernels before it meets data."""
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class MaskedKernelBank(KernelBank):
 def _listed(kernels):
     """Flat lists of kernels and of their group names."""
     if isinstance(kernels, KernelBank):
-        return list(kernels.kernels), list(kernels.groups)
+        return _several(kernels), list(kernels.groups)
     if isinstance(kernels, Mapping):
         pairs = [(kernel, str(group)) for group, some in kernels.items() for kernel in _several(some)]
     else:
@@ -112,7 +112,7 @@ def _several(kernels):
         return [kernels[k] for k in range(len(kernels))]
     if isinstance(kernels, Kernel) or callable(kernels):
         return [kernels]
-    if isinstance(kernels, str) or not isinstance(kernels, Iterable):
+    if isinstance(kernels, str) or not isinstance(kernels, Iterable) or isinstance(kernels, Iterator):
         raise TypeError(f"kernels must be 'auto', a list of kernels, a mapping or a KernelBank, got {kernels!r}.")
     return list(kernels)
 

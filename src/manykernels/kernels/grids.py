@@ -3,6 +3,7 @@
 import numpy as np
 
 from .collection import KernelBank
+from .points import as_points
 from .vector import RBF, Polynomial, weighted_variance
 
 PAPER_WIDTHS = 2.0 ** np.arange(-3, 7)
@@ -26,7 +27,7 @@ def paper_bank(X, sample_weight=None):
     -------
     KernelBank of ``13 (n_features + 1)`` kernels.
     """
-    variances = weighted_variance(X, sample_weight)
+    variances = weighted_variance(as_points(X), sample_weight)
     variances = np.where(variances > 0, variances, 1.0)
     kernels = [kernel for f, v in enumerate(variances) for kernel in _one_subset(v, (f,))]
     return KernelBank(kernels + _one_subset(variances.mean(), None))

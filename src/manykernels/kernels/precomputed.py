@@ -50,11 +50,16 @@ class Precomputed(Kernel):
             )
         return indices
 
+    def resolved(self, A, sample_weight):
+        if hasattr(self.K, "toarray"):
+            raise ValueError("Precomputed needs a dense matrix, got a sparse one; pass K.toarray().")
+        return self if isinstance(self.K, np.ndarray) else Precomputed(np.asarray(self.K), self.features, self.title)
+
     @property
     def label(self):
         return self.title or "Precomputed"
 
-    def name(self, feature_names=None):
+    def name(self, feature_names=None, columns=None):
         return self.label
 
     def __deepcopy__(self, memo):
@@ -62,16 +67,6 @@ class Precomputed(Kernel):
 
     def __repr__(self):
         return f"Precomputed({'x'.join(map(str, np.shape(self.K)))}{f', title={self.title!r}' if self.title else ''})"
-
-
-class CrossGram(Kernel):
-    """Values between new samples and the training samples, K(test, train), standing in for a `Precomputed` kernel."""
-
-    def __init__(self, K):
-        self.K = K
-
-    def block(self, A, B):
-        return submatrix(self.K, A.ravel().astype(np.intp), B.ravel().astype(np.intp))
 
 
 def submatrix(K, rows, cols):
@@ -88,13 +83,12 @@ def _consecutive(indices):
     return indices
 
 
-def check_gram(K, position=0):
+def check_gram(K, where="The Gram matrix"):
     """Raise unless K is a square, finite, symmetric and not clearly indefinite matrix.
 
     A principal submatrix of at most 512 rows is tried for a Cholesky factor, which is all that a negative eigenvalue
     needs to be found in practice and costs little; symmetry and finiteness are checked on all entries, in strips.
     """
-    where = f"Gram matrix {position}"
     if getattr(K, "ndim", 0) != 2 or K.shape[0] != K.shape[1]:
         raise ValueError(f"{where} must be square, (n_samples, n_samples), got shape {np.shape(K)}.")
     if K.dtype.kind not in "fiub":

@@ -1,5 +1,6 @@
 """Kernels of feature vectors."""
 
+import numbers
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +16,19 @@ def dense(A):
 
 
 def dot_products(A, B):
-    """``A @ B.T`` as a dense array, for dense or sparse arguments."""
-    product = A @ B.T
+    """``A @ B.T`` as a dense float array, for dense or sparse arguments."""
+    product = _floats(A) @ _floats(B).T
     return product.toarray() if sparse.issparse(product) else product
+
+
+def _floats(A):
+    """A with floating-point entries: products of small integers would overflow."""
+    return A if A.dtype.kind == "f" else A.astype(float)
 
 
 def squared_norms(A):
     """Squared length of each row."""
+    A = _floats(A)
     squares = A.multiply(A) if sparse.issparse(A) else np.square(A)
     return np.asarray(squares.sum(axis=1), dtype=float).ravel()
 
@@ -38,14 +45,15 @@ def weighted_variance(A, sample_weight=None):
         empty = 1.0 - weights @ stored
         variance = weights @ shifted + np.where(empty > 1e-12, empty, 0.0) * mean**2
     else:
-        variance = weights @ np.square(A - mean)
-    return np.where(variance > 1e-24 * mean**2, variance, 0.0)
+        with np.errstate(over="ignore"):  # whoever uses the variance judges whether it is in range
+            variance = weights @ np.square(A - mean)
+    return np.where(np.sqrt(variance) > 1e-12 * np.abs(mean), variance, 0.0)
 
 
-def check_positive(kernel, value, what):
-    """Raise unless a parameter of a kernel is a finite number above zero."""
-    if isinstance(value, str) or not np.isfinite(value) or value <= 0:
-        raise ValueError(f"{type(kernel).__name__} needs {what} > 0, got {value!r}.")
+def check_number(kernel, value, what, positive=True):
+    """Raise unless a parameter of a kernel is a finite number above (or at least) zero."""
+    if not isinstance(value, numbers.Real) or not np.isfinite(value) or value < 0 or (positive and value == 0):
+        raise ValueError(f"{type(kernel).__name__} needs {what} {'>' if positive else '>='} 0, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -55,16 +63,31 @@ class _Scaled(Kernel):
     gamma: float | str = "scale"
     features: object = None
 
+    @property
+    def needs_data(self):
+        return isinstance(self.gamma, str) and self.gamma == "scale"
+
     def resolved(self, A, sample_weight):
-        if self.gamma != "scale":
-            check_positive(self, self.gamma, "gamma")
+        if not self.needs_data:
+            check_number(self, self.gamma, "gamma")
             return self
-        spread = weighted_variance(A, sample_weight).sum()
-        return replace(self, gamma=1.0 / spread if spread > 0 else 1.0)
+        with np.errstate(over="ignore", divide="ignore"):
+            spread = weighted_variance(A, sample_weight).sum()
+            gamma = 1.0 / spread if spread > 0 else 1.0
+        if not (np.isfinite(gamma) and gamma > 0):
+            raise ValueError("gamma='scale' is out of range: the variance of the features is too large or small; rescale them.")
+        return replace(self, gamma=float(gamma))
+
+    def _number(self):
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                f"gamma={self.gamma!r} is known only once the kernel is fitted to data, in a bank or an estimator."
+            )
+        return self.gamma
 
     @property
     def label(self):
-        gamma = self.gamma if isinstance(self.gamma, str) else f"{self.gamma:.4g}"
+        gamma = f"{self.gamma:.4g}" if isinstance(self.gamma, numbers.Real) else self.gamma
         return f"{type(self).__name__}(gamma={gamma})"
 
 
@@ -76,7 +99,7 @@ class RBF(_Scaled):
 
     def block(self, A, B):
         distances = cdist(dense(A), dense(B), "sqeuclidean")
-        return np.exp(-self.gamma * distances)
+        return np.exp(-self._number() * distances)
 
 
 @dataclass(frozen=True)
@@ -86,7 +109,7 @@ class Laplacian(_Scaled):
     unit_diagonal = True
 
     def block(self, A, B):
-        return np.exp(-self.gamma * cdist(dense(A), dense(B), "cityblock"))
+        return np.exp(-self._number() * cdist(dense(A), dense(B), "cityblock"))
 
 
 @dataclass(frozen=True)
@@ -112,12 +135,12 @@ class Polynomial(Kernel):
     features: object = None
 
     def resolved(self, A, sample_weight):
-        check_positive(self, self.gamma, "gamma")
-        if not (np.isfinite(self.coef0) and self.coef0 >= 0):
-            raise ValueError(f"Polynomial needs coef0 >= 0, else it is not a kernel; got {self.coef0!r}.")
-        if self.degree != int(self.degree) or self.degree < 1:
+        check_number(self, self.gamma, "gamma")
+        check_number(self, self.coef0, "coef0", positive=False)
+        check_number(self, self.degree, "degree")
+        if self.degree != int(self.degree):
             raise ValueError(f"Polynomial needs a whole degree of at least 1, got {self.degree!r}.")
-        return self
+        return replace(self, degree=int(self.degree))
 
     def block(self, A, B):
         return (self.gamma * dot_products(A, B) + self.coef0) ** self.degree
@@ -128,4 +151,5 @@ class Polynomial(Kernel):
 
     @property
     def label(self):
-        return f"Polynomial(degree={self.degree})"
+        others = [f", {name}={value:.4g}" for name, value in (("gamma", self.gamma), ("coef0", self.coef0)) if value != 1.0]
+        return f"Polynomial(degree={self.degree}{''.join(others)})"

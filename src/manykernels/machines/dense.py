@@ -5,6 +5,7 @@ import numpy as np
 from .._loops.smo import smo
 from .base import Machine
 
+ROWS = 256
 ENTRIES_PER_CALL = 50_000_000  # visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
 
 
@@ -12,10 +13,11 @@ class DenseMachine(Machine):
     """SMO with second-order selection; the kernel is an (n, n) array of float32 or float64."""
 
     def multiply(self, kernel, beta):
-        support = np.flatnonzero(beta)
-        if support.size == beta.size:
-            return kernel @ beta
-        return beta[support] @ kernel[support]
+        out, support = np.zeros(beta.size), np.flatnonzero(beta)
+        for start in range(0, support.size, ROWS):  # a few rows at a time: they are copied, and turned into float64
+            part = support[start : start + ROWS]
+            out += beta[part] @ kernel[part]
+        return out
 
     def ascend(self, kernel, box, beta, F, tol, max_steps):
         diagonal = np.diagonal(kernel).astype(float)

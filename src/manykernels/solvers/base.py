@@ -126,6 +126,10 @@ def _record(iteration, iterate, problem, began):
 
 
 def _status(iterate, tol, stationarity_tol, iteration, limit):
+    if np.isnan(iterate.certificate.gap):
+        raise FloatingPointError(
+            "The kernels gave values that are not numbers (NaN): check the data, their scale and the kernels."
+        )
     if iterate.certificate.gap <= tol:
         return Status.OPTIMAL
     if np.isinf(iterate.certificate.gap) and iterate.stationarity <= stationarity_tol:

@@ -97,23 +97,22 @@ class SimpleMKL(SimplexSolver):
     """
 
     def step(self, problem, state, tol):
+        best = self._descend(problem, state)
+        return self._sharpen(problem, state) if best is state.at else self._judge(problem, best, state.precision)
+
+    def _descend(self, problem, state):
+        """The best point met along the reduced gradient."""
         d, best = state.at.weights, state.at
         direction = _reduced(d, state.gradient)
-        while True:
-            shrinking = direction < 0
-            if not shrinking.any():
-                return self._sharpen(problem, state)
+        while (shrinking := direction < 0).any():
             ratios = np.divide(-d, direction, out=np.full(d.size, np.inf), where=shrinking)
             longest = float(ratios.min())
             trial = problem.evaluate(_clean(d + longest * direction), best.beta, state.precision)
             if trial.value >= best.value:
-                break
+                return self._golden(problem, d, direction, longest, best, state.precision)
             d, best = trial.weights, trial
             direction = _drop(direction, ratios, longest, d)
-        found = self._golden(problem, d, direction, longest, best, state.precision)
-        if found is state.at:
-            return self._sharpen(problem, state)
-        return self._judge(problem, found, state.precision)
+        return best
 
     @staticmethod
     def _golden(problem, d, direction, longest, best, precision, rounds=12, most=45):

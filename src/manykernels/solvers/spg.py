@@ -94,6 +94,8 @@ class SPG(Solver):
         self.precision, self.start, self.seed = precision, start, seed
 
     def init(self, problem):
+        if self.start not in ("uniform", "random"):
+            raise ValueError(f"start must be 'uniform' or 'random', got {self.start!r}.")
         weights, beta = problem.start
         if self.start == "random" and not beta.any():
             weights = problem.regulariser.project(weights * np.random.default_rng(self.seed).uniform(0.5, 1.5, weights.size))
