@@ -25,8 +25,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     C : float
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge"}
-    solver : {"auto", "newton", "spg", "group_lasso", "pgd"} or Solver
-        ``"auto"`` is Newton's method on the dual where it fits (a p-norm, and memory for a combined kernel), else SPG-GMKL.
+    solver : {"auto", "newton", "spg", "pgd", "group_lasso", "mirror", "simple", "silp", "alignment", "uniform"} or Solver
+        ``"auto"`` is Newton's method on the dual where it fits (a p-norm, and memory for a combined kernel), else SPG-GMKL. The
+        last two set the weights by a rule and train one SVM.
     approximation : None
     tol : float
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
