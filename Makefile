@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: test demo lint bench clean
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/demo.py
