@@ -58,10 +58,10 @@ class Problem:
         self.memory_budget = memory_budget
         self.counters = Counters()
         self.boxes = [self.loss.box(y, self.cost) for y in self.targets]
-        weights, beta = (
-            (regulariser.start(bank.m), np.zeros_like(self.targets)) if start is None else (start.weights, start.beta)
-        )
-        self.start = regulariser.project(np.array(weights, dtype=float)), np.array(beta, dtype=float)
+        if start is None:
+            self.start = regulariser.start(bank.m), np.zeros_like(self.targets)
+        else:
+            self.start = regulariser.project(start.weights), start.beta
         self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
 
     @property
@@ -73,10 +73,10 @@ class Problem:
         """Solve the SVM of every output at these weights, starting from beta, to a violation of tol."""
         beta = np.array(beta, dtype=float)
         self.latest = weights, beta
-        self.counters.kernel_passes += 1
         if self.dense:
-            machine, kernel = DenseMachine(), self.bank.combine(weights)
+            machine, kernel = DenseMachine(), self.combine(weights)
         else:
+            self.counters.kernel_passes += 1
             machine, kernel = BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
         solved = [
             machine.solve(kernel, self.loss, y, self.cost, start, tol) for y, start in zip(self.targets, beta, strict=True)

@@ -248,7 +248,8 @@ class SquaredPNorm(_PNorm):
         return _norm(s, _conjugate_exponent(self.p)) ** 2 / (8.0 * self.strength)
 
     def weights(self, s):
-        return _norm(s, _conjugate_exponent(self.p)) / (2.0 * self.strength) * self._shape(s) / _norm(self._shape(s), self.p)
+        shape = self._shape(s)
+        return _norm(s, _conjugate_exponent(self.p)) / (2.0 * self.strength) * shape / _norm(shape, self.p)
 
     def reweight(self, norms):
         """Minimiser of ``sum_k norms[k] / 2 d_k + r(d)``: the group-lasso update for squared norms of the parts."""

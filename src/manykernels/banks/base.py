@@ -100,3 +100,12 @@ def as_outputs(beta, n):
 def support_of(beta):
     """Points with a nonzero coefficient in any output."""
     return np.flatnonzero(beta.any(axis=0))
+
+
+def mirror(out, block=64):
+    """Copy the lower triangle of a square matrix onto the upper one, in blocks that stay in cache."""
+    for start in range(0, out.shape[0], block):
+        stop = min(start + block, out.shape[0])
+        square = out[start:stop, start:stop]
+        square[...] = np.tril(square) + np.tril(square, -1).T
+        out[:start, start:stop] = out[start:stop, :start].T

@@ -9,10 +9,11 @@ from ..kernels.vector import dense
 from .centred import CentredBank
 from .dense import DenseBank
 from .masked import MaskedBank
-from .spec import NORMALISATIONS, BankSpec
+from .spec import BankSpec
 from .threads import Threads, thread_count
 from .tiled import PAIRWISE, TiledBank
 
+NORMALISATIONS = ("diagonal", "trace", "cosine", "center", None)
 STORAGES = ("auto", "dense", "fly")
 SAMPLE = 256  # rows on which a kernel that is not held is checked
 FLOAT32_ERROR = 1e-4  # in an exponent
@@ -46,6 +47,8 @@ def make_bank(
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {STORAGES}, got {storage!r}.")
+    if normalise not in NORMALISATIONS:
+        raise ValueError(f"normalise must be one of {NORMALISATIONS}, got {normalise!r}.")
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
     if feature_names is None and hasattr(X, "columns"):
@@ -61,14 +64,12 @@ def make_bank(
     if storage == "dense":
         bank = DenseBank(bank.columns(np.arange(bank.n)).astype(bank.dtype), bank)
     if normalise == "center":
-        shares = np.ones(bank.n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        shares = np.ones(bank.n) if sample_weight is None else sample_weight
         return CentredBank(bank, shares / shares.sum())
     return bank
 
 
 def _masked(collection, X, normalise, sample_weight, dtype, n_jobs):
-    if normalise not in NORMALISATIONS:
-        raise ValueError(f"normalise must be one of {NORMALISATIONS}, got {normalise!r}.")
     if X.shape[1] != collection.n_features:
         raise ValueError(f"The masks are over {collection.n_features} features, but X has {X.shape[1]}.")
     X = dense(X)

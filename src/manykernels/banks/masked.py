@@ -6,7 +6,7 @@ from .._loops.exponentials import add_kernels, dot_kernels
 from .._loops.rbf import LOG2_E
 from ..kernels.points import as_points
 from ..kernels.vector import dense
-from .base import Bank, as_outputs, support_of
+from .base import Bank, as_outputs, mirror, support_of
 
 LARGEST = 1e30
 KERNELS, PAIRS = 256, 2048  # of a chunk: its exponents (2 MB in float32) stay in the second-level cache
@@ -72,7 +72,9 @@ class MaskedBank(Bank):
             out[part, :stop] = line.reshape(-1, stop)
 
         self.threads.map(fill, self._row_blocks(rows.size))
-        return np.tril(out) + np.tril(out, -1).T if triangle else out
+        if triangle:
+            mirror(out)
+        return out
 
     def quad(self, beta):
         self._needs_square("quad")

@@ -9,8 +9,6 @@ from ..kernels.base import resolve_features
 from ..kernels.precomputed import check_gram
 from .tiled import HIGHEST_FUSED_DEGREE, PAIRWISE
 
-NORMALISATIONS = ("diagonal", "trace", "cosine", "center", None)
-
 
 class BankSpec:
     """Resolved kernels with their features and scales.
@@ -24,8 +22,6 @@ class BankSpec:
     """
 
     def __init__(self, collection, X, normalise, sample_weight, feature_names):
-        if normalise not in NORMALISATIONS:
-            raise ValueError(f"normalise must be one of {NORMALISATIONS}, got {normalise!r}.")
         self.normalise = normalise
         self.groups = list(collection.groups)
         self.columns = [resolve_features(kernel.features, X.shape[1], feature_names) for kernel in collection.kernels]
@@ -90,7 +86,7 @@ class BankSpec:
         return diagonal if factors is None else diagonal * factors[0] ** 2
 
     def _scales(self, X, sample_weight):
-        weights = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         mean = np.array([self._mean_diagonal(k, X, weights) for k in range(self.m)])
         usable = np.isfinite(mean) & (mean > 1e-305)
         _warn_unusable(usable, mean, self.names)

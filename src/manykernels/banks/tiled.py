@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..kernels import RBF, Laplacian, Linear, Polynomial
 from ..kernels.points import as_points
-from .base import Bank, as_outputs, support_of
+from .base import Bank, as_outputs, mirror, support_of
 from .families import (
     DistanceGaussians,
     DistanceLaplacians,
@@ -71,7 +71,7 @@ class TiledBank(Bank):
 
         self.threads.map(fill, _strips(rows.size))
         if triangle:
-            _mirror(out)
+            mirror(out)
         return out
 
     def quad(self, beta):
@@ -220,13 +220,3 @@ def _pair_weights(left, right, first):
     B[j > first + i] = 0.0
     B[j == first + i] *= 0.5
     return B
-
-
-def _mirror(out):
-    """Copy the lower triangle of a square matrix onto the upper one, in blocks that stay in cache."""
-    n = out.shape[0]
-    for start in range(0, n, ROWS):
-        stop = min(start + ROWS, n)
-        square = out[start:stop, start:stop]
-        square[...] = np.tril(square) + np.tril(square, -1).T
-        out[:start, start:stop] = out[start:stop, :start].T

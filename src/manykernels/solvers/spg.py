@@ -108,7 +108,7 @@ class SPG(Solver):
         direction, slope = self._direction(problem, state)
         trial, size = self._search(problem, state, direction, slope)
         if trial is None:
-            return self._sharpen(problem, state, tol)
+            return self._sharpen(problem, state)
         gradient, iterate = _judge(problem, trial)
         length = self._spectral_length(problem.regulariser, state, trial.weights, gradient)
         eta = self._next_eta(state, trial, slope, size, direction)
@@ -143,7 +143,7 @@ class SPG(Solver):
             size *= 0.5
         return None, size
 
-    def _sharpen(self, problem, state, tol):
+    def _sharpen(self, problem, state):
         """No step was acceptable: compute more precisely what the error is mostly due to, and begin the averages anew."""
         refined = state.iterate.certificate.rounding > state.at.noise and problem.refine()
         finest = FINEST if self.tune_precision else state.precision
