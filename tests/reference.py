@@ -64,6 +64,10 @@ def _dual_problem(cp, grams, targets, cost, regulariser, unit):
     name, p = type(regulariser).__name__, getattr(regulariser, "p", None)
     if name == "L1":
         return cp.Problem(cp.Maximize(cp.sum(alpha)), [*constraints, unit**2 * forms <= 2 * regulariser.strength])
+    if name == "GeneralisedKL":
+        growth = cp.exp(unit**2 * forms / (2 * regulariser.strength)) - 1
+        penalty = regulariser.strength / unit * cp.sum(cp.multiply(np.full(len(grams), regulariser.prior), growth))
+        return cp.Problem(cp.Maximize(cp.sum(alpha) - penalty), constraints)
     q = np.inf if p == 1 else 1 if np.isinf(p) else p / (p - 1)
     norm = cp.norm(forms, "inf" if np.isinf(q) else q)
     penalty = unit * norm / 2 if name == "PNormBall" else unit**3 * cp.square(norm) / (8 * regulariser.strength)

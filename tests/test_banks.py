@@ -39,6 +39,7 @@ COLLECTIONS = {
     "paper": paper_bank(X),
     "gammas of no common ratio": KernelBank([RBF(g, features=f) for g in (0.1, 0.17, 0.9, 7.7) for f in (None, 1, [0, 2])]),
     "masked": KernelBank.masked_rbf(GAMMAS, MASKS),
+    "equal kernels": KernelBank([RBF(0.5), RBF(2.0), RBF(0.5), RBF(0.5, features=1), RBF(0.5, features=1)]),
     "user's": KernelBank([Tanimoto(), FunctionKernel(lambda A, B: A @ B.T, features=[1, 2]), Polynomial(6, 0.1), RBF(0.5)]),
 }
 
@@ -101,6 +102,14 @@ class TestAgainstTheStack:
         np.testing.assert_allclose(bank.products(BETA[1]), stack @ BETA[1], atol=tol * np.abs(BETA).sum())
         expected = np.stack([stack @ b for b in BETA], axis=1)
         np.testing.assert_allclose(bank.products(BETA), expected, atol=tol * np.abs(BETA).sum())
+
+    def test_lines(self, pair):
+        bank, stack, tol = pair
+        chosen, points = np.array([5, 80, 17, 3, 4, 5]), np.array([7, 0, 89, 44])
+        lines = bank.lines(chosen, points)
+        assert lines.dtype == bank.dtype
+        assert lines.flags.c_contiguous
+        np.testing.assert_allclose(lines, stack[:, chosen][:, :, points].transpose(1, 0, 2), atol=tol)
 
     def test_columns_diagonal_traces(self, pair):
         bank, stack, tol = pair

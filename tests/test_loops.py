@@ -5,6 +5,8 @@ import pytest
 
 from manykernels._loops import exponentials, rbf
 from manykernels._loops.smo import position_of_max, smo
+from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
+from manykernels.regularisers import GeneralisedKL, PNormBall, SquaredPNorm
 from reference import gaussian_chain, project_box_plane, smo_by_gradient
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
@@ -129,3 +131,35 @@ def test_smo_obeys_its_limit_and_can_go_on():
             break
     assert done == total
     np.testing.assert_array_equal(whole, parts)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_cubic_root(seed):
+    rng = np.random.default_rng(seed)
+    # the derivative of a concave quartic -(1/4) sum (s + 2bx + ax^2)^2, positive at zero
+    a, b, s = 10.0 ** rng.uniform(-8, 3, 5), rng.standard_normal(5), rng.exponential(size=5)
+    s = np.maximum(s, b * b / a)  # forms are not negative anywhere
+    c0, c1, c2, c3 = -(s @ b), -(s @ a + 2 * b @ b), -3 * a @ b, -(a @ a)
+    c0 = abs(c0) + 0.1
+    roots = np.roots([c3, c2, c1, c0])
+    root = roots[np.argmin(np.abs(roots.imag))].real
+    found = _cubic_root(c0, c1, c2, c3, 2 * root)
+    assert found == pytest.approx(root, rel=1e-6)
+    values = [abs(np.polyval([c3, c2, c1, c0], x)) for x in (found, root)]
+    assert values[0] <= max(values[1], 1e-9 * abs(c0))
+
+
+def test_a_pair_goes_to_the_maximum_along_its_line(rng):
+    for law in (PNormBall(1.2).law, PNormBall(4).law, SquaredPNorm(2, 0.3).law, SquaredPNorm(1.5).law, GeneralisedKL(0.2).law):
+        for _ in range(20):
+            a, s = rng.exponential(size=(2, 6))
+            b = np.sqrt(a * s) * rng.uniform(-1, 1, 6)
+            scratch = np.empty((3, 6))
+            linear = rng.exponential() + 1e-3
+            at_zero, _ = _slope(law, s, a, b, linear, 0.0, *scratch)
+            linear += max(0.0, 0.1 - at_zero)
+            for highest in (1e-3, 0.5, 50.0):
+                x = _best_step(law, s, a, b, linear, highest, rng.exponential(), *scratch)
+                slope, _ = _slope(law, s, a, b, linear, x, *scratch)
+                assert 0.0 < x <= highest
+                assert slope >= 0.0 if x == highest else abs(slope) <= 1e-7 * max(1.0, linear)

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels._loops.conjugates import respond
+from manykernels.regularisers import L1, GeneralisedKL, PNormBall, SquaredPNorm
 
 NORMS = [1, 1.05, 1.1, 1.33, 2, 3, 4, np.inf]
 BALLS = [PNormBall(p) for p in NORMS]
-PENALTIES = [SquaredPNorm(p, strength=0.7) for p in NORMS] + [L1(0.4)]
+PENALTIES = [*(SquaredPNorm(p, strength=0.7) for p in NORMS), GeneralisedKL(0.3, strength=0.8), L1(0.4)]
 CONJUGATES = BALLS + PENALTIES[:-1]
+CURVED = [r for r in CONJUGATES if 1 < getattr(r, "p", 2) < np.inf]
 
 
 def smooth(regularisers):
@@ -46,7 +48,7 @@ def test_projection_of_penalties(r, rng):
     assert np.isinf(r.value(np.array([1.0, -0.1])))
 
 
-@pytest.mark.parametrize("r", [SquaredPNorm(p, 0.7) for p in NORMS[:-1]], ids=repr)
+@pytest.mark.parametrize("r", [*(SquaredPNorm(p, 0.7) for p in NORMS[:-1]), GeneralisedKL(0.3, 0.8)], ids=repr)
 @pytest.mark.parametrize("step", [1e-3, 0.4, 50.0])
 def test_prox_minimises(r, step, rng):
     z = 2 * rng.standard_normal(6)
@@ -91,7 +93,7 @@ def test_conjugate_of_l1_and_its_scaling():
     assert not hasattr(r, "curvature")
 
 
-@pytest.mark.parametrize("r", [r for r in CONJUGATES if 1 < r.p < np.inf], ids=repr)
+@pytest.mark.parametrize("r", CURVED, ids=repr)
 def test_curvature_is_the_derivative_of_the_weights(r, rng):
     s = 1.0 + 0.2 * rng.random(5)
     J = r.curvature(s)
@@ -99,6 +101,30 @@ def test_curvature_is_the_derivative_of_the_weights(r, rng):
     step = 1e-6
     numeric = np.stack([(r.weights(s + step * e) - r.weights(s - step * e)) / (2 * step) for e in np.eye(5)], axis=1)
     np.testing.assert_allclose(matrix, numeric, atol=1e-6 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize("r", CURVED, ids=repr)
+def test_compiled_loops_know_the_same_law(r, rng):
+    for s in (rng.exponential(size=6), np.array([1e-3, 1.0, 0.0, 0.2, 1e-15, 1.0])):
+        d, diagonal = np.empty(6), np.empty(6)
+        factor = respond(r.law, s, d, diagonal)
+        J = r.curvature(s)
+        np.testing.assert_allclose(d, r.weights(s), rtol=1e-10)
+        large = s > 1e-9  # below, the floors of the two differ
+        pair = factor * np.outer(d, d), J.factor * np.outer(J.vector, J.vector)
+        np.testing.assert_allclose(*(matrix[large][:, large] for matrix in pair), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(diagonal[large], J.diagonal[large], rtol=1e-10)
+        assert np.isfinite(diagonal).all()
+
+
+def test_prior_weights_per_kernel(rng):
+    r = GeneralisedKL(np.array([0.1, 1.0, 5.0]), 2.0)
+    s, d, diagonal = rng.exponential(size=3), np.empty(3), np.empty(3)
+    assert respond(r.law, s, d, diagonal) == 0.0
+    np.testing.assert_allclose(d, r.prior * np.exp(s / 4.0))
+    np.testing.assert_array_equal(r.start(3), r.prior)
+    with pytest.raises(ValueError, match="prior of 3 weights, but there are 4 kernels"):
+        r.start(4)
 
 
 @pytest.mark.parametrize("r", [PNormBall(1), SquaredPNorm(1)], ids=repr)
@@ -131,6 +157,9 @@ def test_start_is_feasible(r):
         (lambda: SquaredPNorm(0.9), "p >= 1"),
         (lambda: SquaredPNorm(2, strength=0), "strength > 0"),
         (lambda: L1(strength=-1), "strength > 0"),
+        (lambda: GeneralisedKL(strength=0), "strength > 0"),
+        (lambda: GeneralisedKL(prior=0.0), "prior of finite weights above 0"),
+        (lambda: GeneralisedKL(prior=[1.0, np.nan]), "prior of finite weights above 0"),
     ],
 )
 def test_bad_parameters(make, message):

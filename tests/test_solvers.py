@@ -2,20 +2,22 @@
 
 import numpy as np
 import pytest
+from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.kernels import KernelBank, paper_bank
+from manykernels.kernels import KernelBank, Precomputed, paper_bank
 from manykernels.losses import Hinge
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, Regulariser, SquaredPNorm
-from manykernels.solvers import SOLVERS, SPG, GroupLasso, Newton, choose_solver, drive
+from manykernels.regularisers import L1, GeneralisedKL, PNormBall, Regulariser, SquaredPNorm
+from manykernels.solvers import SMO, SOLVERS, SPG, GroupLasso, Newton, choose_solver, drive, smo_mkl
 from manykernels.solvers.fixed import Alignment
 from reference import mkl_optimum
 
 NORMS = [1, 1.1, 1.33, 2, 3, 10, np.inf]
-FORMULATIONS = [PNormBall(p) for p in NORMS] + [SquaredPNorm(p, 0.5) for p in NORMS] + [L1(0.7)]
-TIGHT = {"newton": 1e-8, "spg": 1e-8, "group_lasso": 1e-7}  # gap to ask for on the small problems; 1e-4 by default
+FORMULATIONS = [PNormBall(p) for p in NORMS] + [SquaredPNorm(p, 0.5) for p in NORMS] + [L1(0.7), GeneralisedKL(0.3, 2.0)]
+TIGHT = {"newton": 1e-8, "spg": 1e-8, "smo": 1e-8, "group_lasso": 1e-7}  # gap to ask for on the small problems; 1e-4 by default
+ROUGH = {"simple": 1e-2, "silp": 0.1}  # gap to ask for on real data; 1e-3 by default
 FIXED = ("alignment", "uniform")
 
 
@@ -74,6 +76,101 @@ def test_newton_needs_few_iterations(load, name, C):
             assert result.status.name == "OPTIMAL", (regulariser, str(result))
             assert coarse <= (40 if p == 1 else 15), (regulariser, coarse)
             assert result.n_iter <= (60 if p == 1 else 20), (regulariser, result.n_iter)
+
+
+@pytest.mark.parametrize("name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"])
+@pytest.mark.parametrize("make", [PNormBall, SquaredPNorm])
+def test_all_solvers_agree_on_real_data(load, name, make):
+    X, y = load(name)
+    order = np.random.default_rng(0).permutation(len(y))
+    for p in (1, 1.1, 1.33, 2, 3, 10):
+        rows = order[: 30 if p == 1 else 100]  # the classics for p = 1 need hundreds of iterations
+        bank, found = paper_bank(X[rows]).fit(X[rows], normalise="trace"), {}
+        for solver_name in SOLVERS:
+            problem = Problem(bank, y[rows], np.full(rows.size, 100.0), make(p))
+            solver = choose_solver(solver_name)
+            if solver_name in (*FIXED, "pgd") or not solver.fits(problem):
+                continue
+            result = drive(solver, problem, tol=ROUGH.get(solver_name, 1e-3))
+            assert result.status.name == "OPTIMAL", (p, solver_name, str(result))
+            found[solver_name] = problem.certificate(result.weights, result.beta)
+        assert len(found) >= (2 if make is SquaredPNorm and p == 1 else 4)
+        best = min(found.values(), key=lambda certificate: certificate.primal)
+        for solver_name, other in found.items():
+            slack = other.absolute_gap + best.absolute_gap
+            assert other.primal - best.primal <= slack, (p, solver_name)
+            assert max(other.dual, best.dual) <= min(other.primal, best.primal) * (1 + 1e-12), (p, solver_name)
+
+
+class TestSMO:
+    def problem(self, regulariser=None, **options):
+        X, y = toy(60)
+        self.bank = KernelBank(MIXED).fit(X)
+        return Problem(self.bank, y, np.full(60, 30.0), regulariser or PNormBall(1.5), **options)
+
+    def test_few_columns_in_memory_are_enough(self):
+        roomy, tight = self.problem(), self.problem(memory_budget=4 * 8 * 60 * 8)
+        a, b = drive(SMO(), roomy, tol=1e-8), drive(SMO(), tight, tol=1e-8)
+        assert a.status.name == b.status.name == "OPTIMAL"
+        assert a.objective == pytest.approx(b.objective, rel=1e-8)
+
+    def test_points_that_cannot_move_are_left_out(self, monkeypatch):
+        seen = []
+        ascend = smo_mkl.ascend
+
+        def watched(law, at, *rest):
+            seen.append(at.beta.shape[1])
+            return ascend(law, at, *rest)
+
+        monkeypatch.setattr(smo_mkl, "ascend", watched)
+        problem = self.problem(PNormBall(2))
+        problem = Problem(problem.bank, problem.targets, np.full(60, 0.1), problem.regulariser)  # nearly all at a bound
+        assert drive(SMO(), problem, tol=1e-9).status.name == "OPTIMAL"
+        assert min(seen) < 0.5 * max(seen)
+
+    def test_starts_from_an_earlier_result(self):
+        first = drive(SMO(), self.problem(), tol=1e-6)
+        again = drive(SMO(), self.problem(start=first), tol=1e-5)
+        assert again.n_iter <= 2
+        assert again.counters.machine_steps < 0.5 * first.counters.machine_steps
+
+    @pytest.mark.parametrize("regulariser", [PNormBall(1), SquaredPNorm(1), L1()], ids=repr)
+    def test_kinks_are_refused_by_name(self, regulariser):
+        with pytest.raises(ValueError, match=r"SMO-MKL needs p > 1 .*use solver='spg', solver='newton' for PNormBall\(1\)"):
+            drive(SMO(), self.problem(regulariser))
+
+    def test_products_must_fit(self):
+        with pytest.raises(ValueError, match="raise cache_size or use solver='spg'"):
+            drive(SMO(), self.problem(memory_budget=100))
+
+    def test_one_kernel_is_an_svm(self):
+        X, y = toy(60)
+        bank = KernelBank([MIXED[0]]).fit(X)
+        result = drive(SMO(), Problem(bank, y, np.full(60, 3.0), PNormBall(2)), tol=1e-9)
+        svc = SVC(C=3.0, kernel="precomputed", tol=1e-8).fit(bank.combine([1.0]), y)
+        np.testing.assert_allclose(result.beta[0, svc.support_], svc.dual_coef_[0], atol=1e-4)
+
+    def test_kernels_that_are_zero(self):
+        X, y = toy(30)
+        with pytest.warns(UserWarning, match="zero"):
+            bank = KernelBank([Precomputed(np.zeros((30, 30))), Precomputed(X @ X.T)]).fit(np.arange(30)[:, None])
+        result = drive(SMO(), Problem(bank, y, np.ones(30), PNormBall(2)), tol=1e-6)
+        assert result.status.name == "OPTIMAL"
+        assert np.isfinite(result.weights).all()
+
+
+def test_columns_keep_the_latest():
+    X, _ = toy(40)
+    bank = KernelBank(MIXED).fit(X)
+    layout = np.arange(5, 25)
+    columns = smo_mkl.Columns(bank, layout, 3 * bank.m * layout.size * bank.dtype.itemsize)
+    expected = bank.columns(np.arange(40))[:, layout][:, :, layout]
+    for clock, wanted in enumerate([3, 7, 3, 0, 19]):
+        if columns.slots[wanted] < 0:
+            columns.fetch(wanted, np.arange(2), clock)
+        np.testing.assert_allclose(columns.store[columns.slots[wanted]], expected[:, :, wanted], atol=1e-14)
+        held = columns.slots[columns.slots >= 0]
+        assert held.size == np.unique(held).size <= 3
 
 
 def test_newton_keeps_few_kernels_for_p_1(load):

@@ -3,8 +3,8 @@
 A regulariser r(d) offers `value`, `gradient` and `project` to gradient methods, and ``prox(d, step)``, the minimiser of
 ``|x - d|^2 / 2 + step r(x)``, where the gradient alone will not do because it changes without bound near zero. Where they
 exist in closed form, it offers what the dual needs of ``phi(s) = max_{d >= 0} d's/2 - r(d)``: its value (`conjugate`), its
-argmax (`weights`) and the derivative of that argmax (`curvature`). What a regulariser lacks it does not have: ask with
-`hasattr`.
+argmax (`weights`) and the derivative of that argmax (`curvature`); a `law` describes the same to compiled loops. What a
+regulariser lacks it does not have: ask with `hasattr`.
 """
 
 from abc import ABC, abstractmethod
@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import wrightomega
+
+from ._loops.conjugates import BALL, DIVERGENCE, LARGEST_EXPONENT, SQUARED, Law
 
 FLOOR = 1e-14  # smallest weight of a proximal centre, so that a kernel can come back
 TINY = 1e-12  # relative size below which a quadratic form counts as this much, where zero would mean infinite curvature
@@ -190,6 +193,11 @@ class PNormBall(_PNorm):
         factor = (q - 1.0) / max(norm, np.finfo(float).tiny)
         return Curvature(factor * u ** (q - 2.0), -factor, u ** (q - 1.0))
 
+    @property
+    def law(self):
+        """The conjugate as compiled loops know it."""
+        return Law(BALL, _conjugate_exponent(self.p), 1.0, np.empty(0))
+
     def smoothed(self, centre, temperature):
         """A smooth stand-in near a centre for p = 1, whose conjugate has a kink."""
         return SmoothedSimplex(centre, temperature)
@@ -265,6 +273,11 @@ class SquaredPNorm(_PNorm):
         half = 0.5 / self.strength
         return Curvature(half * (q - 1.0) * u ** (q - 2.0), -half * (q - 2.0), u ** (q - 1.0))
 
+    @property
+    def law(self):
+        """The conjugate as compiled loops know it."""
+        return Law(SQUARED, _conjugate_exponent(self.p), self.strength, np.empty(0))
+
     def __repr__(self):
         return f"SquaredPNorm(p={self.p:g}, strength={self.strength:g})"
 
@@ -297,6 +310,71 @@ class L1(Regulariser):
 
     def __repr__(self):
         return f"L1(strength={self.strength:g})"
+
+
+class GeneralisedKL(Regulariser):
+    """``r(d) = strength sum_k d_k log(d_k / prior_k) - d_k + prior_k``: weights near a prior, none of them zero.
+
+    Parameters
+    ----------
+    prior : float or (m,) array
+        Weights above zero to stay close to.
+    strength : float
+    """
+
+    def __init__(self, prior=1.0, strength=1.0):
+        _check_strength("GeneralisedKL", strength)
+        prior = np.asarray(prior, dtype=float)
+        if prior.ndim > 1 or not (np.isfinite(prior).all() and (prior > 0.0).all()):
+            raise ValueError(f"GeneralisedKL needs a prior of finite weights above 0, one or one per kernel, got {prior!r}.")
+        self.prior, self.strength = prior, float(strength)
+
+    def value(self, d):
+        if d.min() < 0.0:
+            return np.inf
+        logs = np.log(d / self.prior, out=np.zeros_like(d), where=d > 0.0)
+        return self.strength * float(np.sum(d * logs - d + self.prior))
+
+    def gradient(self, d):
+        return self.strength * np.log(np.maximum(d, np.finfo(float).tiny) / self.prior)
+
+    def prox(self, d, step):
+        # x + a log(x / prior) = d has the solution x = a omega(d / a + log(prior / a)), omega + log(omega) = argument
+        a = step * self.strength
+        return a * wrightomega(d / a + np.log(self.prior / a))
+
+    def start(self, m):
+        if self.prior.ndim and self.prior.size != m:
+            raise ValueError(f"GeneralisedKL has a prior of {self.prior.size} weights, but there are {m} kernels.")
+        return np.full(m, self.prior)
+
+    def conjugate(self, s):
+        return self.strength * float(np.sum(self.prior * np.expm1(self._exponents(s))))
+
+    def weights(self, s):
+        return self.prior * np.exp(self._exponents(s))
+
+    def curvature(self, s):
+        return Curvature(0.5 / self.strength * self.weights(s), 0.0, np.zeros_like(s))
+
+    def reweight(self, norms):
+        """Minimiser of ``sum_k norms[k] / 2 d_k + r(d)``: the group-lasso update for squared norms of the parts."""
+        # with d = prior e^v: 2v e^2v = norms / (strength prior^2), which Lambert's function solves
+        logs = np.log(np.maximum(norms, np.finfo(float).tiny) / (self.strength * np.square(self.prior)))
+        return self.prior * np.exp(0.5 * wrightomega(logs))
+
+    @property
+    def law(self):
+        """The conjugate as compiled loops know it."""
+        return Law(DIVERGENCE, 0.0, self.strength, np.atleast_1d(self.prior))
+
+    def _exponents(self, s):
+        """Beyond the largest exponent every value is as good as infinite; it stays finite for the sake of line searches."""
+        return np.minimum(s / (2.0 * self.strength), LARGEST_EXPONENT)
+
+    def __repr__(self):
+        prior = f"{self.prior:g}" if self.prior.ndim == 0 else f"{self.prior.size} weights"
+        return f"GeneralisedKL(prior={prior}, strength={self.strength:g})"
 
 
 def _project_simplex(d):

@@ -247,3 +247,32 @@ def products(pairs, b, out):
             _dot_chain(u, powers, b, sums, b.size)
             for place in range(sums.size):
                 out[r, place, i] += sums[place]
+
+
+@fast
+def _write_member(u, scale, out):
+    """out = scale e, from the complement in ``u``."""
+    for j in range(out.size):
+        out[j] = scale * (u.dtype.type(1.0) - u[j])
+
+
+@fast
+def _advance_one(u):
+    two = u.dtype.type(2.0)
+    for j in range(u.size):
+        u[j] = u[j] * (two - u[j])
+
+
+@fast
+def values(pairs, members, scales, out):
+    """``out[i, members[r, l], j] = scales[r, l] e_l(t_r(i, j))`` where ``members[r, l] >= 0``; out (b, kernels, c)."""
+    u = np.empty(out.shape[2], out.dtype)
+    powers = np.empty_like(u)
+    for i in range(out.shape[0]):
+        for r in range(members.shape[0]):
+            _exponents(pairs, r, i, u, u.size)
+            start_chain(u, powers, u.size)
+            for place in range(members.shape[1]):
+                if members[r, place] >= 0:
+                    _write_member(u, scales[r, place], out[i, members[r, place]])
+                _advance_one(u)

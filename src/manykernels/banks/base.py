@@ -38,6 +38,14 @@ class Bank(ABC):
     def columns(self, chosen):
         """Columns of every kernel, (m, n_rows, len(chosen))."""
 
+    def lines(self, chosen, points):
+        """Rows of every kernel at the chosen points over other points, (len(chosen), m, len(points)), in the bank's dtype.
+
+        For the bank of the training points; what `columns` gives, laid out for loops that go along them.
+        """
+        self._needs_square("lines")
+        return np.moveaxis(self.columns(chosen)[:, points], 2, 0).astype(self.dtype, order="C")
+
     @abstractmethod
     def diagonal(self):
         """Diagonals of all kernels, (m, n)."""

@@ -41,6 +41,9 @@ class DenseBank(Bank):
     def columns(self, chosen):
         return self.grams[:, :, chosen].astype(float)
 
+    def lines(self, chosen, points):
+        return np.ascontiguousarray(self.grams[:, chosen][:, :, points].swapaxes(0, 1))
+
     def diagonal(self):
         self._needs_square("diagonal")
         return np.diagonal(self.grams, axis1=1, axis2=2).astype(float)

@@ -6,6 +6,7 @@ values are already normalised (`scales`).
 """
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from math import comb
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Tile(NamedTuple):
 class Family(ABC):
     """Kernels that share their pairwise number; `members` are their places in the bank.
 
-    Two methods are all that a family must have; the other two have default forms in terms of `values`.
+    Two methods are all that a family must have; the others have default forms in terms of `values`.
     """
 
     explicit = False  # True: quadratic forms and products do not need to visit pairs
@@ -51,6 +52,10 @@ class Family(ABC):
     @abstractmethod
     def combine(self, weights, tile, out):
         """``out += sum_l weights[l] K_l`` on the tile; what lies above the diagonal of a triangle may hold anything."""
+
+    def write(self, tile, out):
+        """Every member on the tile into its place of ``out``, (rows, kernels of the bank, cols)."""
+        out[:, self.members] = self.values(tile).transpose(1, 0, 2)
 
     def forms(self, B, tile):
         """``sum_ij B[i, j] K_l[i, j]`` for each member; B is zero outside the triangle."""
@@ -88,6 +93,24 @@ class _Gaussians(Family):
             rbf.products(pairs, np.ascontiguousarray(b, dtype=self.dtype), table)
             out[:, output] = self.chains.gather(table) * self.scales[:, None]
         return out
+
+    def write(self, tile, out):
+        for members, scales in self._places:
+            rbf.values(self.pairs(tile), members, scales, out)
+
+    @cached_property
+    def _places(self):
+        """Tables of member numbers and scales by chain and place; more than one where members are equal."""
+        tables, left = [], np.arange(self.members.size)
+        while left.size:
+            _, first = np.unique(np.stack([self.chains.row[left], self.chains.place[left]]), axis=1, return_index=True)
+            chosen = left[first]
+            members, scales = np.full(self.chains.shape, -1), np.zeros(self.chains.shape, dtype=self.dtype)
+            at = self.chains.row[chosen], self.chains.place[chosen]
+            members[at], scales[at] = self.members[chosen], self.scales[chosen]
+            tables.append((members, scales))
+            left = np.delete(left, first)
+        return tables
 
     def values(self, tile):
         pairs = self.pairs(tile)

@@ -27,6 +27,7 @@ PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: 
 HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
+LINES = 4  # rows of every kernel that one task computes
 
 
 class TiledBank(Bank):
@@ -116,6 +117,19 @@ class TiledBank(Bank):
             tile = Tile(np.arange(self.n_rows)[part], chosen, chosen.size)
             for family in self.families:
                 out[family.members, part] = family.values(tile)
+        return out
+
+    def lines(self, chosen, points):
+        self._needs_square("lines")
+        chosen, points = np.asarray(chosen), np.asarray(points)
+        out = np.zeros((chosen.size, self.m, points.size), dtype=self.dtype)
+
+        def fill(row):
+            part = slice(row, row + LINES)
+            for family in self.families:
+                family.write(Tile(chosen[part], points, points.size), out[part])
+
+        self.threads.map(fill, range(0, chosen.size, LINES))
         return out
 
     def diagonal(self):

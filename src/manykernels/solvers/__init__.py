@@ -4,6 +4,7 @@ from .base import Iterate, Solver, drive
 from .choose import SOLVERS, choose_solver
 from .group_lasso import GroupLasso
 from .newton import Newton
+from .smo_mkl import SMO
 from .spg import SPG
 
-__all__ = ["SOLVERS", "SPG", "GroupLasso", "Iterate", "Newton", "Solver", "choose_solver", "drive"]
+__all__ = ["SMO", "SOLVERS", "SPG", "GroupLasso", "Iterate", "Newton", "Solver", "choose_solver", "drive"]

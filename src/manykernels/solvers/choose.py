@@ -5,12 +5,14 @@ from .fixed import Alignment, Uniform
 from .group_lasso import GroupLasso
 from .newton import Newton
 from .simplex import SILP, MirrorDescent, SimpleMKL
+from .smo_mkl import SMO
 from .spg import SPG
 
 SOLVERS = {
     "newton": Newton,
     "spg": SPG,
     "pgd": lambda: SPG(spectral=False, nonmonotone=False, tune_precision=False, proximal=False),
+    "smo": SMO,
     "group_lasso": GroupLasso,
     "mirror": MirrorDescent,
     "simple": SimpleMKL,
@@ -18,7 +20,7 @@ SOLVERS = {
     "alignment": Alignment,
     "uniform": Uniform,
 }
-PLANNED = ("smo", "mwu", "gfb")
+PLANNED = ("mwu", "gfb")
 
 
 def choose_solver(solver, problem=None):

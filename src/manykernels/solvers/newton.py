@@ -16,9 +16,6 @@ whose temperature halves when the proximal problem is solved to a third of the t
 
 Outputs that share the weights have one program each, coupled through J; they are solved in turn until they settle. For p = 1
 with several outputs that coupling grows as the smoothing cools, and gaps below 1e-5 may be out of reach.
-
-Before the first step the solution of the first SVM is multiplied by the factor that maximises the dual, which costs nothing and
-saves up to ten iterations where the scale of the weights is not known beforehand (the squared norm).
 """
 
 from typing import NamedTuple
@@ -29,9 +26,10 @@ from scipy.optimize import minimize_scalar
 from ..machines import DenseMachine
 from ..result import Status
 from .base import Iterate, Solver
+from .dual import COARSEST, forms_of, judged, rough_start
 
-COARSEST, FINEST = 0.1, 1e-11  # tolerance of the quadratic program
-FIRST_TEMPERATURE = 0.05  # relative to the largest quadratic form
+FINEST = 1e-11  # tolerance of the quadratic program
+FIRST_TEMPERATURE = 0.05  # relative to the largest quadratic form of the first SVM
 PATIENCE = 4
 SWEEPS, SETTLED = 50, 0.03  # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
 
@@ -83,21 +81,18 @@ class Newton(Solver):
             )
 
     def init(self, problem):
-        weights, beta = problem.start
-        beta = problem.evaluate(weights, beta, COARSEST).beta
-        products = problem.products(beta)
-        forms = np.maximum(_forms(products, beta), 0.0)
+        beta, products, forms, size = rough_start(problem)
         model = problem.regulariser
         if not model.smooth:
-            model = model.smoothed(weights, FIRST_TEMPERATURE * max(forms.max(), np.finfo(float).tiny))
-        size = _best_multiple(problem, beta, forms)
-        return _state(problem, size * beta, size * products, size**2 * forms, model)
+            weights, _ = problem.start
+            model = model.smoothed(weights, FIRST_TEMPERATURE * max(forms.max() / size**2, np.finfo(float).tiny))
+        return _state(problem, beta, products, forms, model)
 
     def step(self, problem, state, tol):
         model = self._model(problem, state)
         change = self._solve_program(problem, state, model) - state.beta
         moved = problem.products(change)
-        slope, curve = _forms(state.products, change), _forms(moved, change)
+        slope, curve = np.einsum("ktn,tn->k", state.products, change), forms_of(moved, change)
         size = _line_search(problem, state, model, change, slope, curve)
         forms = np.maximum(state.forms + 2 * size * slope + size**2 * curve, 0.0)
         new = _state(problem, state.beta + size * change, state.products + size * moved, forms, model)
@@ -151,16 +146,13 @@ class Newton(Solver):
 
 
 def _state(problem, beta, products, forms, model):
-    weights = model.weights(forms)
-    scores = np.einsum("k,ktn->tn", weights, products)
-    certificate = problem.certificate(weights, beta, scores=scores, forms=forms)
-    return State(beta, products, forms, model, Iterate(weights, beta, certificate))
+    return State(beta, products, forms, model, judged(problem, model, beta, products, forms))
 
 
 def _fresh(problem, state):
     """The same point with products computed anew."""
     products = problem.products(state.beta)
-    return _state(problem, state.beta, products, np.maximum(_forms(products, state.beta), 0.0), state.model)
+    return _state(problem, state.beta, products, forms_of(products, state.beta), state.model)
 
 
 def _sparse(problem, state, tol):
@@ -178,11 +170,6 @@ def _sparse(problem, state, tol):
         if certificate.gap <= tol:
             return state._replace(iterate=Iterate(kept, state.beta, certificate))
     return state
-
-
-def _forms(products, beta):
-    """``sum_c beta_c' products[k, c]`` for every kernel; rounding can make a quadratic form negative."""
-    return np.einsum("ktn,tn->k", products, beta)
 
 
 def _apply(J, x):
@@ -212,14 +199,3 @@ def _line_search(problem, state, model, change, slope, curve):
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole step
     slack = 1e-13 * (abs(loss(0.0)) + abs(inner.fun))
     return 1.0 if loss(1.0) <= inner.fun + slack else inner.x
-
-
-def _best_multiple(problem, beta, forms):
-    """The factor in (0, 1] on beta with the largest dual value."""
-    linear, r = float(np.sum(problem.targets * beta)), problem.regulariser
-
-    def loss(log_size):
-        size = np.exp(log_size)
-        return r.conjugate(size**2 * forms) - size * linear
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded").x))

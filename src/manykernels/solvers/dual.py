@@ -1,0 +1,45 @@
+"""What solvers that ascend on the dual share: a point to begin from, and a point judged by its products."""
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from .base import Iterate
+
+COARSEST = 0.1  # violation of the first SVM
+
+
+def rough_start(problem):
+    """Coefficients, products and forms of an SVM solved roughly at the first weights, times the factor that suits the dual.
+
+    The factor is returned as well; it costs nothing and saves up to ten iterations where the scale of the weights is not known
+    beforehand (the squared norm).
+    """
+    weights, beta = problem.start
+    beta = problem.evaluate(weights, beta, COARSEST).beta
+    products = problem.products(beta)
+    forms = forms_of(products, beta)
+    size = _best_multiple(problem, beta, forms)
+    return size * beta, size * products, size**2 * forms, size
+
+
+def judged(problem, model, beta, products, forms):
+    """The iterate at beta, with the weights that belong to its forms."""
+    weights = model.weights(forms)
+    scores = np.einsum("k,ktn->tn", weights, products)
+    return Iterate(weights, beta, problem.certificate(weights, beta, scores=scores, forms=forms))
+
+
+def forms_of(products, beta):
+    """Quadratic forms ``sum_c beta_c' products[k, c]``, which rounding must not make negative."""
+    return np.maximum(np.einsum("ktn,tn->k", products, beta), 0.0)
+
+
+def _best_multiple(problem, beta, forms):
+    """The factor in (0, 1] on beta with the largest dual value."""
+    linear, r = float(np.sum(problem.targets * beta)), problem.regulariser
+
+    def loss(log_size):
+        size = np.exp(log_size)
+        return r.conjugate(size**2 * forms) - size * linear
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded").x))

@@ -1,0 +1,190 @@
+"""SMO-MKL: the dual of lp-norm MKL, two variables at a time.
+
+S. V. N. Vishwanathan, Z. Sun, N. Theera-Ampornpunt and M. Varma, Multiple kernel learning and the SMO algorithm, NIPS 2010.
+
+No SVM is solved but the first, rough one: weights follow every update of a pair through their closed form. The price is that an
+update touches the products of all kernels, O(mn) numbers. The compiled loop (`_loops.smo_mkl`) takes the updates; this file
+decides which points take part (shrinking), keeps the columns of the kernels that were used last, and asks for the certificate.
+
+Ours are the shrinking by layout and the fresh products at the end of each round: points that cannot move are left out of every
+array, so the loops stay contiguous, and one pass over the kernels, which costs as much as some hundred updates, brings all of
+them back and removes the rounding of the updates.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._loops.smo_mkl import Ascent, ascend
+from ..result import Status
+from .base import Iterate, Solver
+from .dual import forms_of, judged, rough_start
+
+PROGRESS = 0.1  # of the violation is left at the end of a round
+UPDATES = 20  # per point and round at most
+BATCH = 8  # columns computed together: the one that is missing and the likeliest next
+FINEST = 1e-13
+PATIENCE = 6
+ENTRIES_PER_CALL = 100_000_000  # visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
+
+
+class Columns:
+    """The column of every kernel at a point, for the rows of some points (the layout); the most recently used ones are kept.
+
+    Parameters
+    ----------
+    bank : Bank
+    layout : (a,) indices of points
+    budget : int
+        Bytes for the columns.
+    """
+
+    def __init__(self, bank, layout, budget):
+        self.bank, self.layout = bank, layout
+        capacity = int(np.clip(budget // (bank.m * layout.size * bank.dtype.itemsize), 2, layout.size))
+        self.store = np.empty((capacity, bank.m, layout.size), dtype=bank.dtype)
+        self.diagonals = np.ascontiguousarray(bank.diagonal()[:, layout])
+        self.slots = np.full(layout.size, -1)
+        self.stamps = np.full(capacity, -1)
+        self._owners = np.full(capacity, -1)
+
+    def fetch(self, missing, likely, clock):
+        """Compute the column of a point and of the likeliest others that are not here; all by their place in the layout."""
+        likely = likely[(self.slots[likely] < 0) & (likely != missing)]
+        wanted = np.append(missing, likely)[: max(1, min(BATCH, self.stamps.size - 1))]
+        places = np.argsort(self.stamps, kind="stable")[: wanted.size]
+        evicted = self._owners[places]
+        self.slots[evicted[evicted >= 0]] = -1
+        self.store[places] = self.bank.lines(self.layout[wanted], self.layout)
+        self._owners[places], self.slots[wanted] = wanted, places
+        self.stamps[places] = clock
+
+
+class State(NamedTuple):
+    """Where the ascent stands: coefficients, products and forms, and the columns at hand.
+
+    ``best`` is the smallest absolute gap so far, ``patience`` how many more rounds may pass without a smaller one.
+    """
+
+    beta: np.ndarray
+    products: np.ndarray
+    forms: np.ndarray
+    columns: Columns | None
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class SMO(Solver):
+    """Sequential minimal optimisation of the MKL dual.
+
+    Needs a regulariser whose conjugate is smooth and known to the compiled loop: p-norms with p > 1, or `GeneralisedKL`.
+    """
+
+    max_iter = 2000
+
+    def check(self, problem):
+        r = problem.regulariser
+        if not (hasattr(r, "law") and r.smooth):
+            raise ValueError(
+                f"SMO-MKL needs p > 1 (PNormBall, SquaredPNorm) or GeneralisedKL, whose duals are smooth; {r!r} is neither: "
+                "use solver='spg', solver='newton' for PNormBall(1), or p = 1.05."
+            )
+        needed = 16 * problem.bank.m * problem.targets.size
+        if needed > problem.memory_budget:
+            raise ValueError(
+                f"SMO-MKL holds products of {problem.bank.m} kernels with {problem.bank.n} points ({needed / 2**20:.0f} MB), "
+                "which are over the memory budget: raise cache_size or use solver='spg'."
+            )
+
+    def init(self, problem):
+        beta, products, forms, _ = rough_start(problem)
+        return State(beta, products, forms, None, judged(problem, problem.regulariser, beta, products, forms))
+
+    def step(self, problem, state, tol):
+        active, violation = _active(problem, state)
+        if violation <= FINEST:
+            return self._stuck(problem, state)
+        columns = state.columns
+        if columns is None or not np.isin(active, columns.layout).all() or active.size < 0.5 * columns.layout.size:
+            columns = Columns(problem.bank, active, problem.memory_budget)
+        beta = self._round(problem, state, columns, PROGRESS * violation)
+        products = problem.products(beta)
+        forms = forms_of(products, beta)
+        iterate = judged(problem, problem.regulariser, beta, products, forms)
+        gap = iterate.certificate.absolute_gap
+        patience = PATIENCE if gap < state.best else state.patience - 1
+        new = State(beta, products, forms, columns, iterate, min(gap, state.best), patience)
+        return new if patience > 0 else self._stuck(problem, new)
+
+    def _round(self, problem, state, columns, tol):
+        """Update pairs among the active points until the violation is below tol; returns the new coefficients."""
+        at = _restricted(problem, state, columns)
+        m, t, n = at.products.shape
+        left, per_call = UPDATES * n * t + 1000, max(100, ENTRIES_PER_CALL // (m * t * n))
+        clock, law = int(columns.stamps.max()) + 1, problem.regulariser.law
+        while left > 0:
+            done, _, missing = ascend(law, at, columns.store, columns.slots, columns.stamps, clock, tol, min(left, per_call))
+            problem.counters.machine_steps += done
+            clock += done
+            left -= done
+            if missing >= 0:
+                columns.fetch(missing, _likeliest(at), clock)
+                left -= 1
+            elif done < per_call:
+                break
+        beta = state.beta.copy()
+        beta[:, columns.layout] = at.beta
+        return beta
+
+    def _stuck(self, problem, state):
+        """No smaller gap for a while: finer kernels or, if they are fine, the end."""
+        if problem.refine():
+            products = problem.products(state.beta)
+            forms = forms_of(products, state.beta)
+            iterate = judged(problem, problem.regulariser, state.beta, products, forms)
+            return State(state.beta, products, forms, None, iterate)
+        return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
+
+
+def _residuals(problem, state):
+    """Minus the gradient of the dual, and who may move up and down; all (t, n)."""
+    F = np.einsum("k,ktn->tn", state.iterate.weights, state.products) - problem.targets
+    lower, upper = (np.stack([getattr(box, side) for box in problem.boxes]) for side in ("lower", "upper"))
+    return F, state.beta < upper, state.beta > lower
+
+
+def _active(problem, state):
+    """Points that may still move in some output, and the largest violation.
+
+    A point at a bound is left out when it is pushed against it by more than half the violation.
+    """
+    F, up, down = _residuals(problem, state)
+    top = np.where(up, -F, -np.inf).max(axis=1, keepdims=True)
+    bottom = np.where(down, -F, np.inf).min(axis=1, keepdims=True)
+    violation = float(np.max(top - bottom))
+    slack = 0.5 * max(violation, 0.0)
+    fixed = (~up & (-F > top + slack)) | (~down & (-F < bottom - slack))
+    return np.flatnonzero(~fixed.all(axis=0)), violation
+
+
+def _restricted(problem, state, columns):
+    """The problem of the active points as the compiled loop wants it."""
+    layout = columns.layout
+    weights = state.iterate.weights.copy()
+    products = np.ascontiguousarray(state.products[:, :, layout])
+    linear, lower, upper = (
+        np.stack([getattr(box, side)[layout] for box in problem.boxes]) for side in ("linear", "lower", "upper")
+    )
+    F = np.einsum("k,ktn->tn", weights, products) - linear
+    beta = np.ascontiguousarray(state.beta[:, layout])
+    return Ascent(beta, F, linear, lower, upper, products, state.forms.copy(), weights, columns.diagonals)
+
+
+def _likeliest(at):
+    """Points in the order in which they are likely to be chosen: the worst violators of both directions in turn."""
+    up = np.where(at.beta < at.upper, -at.F, -np.inf).max(axis=0)
+    down = np.where(at.beta > at.lower, at.F, -np.inf).max(axis=0)
+    order = np.stack([np.argsort(-up)[:BATCH], np.argsort(-down)[:BATCH]], axis=1).ravel()
+    _, first = np.unique(order, return_index=True)
+    return order[np.sort(first)]
