@@ -244,7 +244,8 @@ class TestChoice:
         assert isinstance(choose_solver("auto", self.problem(PNormBall(1))), Newton)
         assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(2))), Newton)
         assert isinstance(choose_solver("auto", self.problem(L1())), SPG)
-        assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(1))), SPG)
+        assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(1))), GroupLasso)
+        assert isinstance(choose_solver("auto", self.problem(GeneralisedKL())), Newton)
         assert isinstance(choose_solver("auto", self.problem(PNormBall(2), memory_budget=100)), SPG)
 
     def test_objects_are_kept(self):

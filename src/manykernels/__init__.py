@@ -11,9 +11,10 @@ _WHERE = {
     "MKLClassifier": ".estimators",
     "KernelBank": ".kernels",
     "SPG": ".solvers",
+    "path": ".estimators",
 }
 
-__all__ = ["SPG", "KernelBank", "MKLClassifier"]
+__all__ = ["SPG", "KernelBank", "MKLClassifier", "path"]
 
 
 def __getattr__(name):

@@ -61,7 +61,7 @@ class Problem:
         if start is None:
             self.start = regulariser.start(bank.m), np.zeros_like(self.targets)
         else:
-            self.start = regulariser.project(start.weights), start.beta
+            self.start = regulariser.adopt(start.weights), start.beta
         self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
 
     @property

@@ -49,6 +49,10 @@ class Regulariser(ABC):
         """Feasible weights to start from."""
         return np.full(m, 1.0 / m)
 
+    def adopt(self, d):
+        """Feasible weights to start from, made of those of another problem."""
+        return self.project(d)
+
     def dual_scale(self, s):
         """A factor t <= 1 for which ``t beta`` has a finite conjugate; s are the quadratic forms of beta."""
         return 1.0
@@ -172,6 +176,10 @@ class PNormBall(_PNorm):
             return _project_simplex(d)
         x = d / _norm(d, 2.0) if self.p == 2.0 else _project_ball(d, self.p)
         return x / max(1.0, _norm(x, self.p))
+
+    def adopt(self, d):
+        norm = _norm(d, self.p)  # scaled, not projected: a projection from a larger ball would drop the smaller weights
+        return d / norm if norm > 0.0 else self.start(d.size)
 
     def conjugate(self, s):
         return 0.5 * _norm(s, _conjugate_exponent(self.p))

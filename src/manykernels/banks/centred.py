@@ -86,7 +86,7 @@ def _warn_constant(constant):
         warnings.warn(
             f"Nothing is left of {constant.sum()} kernels after centring (numbers {listed}): they are constant on the training "
             "data, or the data lie so far from zero that rounding ate them. They are left out; standardise the features.",
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

@@ -117,6 +117,6 @@ def _warn_unusable(usable, mean, names):
     unusable = np.flatnonzero(~usable)
     for k in unusable[:5]:
         what = "is zero on the training data" if np.isfinite(mean[k]) else "overflows on the training data"
-        warnings.warn(f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.", stacklevel=7)
+        warnings.warn(f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.", stacklevel=8)
     if unusable.size > 5:
-        warnings.warn(f"… and {unusable.size - 5} more kernels are left out for such reasons.", stacklevel=7)
+        warnings.warn(f"… and {unusable.size - 5} more kernels are left out for such reasons.", stacklevel=8)

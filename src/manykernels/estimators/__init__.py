@@ -1,5 +1,6 @@
 """Estimators with scikit-learn's interface."""
 
 from .classifier import MKLClassifier
+from .paths import Path, path
 
-__all__ = ["MKLClassifier"]
+__all__ = ["MKLClassifier", "Path", "path"]

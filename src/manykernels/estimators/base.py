@@ -1,6 +1,7 @@
 """What all MKL estimators share: the way from data to a solved problem, and back to decision values."""
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,6 +17,25 @@ from ..solvers import choose_solver, drive
 from .checks import choose_regulariser, memory_budget, refuse_odd_arrays
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
+
+
+class Prepared(NamedTuple):
+    """Training data on the way from `fit`'s arguments to a problem.
+
+    Attributes
+    ----------
+    bank : Bank
+        The kernels on the distinct rows.
+    targets : (t, n) array
+    cost : (n,) array
+        Of each distinct row when C is one.
+    distinct : which rows are distinct, and how often they come
+    """
+
+    bank: Bank
+    targets: np.ndarray
+    cost: np.ndarray
+    distinct: object
 
 
 class MKLEstimator(BaseEstimator):
@@ -62,17 +82,26 @@ class MKLEstimator(BaseEstimator):
             memory_budget=memory_budget(self.cache_size),
         )
 
-    def _train(self, X, targets, distinct, factors):
-        """Solve for the distinct rows and keep the outcome; targets (t, n), factors (n,) on C."""
-        X = X[distinct.rows]
-        regulariser = choose_regulariser(self.p, self.regulariser)
-        bank, cost = self._bank(X, distinct.weight), self.C * distinct.weight * factors
-        problem = Problem(bank, targets, cost, regulariser, memory_budget=memory_budget(self.cache_size))
+    def _prepare(self, X, targets, distinct, factors):
+        """Kernels, targets (t, n) and costs for C = 1 of the distinct rows; factors (n,) on C."""
+        bank = self._bank(X[distinct.rows], distinct.weight)
+        return Prepared(bank, targets, distinct.weight * factors, distinct)
+
+    def _solve(self, prepared, start=None):
+        """Solve for the weights, from an earlier result if there is one, and keep the outcome."""
+        problem = Problem(
+            prepared.bank,
+            prepared.targets,
+            self.C * prepared.cost,
+            choose_regulariser(self.p_ if self.p == "auto" else self.p, self.regulariser),
+            start=start,
+            memory_budget=memory_budget(self.cache_size),
+        )
         solver = choose_solver(self.solver, problem)
         watch = _print_record if self.verbose else None
         self.result_ = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
         self.bank_ = problem.bank  # in float64 if float32 was too coarse for the tolerance
-        self._keep(distinct)
+        self._keep(prepared.distinct)
         self._warn()
         return self
 

@@ -6,6 +6,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights, class_factors
+from .paths import choose_p
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -19,15 +20,18 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     kernels : "auto", list of kernels, mapping from group to kernels, or KernelBank
         ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on every feature and on all.
     combination : {"sum"}
-    p : float
-        Norm of the weights, 1 (sparse) to infinity (plain sum of kernels); short for ``regulariser=PNormBall(p)``.
+    p : float or "auto"
+        Norm of the weights, 1 (sparse) to infinity (plain sum of kernels); short for ``regulariser=PNormBall(p)``. ``"auto"``
+        chooses p on held-out folds, at the given C, and then trains on everything.
     regulariser : Regulariser, optional
     C : float
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge"}
-    solver : {"auto", "newton", "spg", "pgd", "group_lasso", "mirror", "simple", "silp", "alignment", "uniform"} or Solver
-        ``"auto"`` is Newton's method on the dual where it fits (a p-norm, and memory for a combined kernel), else SPG-GMKL. The
-        last two set the weights by a rule and train one SVM.
+    solver : str or Solver
+        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mirror", "simple", "silp", "alignment" or "uniform".
+        ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
+        or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL. The last two set the weights by a rule and
+        train one SVM.
     approximation : None
     tol : float
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
@@ -45,7 +49,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int or RandomState, optional
-        For solvers that draw random numbers; the ones so far do not.
+        For the folds of ``p="auto"``; the solvers so far draw no random numbers.
     checkpoint, callbacks : None
     verbose : int
         A line per iteration if above zero.
@@ -65,6 +69,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     bank_ : Bank
         The kernels on the distinct training rows.
     n_iter_ : int
+    p_, p_scores_ : float, mapping from p to mean score on held-out folds
+        For ``p="auto"``.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
 
@@ -131,6 +137,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             Factor on C for each row; zero leaves the row out.
         """
         check_parameters(self)
+        if self.p == "auto":
+            choose_p(self, X, y, sample_weight)
+        return self._solve(self._data(X, y, sample_weight))
+
+    def _data(self, X, y, sample_weight):
+        """Check and encode the data; the result does not depend on C or p."""
         X, y = self._read(X, y)
         check_classification_targets(y)
         sample_weight = check_weights(sample_weight, X)
@@ -140,7 +152,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         codes = codes[distinct.rows]
         positive = [1] if self.classes_.size == 2 else range(self.classes_.size)
         targets = np.stack([np.where(codes == c, 1.0, -1.0) for c in positive])
-        return self._train(X, targets, distinct, factors[codes])
+        return self._prepare(X, targets, distinct, factors[codes])
 
     def decision_function(self, X):
         """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples, n_classes).

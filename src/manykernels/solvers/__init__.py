@@ -1,10 +1,10 @@
 """Solvers: algorithms for the kernel weights, all driven by one loop."""
 
 from .base import Iterate, Solver, drive
-from .choose import SOLVERS, choose_solver
+from .choose import AUTO, SOLVERS, choose_solver
 from .group_lasso import GroupLasso
 from .newton import Newton
 from .smo_mkl import SMO
 from .spg import SPG
 
-__all__ = ["SMO", "SOLVERS", "SPG", "GroupLasso", "Iterate", "Newton", "Solver", "choose_solver", "drive"]
+__all__ = ["AUTO", "SMO", "SOLVERS", "SPG", "GroupLasso", "Iterate", "Newton", "Solver", "choose_solver", "drive"]

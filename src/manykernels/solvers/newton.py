@@ -84,7 +84,7 @@ class Newton(Solver):
         beta, products, forms, size = rough_start(problem)
         model = problem.regulariser
         if not model.smooth:
-            weights, _ = problem.start
+            weights = 0.9 * problem.start[0] + 0.1 / forms.size  # an earlier result may lack kernels that are needed now
             model = model.smoothed(weights, FIRST_TEMPERATURE * max(forms.max() / size**2, np.finfo(float).tiny))
         return _state(problem, beta, products, forms, model)
 

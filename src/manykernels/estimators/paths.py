@@ -1,0 +1,153 @@
+"""Regularisation paths: many values of C and p for little more than the price of one, and p chosen on held-out data."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import check_random_state
+
+from ..banks import Bank
+from ..result import Result
+from .checks import check_parameters, check_real, check_weights
+
+NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
+FOLDS = 5
+
+
+class Path:
+    """Fitted models along a path, in the order in which they were trained.
+
+    They share one bank, so memory grows with the number of support vectors only.
+
+    Attributes
+    ----------
+    models : list of estimators
+    """
+
+    def __init__(self, models):
+        self.models = models
+
+    def __len__(self):
+        return len(self.models)
+
+    def __iter__(self):
+        return iter(self.models)
+
+    def __getitem__(self, place):
+        return self.models[place]
+
+    def weights(self):
+        """Kernel weights of every model, (len(path), m)."""
+        return np.stack([model.kernel_weights_ for model in self.models])
+
+    def scores(self, X, y, sample_weight=None):
+        """Score of every model on other data, as their own `score` gives it, (len(path),)."""
+        return np.array([model.score(X, y, sample_weight) for model in self.models])
+
+    def best(self, X, y, sample_weight=None):
+        """The model that scores best on other data; the first of equals."""
+        return self.models[int(np.argmax(self.scores(X, y, sample_weight)))]
+
+    def __repr__(self):
+        return f"Path({len(self)} models of {type(self.models[0]).__name__})"
+
+
+def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
+    """Train an estimator for every C and p, each model beginning where the one before ended.
+
+    Parameters
+    ----------
+    estimator : MKLClassifier or another MKL estimator
+        Gives all other parameters. It is not changed.
+    X, y, sample_weight
+        As for `fit`.
+    C : float or sequence of floats, optional
+        The estimator's own by default.
+    p : float or sequence of floats, optional
+        The estimator's own by default. For every p, all C are visited from small to large; from one p to the next the weights
+        are carried over, so neighbouring values should follow each other.
+
+    Returns
+    -------
+    Path
+    """
+    costs = np.sort([estimator.C] if C is None else np.atleast_1d(C))
+    norms = [estimator.p] if p is None else list(np.atleast_1d(p))
+    for cost in costs:
+        check_real("C", float(cost))
+    if any(isinstance(norm, str) for norm in norms):
+        raise ValueError(f"A path needs numbers for p, got {norms}: give p=[1, 1.33, 2] or so.")
+    template = _twin(estimator)
+    check_parameters(template)
+    prepared = template._data(X, y, sample_weight)
+    models, starts = [], {}
+    for norm in norms:
+        for cost in costs:
+            model = _like(template, C=float(cost), p=_plain(norm))
+            start = starts.get(float(cost), models[-1] if models else None)
+            model._solve(prepared, None if start is None else _moved(start, cost))
+            # a bank that had to be refined stays so for the rest of the path
+            prepared = prepared._replace(bank=model.bank_)
+            models.append(model)
+            starts[float(cost)] = model
+    return Path(models)
+
+
+def choose_p(estimator, X, y, sample_weight):
+    """Set ``p_`` and ``p_scores_`` by cross-validation along the path, from the plain sum to the sparsest."""
+    if estimator.regulariser is not None:
+        raise ValueError(f"Give p='auto' or regulariser={estimator.regulariser!r}, not both.")
+    if isinstance(estimator.kernels, Bank):
+        raise ValueError("p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted on all of it.")
+    _, codes = estimator._read(X, y)
+    weight = check_weights(sample_weight, codes)
+    used, y = np.flatnonzero(weight > 0), np.asarray(y).reshape(codes.shape)
+    norms, scores = sorted(NORMS, reverse=True), []
+    for fold in _folds(estimator, y[used]):
+        train, test = (used[part] for part in fold)
+        models = path(estimator, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
+        scores.append(models.scores(_rows(X, test), y[test], weight[test]))
+    means = dict(zip(norms, np.mean(scores, axis=0).tolist(), strict=True))
+    estimator.p_scores_ = dict(sorted(means.items()))
+    estimator.p_ = max(estimator.p_scores_, key=estimator.p_scores_.get)  # of equals the sparsest
+
+
+def _folds(estimator, y):
+    seed = check_random_state(estimator.random_state)
+    if not is_classifier(estimator):
+        return KFold(min(FOLDS, y.shape[0]), shuffle=True, random_state=seed).split(y)
+    smallest = np.unique(y, return_counts=True)[1].min()
+    if smallest < 2:
+        raise ValueError("p='auto' needs at least two samples of every class to hold some out; give p as a number.")
+    return StratifiedKFold(min(FOLDS, smallest), shuffle=True, random_state=seed).split(np.zeros(y.size), y)
+
+
+def _rows(X, chosen):
+    """Some rows; a data frame stays one, since kernels may name its columns."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    return X[chosen] if hasattr(X, "shape") else np.asarray(X)[chosen]
+
+
+def _twin(estimator):
+    """An unfitted estimator with the same parameters; scikit-learn's `clone` would copy a fitted bank."""
+    return type(estimator)(**estimator.get_params(deep=False))
+
+
+def _like(template, **parameters):
+    """A twin with the attributes that the template learned from the data."""
+    model = _twin(template).set_params(**parameters)
+    vars(model).update({name: value for name, value in vars(template).items() if name.endswith("_")})
+    return model
+
+
+def _moved(model, cost):
+    """Where to begin at another C: points at a bound stay there when all coefficients grow with C."""
+    result, factor = model.result_, cost / model.C
+    return Result(**{**vars(result), "beta": result.beta * factor})
+
+
+def _plain(norm):
+    """A number as Python has it, so that parameters of models print well."""
+    return float(norm) if isinstance(norm, numbers.Real) else norm
