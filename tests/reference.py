@@ -27,7 +27,7 @@ def project_box_plane(z, lower, upper):
     return np.clip(z - shift, lower, upper)
 
 
-def mkl_optimum(grams, targets, cost, regulariser):
+def mkl_optimum(grams, targets, cost, regulariser, loss=None):
     """Optimal value of the MKL problem by CVXPY.
 
     The power cones of p near 1 do not always allow the finest accuracy, and solvers like variables of order one, so a few
@@ -36,8 +36,8 @@ def mkl_optimum(grams, targets, cost, regulariser):
     import cvxpy as cp
 
     for accuracy in (1e-10, 1e-9, 1e-8, 3e-8):
-        for unit in (cost.max(), 1.0, np.sqrt(cost.max())):
-            problem = _dual_problem(cp, grams, np.atleast_2d(targets), cost / unit, regulariser, unit)
+        for unit in (cost.max(), 1.0, np.sqrt(cost.max()), 0.1, 100.0):
+            problem = _dual_problem(cp, grams, np.atleast_2d(targets), cost / unit, regulariser, unit, loss)
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -49,26 +49,41 @@ def mkl_optimum(grams, targets, cost, regulariser):
     raise AssertionError(f"CVXPY did not solve the reference problem: {problem.status}")
 
 
-def _dual_problem(cp, grams, targets, cost, regulariser, unit):
+def _dual_problem(cp, grams, targets, cost, regulariser, unit, loss):
     """The dual ``max  y' b - phi(s(b))`` in ``b = beta / unit``, divided by the unit.
 
     phi is written out anew for each regulariser, so that nothing of the library is used to judge it.
     """
     beta, forms = cp.Variable(targets.shape), cp.Variable(len(grams), nonneg=True)
-    alpha = cp.multiply(targets, beta)
-    constraints = [cp.sum(beta, axis=1) == 0, alpha >= 0, alpha <= np.tile(cost, (len(targets), 1))]
+    linear, constraints = _loss_dual(cp, beta, targets, np.tile(cost, (len(targets), 1)), loss, unit)
     for k, K in enumerate(grams):
         values, vectors = np.linalg.eigh(K)
         root = (vectors * np.sqrt(np.maximum(values, 0))).T
         constraints.append(cp.sum_squares(beta @ root.T) <= forms[k])
     name, p = type(regulariser).__name__, getattr(regulariser, "p", None)
     if name == "L1":
-        return cp.Problem(cp.Maximize(cp.sum(alpha)), [*constraints, unit**2 * forms <= 2 * regulariser.strength])
+        return cp.Problem(cp.Maximize(linear), [*constraints, unit**2 * forms <= 2 * regulariser.strength])
     if name == "GeneralisedKL":
         growth = cp.exp(unit**2 * forms / (2 * regulariser.strength)) - 1
         penalty = regulariser.strength / unit * cp.sum(cp.multiply(np.full(len(grams), regulariser.prior), growth))
-        return cp.Problem(cp.Maximize(cp.sum(alpha) - penalty), constraints)
+        return cp.Problem(cp.Maximize(linear - penalty), constraints)
     q = np.inf if p == 1 else 1 if np.isinf(p) else p / (p - 1)
     norm = cp.norm(forms, "inf" if np.isinf(q) else q)
     penalty = unit * norm / 2 if name == "PNormBall" else unit**3 * cp.square(norm) / (8 * regulariser.strength)
-    return cp.Problem(cp.Maximize(cp.sum(alpha) - penalty), constraints)
+    return cp.Problem(cp.Maximize(linear - penalty), constraints)
+
+
+def _loss_dual(cp, beta, y, cost, loss, unit):
+    """Minus the conjugate of the loss at beta, divided by the unit, and the constraints; beta and cost are in that unit."""
+    name, balanced = type(loss).__name__, cp.sum(beta, axis=1) == 0
+    alpha = cp.multiply(y, beta)
+    squares = unit * cp.sum(cp.multiply(0.25 / (unit * cost), cp.square(beta)))
+    if name == "SquaredHinge":
+        return cp.sum(alpha) - squares, [balanced, alpha >= 0]
+    if name == "EpsilonInsensitive":
+        return cp.sum(alpha) - loss.epsilon * cp.sum(cp.abs(beta)), [balanced, cp.abs(beta) <= cost]
+    if name == "Squared":
+        return cp.sum(alpha) - squares, [balanced]
+    if name == "OneClass":
+        return 0.0, [cp.sum(beta, axis=1) == loss.nu * cost.sum(axis=1), beta >= 0, beta <= cost]
+    return cp.sum(alpha), [balanced, alpha >= 0, alpha <= cost]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manykernels._loops import exponentials, rbf
-from manykernels._loops.smo import position_of_max, smo
+from manykernels._loops.smo import Walls, position_of_max, smo
 from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
 from manykernels.regularisers import GeneralisedKL, PNormBall, SquaredPNorm
 from reference import gaussian_chain, project_box_plane, smo_by_gradient
@@ -100,10 +100,10 @@ def test_smo_finds_the_optimum(dtype):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((20, 30))
     K = np.ascontiguousarray((A @ A.T / 30).astype(dtype))
-    linear, lower, upper = rng.standard_normal(20), -rng.random(20), rng.random(20)
+    linear, lower, upper, none = rng.standard_normal(20), -rng.random(20), rng.random(20), np.zeros(20)
     beta = project_box_plane(np.zeros(20), lower, upper)
     F = K @ beta - linear
-    steps, violation = smo(K, np.diagonal(K).astype(float), lower, upper, beta, F, 1e-9, 100_000)
+    steps, violation = smo(K, np.diagonal(K).astype(float), Walls(lower, upper, none, none), beta, F, 1e-9, 100_000)
     expected = smo_by_gradient(K.astype(float), linear, lower, upper)
     assert violation < 1e-9
     assert 0 < steps < 100_000
@@ -119,12 +119,12 @@ def test_smo_obeys_its_limit_and_can_go_on():
     A = rng.standard_normal((50, 60))
     K, linear = A @ A.T / 60, np.where(rng.random(50) < 0.5, 1.0, -1.0)
     lower, upper = np.where(linear > 0, 0.0, -1.0), np.where(linear > 0, 1.0, 0.0)
-    whole, parts = np.zeros(50), np.zeros(50)
+    walls, whole, parts = Walls(lower, upper, np.zeros(50), np.zeros(50)), np.zeros(50), np.zeros(50)
     F_whole, F_parts = -linear, -linear.copy()
-    total, _ = smo(K, np.diagonal(K).copy(), lower, upper, whole, F_whole.copy(), 1e-6, 10**6)
+    total, _ = smo(K, np.diagonal(K).copy(), walls, whole, F_whole.copy(), 1e-6, 10**6)
     done = 0
     for _ in range(10**4):
-        steps, _ = smo(K, np.diagonal(K).copy(), lower, upper, parts, F_parts, 1e-6, 7)
+        steps, _ = smo(K, np.diagonal(K).copy(), walls, parts, F_parts, 1e-6, 7)
         assert steps <= 7
         done += steps
         if steps < 7:
@@ -155,11 +155,11 @@ def test_a_pair_goes_to_the_maximum_along_its_line(rng):
             a, s = rng.exponential(size=(2, 6))
             b = np.sqrt(a * s) * rng.uniform(-1, 1, 6)
             scratch = np.empty((3, 6))
-            linear = rng.exponential() + 1e-3
-            at_zero, _ = _slope(law, s, a, b, linear, 0.0, *scratch)
+            linear, ridge = rng.exponential() + 1e-3, rng.choice([0.0, 0.7])
+            at_zero, _ = _slope(law, s, a, b, linear, ridge, 0.0, *scratch)
             linear += max(0.0, 0.1 - at_zero)
             for highest in (1e-3, 0.5, 50.0):
-                x = _best_step(law, s, a, b, linear, highest, rng.exponential(), *scratch)
-                slope, _ = _slope(law, s, a, b, linear, x, *scratch)
+                x = _best_step(law, s, a, b, linear, ridge, highest, rng.exponential(), *scratch)
+                slope, _ = _slope(law, s, a, b, linear, ridge, x, *scratch)
                 assert 0.0 < x <= highest
                 assert slope >= 0.0 if x == highest else abs(slope) <= 1e-7 * max(1.0, linear)

@@ -1,4 +1,4 @@
-"""The loss and the SVM machines."""
+"""The SVM machines."""
 
 import numpy as np
 import pytest
@@ -33,32 +33,6 @@ def solve(request, bank):
         return BlockedMachine(size=16).solve(kernel, Hinge(), y, COST, **options)
 
     return solve
-
-
-class TestHinge:
-    @pytest.mark.parametrize("seed", range(20))
-    def test_intercept_minimises(self, seed):
-        rng = np.random.default_rng(seed)
-        n = rng.integers(2, 12)
-        labels = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-        labels[:2] = [1.0, -1.0]
-        cost, scores = rng.integers(1, 4, n).astype(float), rng.standard_normal(n)
-        b = Hinge().intercept(labels, cost, scores)
-        best = min(Hinge().value(labels, cost, scores + c) for c in labels - scores)
-        assert Hinge().value(labels, cost, scores + b) == pytest.approx(best)
-
-    def test_intercept_is_the_middle_of_an_interval(self):
-        assert Hinge().intercept(np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])) == pytest.approx(0.0)
-
-    def test_feasible_repairs_anything_and_leaves_the_feasible(self):
-        box = Hinge().box(y, COST)
-        beta = Hinge().feasible(10 * np.random.default_rng(0).standard_normal(len(y)), box)
-        assert abs(beta.sum()) < 1e-12
-        assert (beta >= box.lower).all()
-        assert (beta <= box.upper).all()
-        np.testing.assert_array_equal(Hinge().feasible(beta, box), beta)
-        np.testing.assert_array_equal(Hinge().feasible(np.zeros(len(y)), box), 0.0)
-        np.testing.assert_array_equal(Hinge().feasible(np.where(y > 0, 1.0, 0.0), box), 0.0)
 
 
 def test_agrees_with_svc(solve, bank):

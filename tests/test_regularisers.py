@@ -4,25 +4,44 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from conftest import MIXED, toy
 from manykernels._loops.conjugates import respond
-from manykernels.regularisers import L1, GeneralisedKL, PNormBall, SquaredPNorm
+from manykernels.kernels import KernelBank
+from manykernels.problem import Problem
+from manykernels.regularisers import L1, BlockNorm, ElasticNet, GeneralisedKL, LogDet, PNormBall, SquaredPNorm
+from manykernels.solvers import SPG, drive
 
 NORMS = [1, 1.05, 1.1, 1.33, 2, 3, 4, np.inf]
 BALLS = [PNormBall(p) for p in NORMS]
-PENALTIES = [*(SquaredPNorm(p, strength=0.7) for p in NORMS), GeneralisedKL(0.3, strength=0.8), L1(0.4)]
-CONJUGATES = BALLS + PENALTIES[:-1]
-CURVED = [r for r in CONJUGATES if 1 < getattr(r, "p", 2) < np.inf]
+SQUARED = [SquaredPNorm(p, strength=0.7) for p in NORMS]
+GROUPS = ["a", "b", "b", "c", "a", "b"]
+BLOCKS = [BlockNorm(GROUPS, r, p, strength=0.7) for r in (1, 1.1, 2, 3) for p in (1, 1.33, 2, 4)]
+NETS = [ElasticNet(0.3, 0.8), ElasticNet(0.0, 2.0)]
+X, y = toy(20)
+BANK = KernelBank(MIXED).fit(X)
+PENALTIES = [*SQUARED, GeneralisedKL(0.3, strength=0.8), L1(0.4), *NETS, *BLOCKS, LogDet(0.6).bound(BANK)]
+CONJUGATES = [r for r in BALLS + PENALTIES if hasattr(r, "weights")]
+CURVED = [r for r in CONJUGATES if hasattr(r, "curvature") and 1 < getattr(r, "p", 2) < np.inf]
+LAWFUL = [r for r in CURVED if hasattr(r, "law")]
+PROXIMAL = [r for r in PENALTIES if hasattr(r, "prox") and not np.isinf(getattr(r, "p", 1))]
 
 
 def smooth(regularisers):
     return [r for r in regularisers if not np.isinf(getattr(r, "p", 1))]
 
 
+def size(r, m):
+    """m, or the number of kernels that the regulariser prescribes."""
+    if isinstance(r, LogDet):
+        return BANK.m
+    return len(GROUPS) if isinstance(r, BlockNorm) else m
+
+
 @pytest.mark.parametrize("r", smooth(PENALTIES), ids=repr)
 def test_gradient_is_that_of_the_value(r, rng):
-    d = rng.random(6) + 0.1
+    d = rng.random(size(r, 6)) + 0.1
     step = 1e-6
-    numeric = [(r.value(d + step * e) - r.value(d - step * e)) / (2 * step) for e in np.eye(6)]
+    numeric = [(r.value(d + step * e) - r.value(d - step * e)) / (2 * step) for e in np.eye(d.size)]
     np.testing.assert_allclose(r.gradient(d), numeric, rtol=1e-6)
 
 
@@ -42,13 +61,14 @@ def test_projection_is_the_nearest_feasible_point(r, scale, rng):
 
 @pytest.mark.parametrize("r", PENALTIES, ids=repr)
 def test_projection_of_penalties(r, rng):
-    x = r.project(rng.standard_normal(7))
+    x = r.project(rng.standard_normal(size(r, 7)))
     assert (x >= 0).all()
     np.testing.assert_allclose(r.project(x), x)
-    assert np.isinf(r.value(np.array([1.0, -0.1])))
+    x[1] = -0.1
+    assert np.isinf(r.value(x))
 
 
-@pytest.mark.parametrize("r", [*(SquaredPNorm(p, 0.7) for p in NORMS[:-1]), GeneralisedKL(0.3, 0.8)], ids=repr)
+@pytest.mark.parametrize("r", PROXIMAL, ids=repr)
 @pytest.mark.parametrize("step", [1e-3, 0.4, 50.0])
 def test_prox_minimises(r, step, rng):
     z = 2 * rng.standard_normal(6)
@@ -103,7 +123,7 @@ def test_curvature_is_the_derivative_of_the_weights(r, rng):
     np.testing.assert_allclose(matrix, numeric, atol=1e-6 * np.abs(numeric).max())
 
 
-@pytest.mark.parametrize("r", CURVED, ids=repr)
+@pytest.mark.parametrize("r", LAWFUL, ids=repr)
 def test_compiled_loops_know_the_same_law(r, rng):
     for s in (rng.exponential(size=6), np.array([1e-3, 1.0, 0.0, 0.2, 1e-15, 1.0])):
         d, diagonal = np.empty(6), np.empty(6)
@@ -135,7 +155,7 @@ def test_no_curvature_at_a_kink(r):
 
 @pytest.mark.parametrize("r", CONJUGATES, ids=repr)
 def test_extreme_forms_do_not_overflow(r):
-    for s in (np.zeros(4), np.array([0.0, 0.0, 1e-300, 0.0]), np.array([1e150, 1.0, 1e-150, 0.0])):
+    for s in (np.zeros(6), np.array([0.0, 0.0, 1e-300, 0.0, 0.0, 0.0]), np.array([1e150, 1.0, 1e-150, 0.0, 1e150, 0.0])):
         with np.errstate(over="raise", invalid="raise"):
             d = r.weights(s)
         assert np.isfinite(d).all()
@@ -143,9 +163,116 @@ def test_extreme_forms_do_not_overflow(r):
         assert np.isfinite(r.conjugate(s))
 
 
+def test_elastic_net_has_no_weight_below_its_threshold(rng):
+    r = ElasticNet(0.5, 2.0)
+    np.testing.assert_allclose(r.weights(np.array([0.3, 1.0, 3.0])), [0.0, 0.0, 0.5])
+    np.testing.assert_array_equal(r.curvature(np.array([0.3, 1.0, 3.0])).diagonal, [0.0, 0.0, 0.25])
+    assert r.value(r.start(7)) == pytest.approx(1.0)
+    ridge, d = SquaredPNorm(2, 2.0), rng.random(5)
+    assert ElasticNet(0.0, 2.0).value(d) == pytest.approx(ridge.value(d))
+    assert ElasticNet(0.0, 2.0).conjugate(d) == pytest.approx(ridge.conjugate(d))
+
+
+@pytest.mark.parametrize("p", [1, 1.33, 3])
+def test_block_norm_of_trivial_groups_is_the_squared_norm(p, rng):
+    plain, s = SquaredPNorm(p, 0.7), rng.exponential(size=6)
+    for r in (BlockNorm(range(6), 2, p, 0.7), BlockNorm(["all"] * 6, p, 2, 0.7), BlockNorm(GROUPS, p, p, 0.7)):
+        assert r.value(s) == pytest.approx(plain.value(s), rel=1e-12)
+        assert r.conjugate(s) == pytest.approx(plain.conjugate(s), rel=1e-12)
+        assert r.smooth == plain.smooth
+        for method in ("gradient", "weights", "reweight", "start"):
+            argument = 6 if method == "start" else s
+            np.testing.assert_allclose(getattr(r, method)(argument), getattr(plain, method)(argument), rtol=1e-9)
+
+
+@pytest.mark.parametrize("r", BLOCKS, ids=repr)
+def test_block_norm_where_a_group_is_zero(r, rng):
+    d = rng.random(6) * np.array([1, 0, 0, 1, 1, 0])
+    for point in (d, np.zeros(6), 1e-300 * d):
+        gradient = r.gradient(point)
+        assert np.isfinite(gradient).all()
+        for _ in range(50):  # a subgradient, for the norm is convex
+            other = rng.exponential(size=6)
+            assert r.value(other) >= r.value(point) + gradient @ (other - point) - 1e-12
+    assert r.value(1e150 * d) == pytest.approx(1e300 * r.value(d))
+
+
+@pytest.mark.parametrize("r", BLOCKS, ids=repr)
+def test_block_norm_reweights_to_the_minimiser(r, rng):
+    norms = rng.exponential(size=6)
+    d = r.reweight(norms)
+    np.testing.assert_allclose(r.gradient(d), norms / (2 * d**2), rtol=1e-9)
+    without = r.reweight(norms * np.array([1, 0, 0, 1, 1, 0]))
+    np.testing.assert_array_equal(without > 0, [True, False, False, True, True, False])
+    np.testing.assert_array_equal(r.reweight(np.zeros(6)), np.zeros(6))
+
+
+def test_block_norm_keeps_whole_groups():
+    groups = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    result = drive(SPG(), Problem(BANK, y, np.ones(20), BlockNorm(groups, strength=0.5)), tol=1e-6)
+    assert result.status.converged
+    used = result.weights > 0
+    np.testing.assert_array_equal(used[::2], used[1::2])
+    assert 0 < used.sum() < 8
+
+
+def test_block_norm_needs_a_label_for_each_kernel():
+    with pytest.raises(ValueError, match="groups of 6 kernels, but there are 4 kernels"):
+        BlockNorm(GROUPS).start(4)
+    assert not hasattr(BlockNorm(GROUPS, r=3), "prox")
+    assert not BlockNorm(GROUPS, r=1, p=2).smooth
+
+
+class TestLogDet:
+    grams = BANK.columns(np.arange(BANK.n))
+    d = np.linspace(0.0, 2.0, BANK.m)
+
+    def test_equals_plain_numpy(self):
+        r = LogDet(0.6).bound(BANK)
+        A = np.eye(BANK.n) + np.tensordot(self.d, self.grams, 1)
+        assert r.value(self.d) == pytest.approx(0.3 * np.linalg.slogdet(A)[1], rel=1e-12)
+        traces = [np.trace(np.linalg.solve(A, K)) for K in self.grams]
+        np.testing.assert_allclose(r.gradient(self.d), 0.3 * np.array(traces), rtol=1e-10)
+
+    def test_factors_once_per_point(self, monkeypatch):
+        r, calls = LogDet().bound(BANK), []
+        combine = type(BANK).combine
+        monkeypatch.setattr(type(BANK), "combine", lambda bank, d, rows=None: calls.append(d) or combine(bank, d, rows))
+        d = self.d.copy()
+        first = r.value(d), r.gradient(d)
+        assert len(calls) == 1
+        d *= 2.0  # the same array with other weights is another point
+        assert r.value(d) > first[0]
+        assert (r.gradient(d) <= first[1]).all()  # concave along the ray
+        assert len(calls) == 2
+
+    def test_unbound(self):
+        r = LogDet()
+        for method in (r.value, r.gradient):
+            with pytest.raises(ValueError, match=r"call bound\(bank\)"):
+                method(self.d)
+        assert r.bound(BANK) is not r
+        assert r.bank is None
+
+    def test_is_infinite_where_rounding_makes_the_kernel_indefinite(self):
+        bank = KernelBank(MIXED).fit(X, dtype=np.float32)
+        assert np.isinf(LogDet().bound(bank).value(np.full(bank.m, 1e12)))
+
+    def test_spg_finds_a_stationary_point(self):
+        r = LogDet(0.3).bound(BANK)
+        result = drive(SPG(), Problem(BANK, y, np.ones(20), r), tol=1e-3)
+        assert result.status.name == "STATIONARY"
+        gradient = r.gradient(result.weights) - 0.5 * BANK.quad(result.beta)
+        step = result.weights - r.project(result.weights - gradient)
+        assert np.abs(step).max() <= 0.05
+
+
 @pytest.mark.parametrize("r", BALLS + PENALTIES, ids=repr)
 def test_start_is_feasible(r):
-    assert np.isfinite(r.value(r.start(9)))
+    m = size(r, 9)
+    d = r.start(m)
+    assert np.isfinite(r.value(d))
+    np.testing.assert_allclose(r.project(d), d)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +287,18 @@ def test_start_is_feasible(r):
         (lambda: GeneralisedKL(strength=0), "strength > 0"),
         (lambda: GeneralisedKL(prior=0.0), "prior of finite weights above 0"),
         (lambda: GeneralisedKL(prior=[1.0, np.nan]), "prior of finite weights above 0"),
+        (lambda: ElasticNet(l1=-1), "l1 >= 0 and l2 > 0"),
+        (lambda: ElasticNet(l1=np.nan), "l1 >= 0 and l2 > 0"),
+        (lambda: ElasticNet(l2=0), "without l2 use L1"),
+        (lambda: BlockNorm([]), "the label of each kernel"),
+        (lambda: BlockNorm("aab"), "the label of each kernel"),
+        (lambda: BlockNorm([[0, 1], [1, 0]]), "the label of each kernel"),
+        (lambda: BlockNorm(GROUPS, r=0.5), "r=0.5"),
+        (lambda: BlockNorm(GROUPS, r=np.inf), "r < inf"),
+        (lambda: BlockNorm(GROUPS, p=np.nan), "p=nan"),
+        (lambda: BlockNorm(GROUPS, p="1"), "p='1'"),
+        (lambda: BlockNorm(GROUPS, strength=0), "strength > 0"),
+        (lambda: LogDet(strength=np.inf), "strength > 0"),
     ],
 )
 def test_bad_parameters(make, message):

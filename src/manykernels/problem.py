@@ -31,6 +31,14 @@ class Evaluation(NamedTuple):
     noise: float
 
 
+class Judgement(NamedTuple):
+    """What is known at an evaluation: slopes of the kernel term and gradient of W, both (m,), and the certificate."""
+
+    slopes: np.ndarray
+    gradient: np.ndarray
+    certificate: Certificate
+
+
 class Problem:
     """``min_{d >= 0} r(d) + sum_c max_beta  y_c' beta - beta' K_d beta / 2`` with ``K_d = sum_k d_k K_k``.
 
@@ -39,8 +47,9 @@ class Problem:
     Parameters
     ----------
     bank : Bank
-    targets : (t, n) array of ±1
-    cost : (n,) array
+    targets : (t, n) array
+        Labels of ±1, or numbers for regression.
+    cost : (n,) or (t, n) array
         Loss of each point: C times its weight.
     regulariser : Regulariser
     loss : Loss
@@ -51,15 +60,16 @@ class Problem:
     """
 
     def __init__(self, bank, targets, cost, regulariser, *, loss=None, start=None, memory_budget=4 * GIGABYTE):
-        self.bank, self.regulariser = bank, regulariser
+        self.bank = bank
+        self.regulariser = regulariser.bound(bank) if hasattr(regulariser, "bound") else regulariser
         self.targets = np.atleast_2d(np.asarray(targets, dtype=float))
-        self.cost = np.asarray(cost, dtype=float)
+        self.cost = np.broadcast_to(np.asarray(cost, dtype=float), self.targets.shape)
         self.loss = loss or Hinge()
         self.memory_budget = memory_budget
         self.counters = Counters()
-        self.boxes = [self.loss.box(y, self.cost) for y in self.targets]
+        self.boxes = [self.loss.box(y, cost) for y, cost in zip(self.targets, self.cost, strict=True)]
         if start is None:
-            self.start = regulariser.start(bank.m), np.zeros_like(self.targets)
+            self.start = bank.start(regulariser), np.zeros_like(self.targets)
         else:
             self.start = regulariser.adopt(start.weights), start.beta
         self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
@@ -79,7 +89,8 @@ class Problem:
             self.counters.kernel_passes += 1
             machine, kernel = BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
         solved = [
-            machine.solve(kernel, self.loss, y, self.cost, start, tol) for y, start in zip(self.targets, beta, strict=True)
+            machine.solve(kernel, self.loss, y, cost, start, tol)
+            for y, cost, start in zip(self.targets, self.cost, beta, strict=True)
         ]
         self.counters.svm_solves += len(solved)
         self.counters.machine_steps += sum(one.steps for one in solved)
@@ -94,6 +105,8 @@ class Problem:
         if refined is None:
             return False
         self.bank = refined
+        if hasattr(self.regulariser, "bound"):
+            self.regulariser = self.regulariser.bound(refined)
         return True
 
     def forms(self, beta):
@@ -111,9 +124,25 @@ class Problem:
         self.counters.kernel_passes += 1
         return self.bank.combine(weights)
 
-    def gradient(self, weights, forms):
-        """Gradient of W at weights whose SVMs have these quadratic forms (Danskin's theorem)."""
-        return self.regulariser.gradient(weights) - 0.5 * forms
+    def judge(self, at):
+        """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the kernels gives both.
+
+        For sums of kernels the slope of weight k is the quadratic form of kernel k.
+        """
+        self.counters.kernel_passes += 1
+        slopes = self.bank.slopes(at.weights, at.beta)
+        forms = np.maximum(slopes, 0.0) if self.bank.linear else None
+        certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
+        gradient = self.regulariser.gradient(at.weights) - 0.5 * (slopes if forms is None else forms)
+        return Judgement(slopes if forms is None else forms, gradient, certificate)
+
+    def reach(self, beta):
+        """How much a violation of one in every output may cost in the gap."""
+        return sum(box.width(b) for box, b in zip(self.boxes, beta, strict=True))
+
+    def dual_linear(self, beta):
+        """The dual objective without its part from the kernels."""
+        return sum(box.value(b) for box, b in zip(self.boxes, beta, strict=True))
 
     def certificate(self, weights, beta, *, scores=None, forms=None):
         """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal or not.
@@ -133,14 +162,15 @@ class Problem:
             Quadratic forms of beta, if known.
         """
         given = np.atleast_2d(np.asarray(beta, dtype=float))
-        beta = np.stack([self.loss.feasible(b, box) for b, box in zip(given, self.boxes, strict=True)])
+        beta = np.stack([box.feasible(b) for b, box in zip(given, self.boxes, strict=True)])
         if not np.array_equal(beta, given):
             scores = forms = None
         if scores is None:
             self.counters.kernel_passes += 1
             scores = self.bank.decision(weights, beta)
-        intercept = np.array([self.loss.intercept(y, self.cost, f) for y, f in zip(self.targets, scores, strict=True)])
-        losses = (self.loss.value(y, self.cost, f + b) for y, f, b in zip(self.targets, scores, intercept, strict=True))
+        data = list(zip(self.targets, self.cost, scores, strict=True))
+        intercept = np.array([self.loss.intercept(*of) for of in data])
+        losses = (self.loss.value(*of, b) for of, b in zip(data, intercept, strict=True))
         primal = 0.5 * float(np.sum(beta * scores)) + sum(losses) + self.regulariser.value(weights)
         dual = self._dual(beta, forms)
         gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
@@ -150,17 +180,17 @@ class Problem:
         """Error of the primal value when every entry of K_d is rounded to the bank's precision.
 
         Entries have independent errors of at most half a unit of the largest: they add up to ``eps / 2 max(K_d) |beta|^2`` in
-        ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score, which the loss multiplies by the cost of the points on
-        or beyond the margin.
+        ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score, which the loss multiplies by the coefficients.
         """
         unit = 0.5 * np.finfo(self.bank.dtype).eps * self.bank.combined_diagonal(weights).max(initial=0.0)
-        losses = sum(np.linalg.norm(b) * self.cost[b != 0.0].sum() for b in beta)
+        losses = sum(np.linalg.norm(b) * np.abs(b).sum() for b in beta)
         return float(unit * (np.square(beta).sum() + losses))
 
     def _dual(self, beta, forms):
-        if not hasattr(self.regulariser, "conjugate"):
+        if not (self.bank.linear and hasattr(self.regulariser, "conjugate")):
             return -np.inf
         forms = self.forms(beta) if forms is None else forms
         scale = self.regulariser.dual_scale(forms)
-        linear = sum(self.loss.dual_value(y, b) for y, b in zip(self.targets, beta, strict=True))
-        return scale * linear - self.regulariser.conjugate(scale**2 * forms)
+        if scale < 1.0 and any(box.total for box in self.boxes):  # the sum of the coefficients is given
+            return -np.inf
+        return self.dual_linear(scale * beta) - self.regulariser.conjugate(scale**2 * forms)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
@@ -383,6 +384,198 @@ class GeneralisedKL(Regulariser):
     def __repr__(self):
         prior = f"{self.prior:g}" if self.prior.ndim == 0 else f"{self.prior.size} weights"
         return f"GeneralisedKL(prior={prior}, strength={self.strength:g})"
+
+
+class ElasticNet(Regulariser):
+    """``r(d) = l1 sum(d) + l2 / 2 |d|_2^2``: sparse like `L1`, but the dual is smooth and kernels that agree share the weight.
+
+    Parameters
+    ----------
+    l1 : float
+        At least 0; kernels whose quadratic form is at most ``2 l1`` have weight zero.
+    l2 : float
+        Above 0.
+    """
+
+    def __init__(self, l1=1.0, l2=1.0):
+        if not (np.isfinite(l1) and l1 >= 0.0 and np.isfinite(l2) and l2 > 0.0):
+            raise ValueError(f"ElasticNet needs l1 >= 0 and l2 > 0, got l1={l1!r} and l2={l2!r}; without l2 use L1.")
+        self.l1, self.l2 = float(l1), float(l2)
+
+    def value(self, d):
+        return float(self.l1 * d.sum() + 0.5 * self.l2 * (d @ d)) if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        return self.l1 + self.l2 * d
+
+    def prox(self, d, step):
+        return np.maximum((d - step * self.l1) / (1.0 + step * self.l2), 0.0)
+
+    def start(self, m):
+        """Equal weights of penalty one, which are neither large nor small whatever l1 and l2 are."""
+        return np.full(m, 2.0 / (m * (self.l1 + np.sqrt(self.l1**2 + 2.0 * self.l2 / m))))
+
+    def conjugate(self, s):
+        return float(np.sum(np.square(self._excess(s)))) / (2.0 * self.l2)
+
+    def weights(self, s):
+        return self._excess(s) / self.l2
+
+    def curvature(self, s):
+        return Curvature(0.5 / self.l2 * (self._excess(s) > 0.0), 0.0, np.zeros_like(s))
+
+    def _excess(self, s):
+        return np.maximum(0.5 * s - self.l1, 0.0)
+
+    def __repr__(self):
+        return f"ElasticNet(l1={self.l1:g}, l2={self.l2:g})"
+
+
+class BlockNorm(Regulariser):
+    """``r(d) = strength / 2 |d|^2`` with the mixed norm ``|d| = (sum_g |d_g|_r^p)^(1/p)`` over groups g of kernels.
+
+    It is the squared p-norm of the vector of group norms. With p = 1 and r = 2 few groups have any weight, and within these all
+    kernels do; with p = 2 and r = 1 all groups do, and few kernels in each.
+
+    Parameters
+    ----------
+    groups : (m,) sequence of labels
+        The group of each kernel, as a number or a name.
+    r, p : float
+        Exponents within and across groups, at least 1 and finite.
+    strength : float
+    """
+
+    def __init__(self, groups, r=2.0, p=1.0, strength=1.0):
+        labels = np.asarray(groups)
+        if labels.ndim != 1 or labels.size == 0:
+            raise ValueError(f"BlockNorm needs groups, a sequence with the label of each kernel, got {groups!r}.")
+        for name, exponent in (("r", r), ("p", p)):
+            if isinstance(exponent, str) or not 1.0 <= exponent < np.inf:
+                raise ValueError(f"BlockNorm needs 1 <= r < inf and 1 <= p < inf, got {name}={exponent!r}.")
+        _check_strength("BlockNorm", strength)
+        self.groups = np.unique(labels, return_inverse=True)[1]
+        self.r, self.p, self.strength = float(r), float(p), float(strength)
+        self._across = SquaredPNorm(p, strength)
+
+    @property
+    def smooth(self):
+        return self.p > 1.0 and self.r > 1.0
+
+    def value(self, d):
+        return self._across.value(self._norms(d, self.r)) if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        return self._across.gradient(self._norms(d, self.r))[self.groups] * self._aligned(d, self.r)
+
+    @property
+    def prox(self):
+        """For r = 2, where it shrinks every group as a whole; the gradient alone would do badly where a group reaches zero."""
+        if self.r != 2.0:
+            raise AttributeError("BlockNorm has a proximal map for r = 2 only.")
+        return self._shrink
+
+    def _shrink(self, d, step):
+        d = np.maximum(d, 0.0)
+        norms = self._norms(d, 2.0)
+        return d * (self._across.prox(norms, step) / np.where(norms > 0.0, norms, 1.0))[self.groups]
+
+    def start(self, m):
+        if self.groups.size != m:
+            raise ValueError(f"BlockNorm was given the groups of {self.groups.size} kernels, but there are {m} kernels.")
+        ones = np.ones(m)
+        return ones / _norm(self._norms(ones, self.r), self.p)
+
+    def conjugate(self, s):
+        return self._across.conjugate(self._norms(s, _conjugate_exponent(self.r)))
+
+    def weights(self, s):
+        q = _conjugate_exponent(self.r)
+        return self._across.weights(self._norms(s, q))[self.groups] * self._aligned(s, q)
+
+    def reweight(self, norms):
+        """Minimiser of ``sum_k norms[k] / 2 d_k + r(d)``: the group-lasso update for squared norms of the parts."""
+        # within a group of norm one the minimiser is parallel to x, and the minimum is half a quasinorm of the parts
+        x = self._shares(norms) ** (1.0 / (1.0 + self.r))
+        sizes = self._norms(x, self.r)
+        groups = self._across.reweight(self._norms(norms, self.r / (1.0 + self.r)))
+        return (groups / np.maximum(sizes, 1.0))[self.groups] * x  # sizes are at least one, or zero like x
+
+    def _norms(self, x, q):
+        """q-norm of every group of a nonnegative vector, free of overflow."""
+        largest = self._largest(x)
+        return largest if np.isinf(q) else largest * np.bincount(self.groups, self._shares(x) ** q) ** (1.0 / q)
+
+    def _largest(self, x):
+        largest = np.zeros(self.groups.max() + 1)
+        np.maximum.at(largest, self.groups, x)
+        return largest
+
+    def _shares(self, x):
+        """Entries relative to the largest of their group; zero where that is zero."""
+        largest = self._largest(x)
+        return x / np.where(largest > 0.0, largest, 1.0)[self.groups]
+
+    def _aligned(self, x, q):
+        """``(x_k / |x_g|_q)^(q-1)``, of dual norm one in every group; equal entries where the group is zero.
+
+        Equal entries are a subgradient of the norm at zero, the limit of its gradients along equal weights.
+        """
+        x = self._shares(np.where(self._largest(x)[self.groups] > 0.0, x, 1.0))
+        if np.isinf(q):
+            top = x >= 1.0 - TINY
+            return top / np.bincount(self.groups, top)[self.groups]
+        return (x / self._norms(x, q)[self.groups]) ** (q - 1.0)
+
+    def __repr__(self):
+        shape = f"{self.groups.size} kernels in {self.groups.max() + 1} groups"
+        return f"BlockNorm({shape}, r={self.r:g}, p={self.p:g}, strength={self.strength:g})"
+
+
+class LogDet(Regulariser):
+    """``r(d) = strength / 2 log det(I + K_d)``: a penalty on the volume of the learned kernel.
+
+    It is concave in d, so the problem is not convex: what a solver finds is a stationary point that depends on where it starts,
+    and there is no conjugate to certify it. It has to know the kernels: see `bound`. A value costs a combined kernel and its
+    Cholesky factorisation, a gradient as much as the quadratic forms of n outputs.
+    """
+
+    def __init__(self, strength=1.0):
+        _check_strength("LogDet", strength)
+        self.strength = float(strength)
+        self.bank = self._latest = None
+
+    def bound(self, bank):
+        """A copy that knows the kernels of this bank."""
+        copy = LogDet(self.strength)
+        copy.bank = bank
+        return copy
+
+    def value(self, d):
+        if d.min() < 0.0:
+            return np.inf
+        try:
+            return self.strength * float(np.log(np.diagonal(self._factor(d))).sum())
+        except np.linalg.LinAlgError:  # weights so large that rounding has made I + K_d indefinite: no step may go there
+            return np.inf
+
+    def gradient(self, d):
+        # (I + K_d)^-1 = L L' with L' the inverse of the factor, and tr(L L' K_k) = sum_i l_i' K_k l_i over the rows l_i of L'
+        inverse = solve_triangular(self._factor(d), np.eye(self.bank.n), lower=True)
+        return 0.5 * self.strength * self.bank.quad(inverse)
+
+    def _factor(self, d):
+        """Lower Cholesky factor of ``I + K_d``; that of the last d is kept, for the gradient follows the value."""
+        if self.bank is None:
+            raise ValueError("LogDet needs the kernels: call bound(bank) and use the regulariser that it returns.")
+        if self._latest is None or not np.array_equal(self._latest[0], d):
+            K = np.array(self.bank.combine(d), dtype=float)
+            K[np.diag_indices_from(K)] += 1.0
+            self._latest = d.copy(), cholesky(K, lower=True)
+        return self._latest[1]
+
+    def __repr__(self):
+        return f"LogDet(strength={self.strength:g})"
 
 
 def _project_simplex(d):

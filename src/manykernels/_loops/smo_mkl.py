@@ -14,7 +14,7 @@ import numpy as np
 
 from .conjugates import SQUARED, respond
 from .rbf import fast
-from .smo import HUGE, _bar, position_of_max
+from .smo import HUGE, Walls, bar, move_down, move_up, position_of_max, room_down, room_up
 
 REFRESH = 32  # updates between exact diagonals of the combined kernel, which only guide the choice of j
 ROUNDS = 60  # of the search for the step
@@ -25,8 +25,8 @@ class Ascent(NamedTuple):
 
     Attributes
     ----------
-    beta, F : (t, n) coefficients, and minus the gradient: ``sum_k d_k K_k beta_c - linear_c``
-    linear, lower, upper : (t, n)
+    beta, F : (t, n) coefficients, and minus the gradient: ``sum_k d_k K_k beta_c + ridge beta_c - linear_c``
+    linear, lower, upper, kink, ridge : (t, n), see `manykernels.losses.Box`
     products : (m, t, n)
     forms, weights : (m,)
     diagonals : (m, n) of every kernel
@@ -37,6 +37,8 @@ class Ascent(NamedTuple):
     linear: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    kink: np.ndarray
+    ridge: np.ndarray
     products: np.ndarray
     forms: np.ndarray
     weights: np.ndarray
@@ -69,12 +71,12 @@ def _gains(F, barred, curvature, top, out):
 
 
 @fast
-def _finish_curvature(curvature, diagonal, F, linear, column, i, factor):
+def _finish_curvature(curvature, diagonal, scores, ridge, column, i, factor):
     """Turn ``sum_k 2 J_k (M_k(i) - M_k)^2`` into the curvature along every pair with i, which is never negative."""
-    Kii, score = diagonal[i], F[i] + linear[i]
+    Kii, own, score = diagonal[i], ridge[i], scores[i]
     for t in range(curvature.size):
-        difference = score - F[t] - linear[t]
-        bend = curvature[t] + Kii + diagonal[t] - 2.0 * column[t] + 2.0 * factor * difference * difference
+        difference = score - scores[t]
+        bend = curvature[t] + Kii + diagonal[t] - 2.0 * column[t] + 2.0 * factor * difference * difference + own + ridge[t]
         curvature[t] = max(bend, 1e-10 * (Kii + diagonal[t]) + 1e-300)
 
 
@@ -86,12 +88,12 @@ def combined_diagonal(weights, diagonals, out):
 
 
 @fast
-def _slope(law, s, a, b, linear, x, forms, d, diagonal):
-    """First derivative of D along the pair at x, and minus the second."""
+def _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal):
+    """First derivative of D along the pair at x, and minus the second; ``linear - ridge x`` is the part of the loss."""
     for k in range(s.size):
         forms[k] = max(s[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
     factor = respond(law, forms, d, diagonal)
-    first, second, bend, mean = linear, 0.0, 0.0, 0.0
+    first, second, bend, mean = linear - ridge * x, ridge, 0.0, 0.0
     for k in range(s.size):
         c = b[k] + a[k] * x
         first -= d[k] * c
@@ -125,7 +127,7 @@ def _cubic_root(c0, c1, c2, c3, highest):
 
 
 @fast
-def _quadratic_norm_step(strength, s, a, b, linear, highest):
+def _quadratic_norm_step(strength, s, a, b, linear, ridge, highest):
     """The best step for the squared 2-norm: the derivative is a cubic."""
     c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
     for k in range(s.size):
@@ -134,20 +136,20 @@ def _quadratic_norm_step(strength, s, a, b, linear, highest):
         c2 += 3.0 * a[k] * b[k]
         c3 += a[k] * a[k]
     half = -0.5 / strength
-    c0, c1, c2, c3 = linear + half * c0, half * c1, half * c2, half * c3
+    c0, c1, c2, c3 = linear + half * c0, half * c1 - ridge, half * c2, half * c3
     if c0 + highest * (c1 + highest * (c2 + highest * c3)) >= 0.0:
         return highest
     return _cubic_root(c0, c1, c2, c3, highest)
 
 
 @fast
-def _best_step(law, s, a, b, linear, highest, guess, forms, d, diagonal):
+def _best_step(law, s, a, b, linear, ridge, highest, guess, forms, d, diagonal):
     """The x in [0, highest] that maximises D along the pair: Newton–Raphson inside a bracket."""
     if law.kind == SQUARED and law.q == 2.0:
-        return _quadratic_norm_step(law.strength, s, a, b, linear, highest)
+        return _quadratic_norm_step(law.strength, s, a, b, linear, ridge, highest)
     low, high, x = 0.0, highest, min(guess, highest)
     for _ in range(ROUNDS):
-        first, second = _slope(law, s, a, b, linear, x, forms, d, diagonal)
+        first, second = _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal)
         low, high = (x, high) if first > 0.0 else (low, x)
         if low == highest:
             return highest
@@ -157,6 +159,11 @@ def _best_step(law, s, a, b, linear, highest, guess, forms, d, diagonal):
         target = min(x + move, highest)
         x = target if low < target < high or (target == highest and high == highest) else 0.5 * (low + high)
     return x
+
+
+@fast
+def _walls(ascent, c):
+    return Walls(ascent.lower[c], ascent.upper[c], ascent.kink[c], ascent.ridge[c])
 
 
 @fast
@@ -198,8 +205,8 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
     barred_up, barred_down = np.empty((outputs, n)), np.empty((outputs, n))
     for c in range(outputs):
         for t in range(n):
-            _bar(t, ascent.beta[c], ascent.lower[c], ascent.upper[c], barred_up[c], barred_down[c])
-    scratch, curvature, column, diagonal = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+            bar(t, ascent.beta[c], _walls(ascent, c), barred_up[c], barred_down[c])
+    scratch, curvature, column, diagonal, scores = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     a, b, s, d, bend = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     factor = respond(law, ascent.forms, ascent.weights, bend)
     step, violation = 0, HUGE
@@ -217,8 +224,10 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
         for k in range(m):
             _accumulate(column, ascent.weights[k], Ki[k])
             _accumulate_squares(curvature, 2.0 * bend[k], ascent.products[k, c, i], ascent.products[k, c])
-        _finish_curvature(curvature, diagonal, F, ascent.linear[c], column, i, factor)
-        _gains(F, barred_down[c], curvature, -F[i], scratch)
+        walls = _walls(ascent, c)
+        scores[:] = F + ascent.linear[c] - walls.ridge * beta
+        _finish_curvature(curvature, diagonal, scores, walls.ridge, column, i, factor)
+        _gains(F, barred_down[c], curvature, -F[i] - barred_up[c, i], scratch)
         j = position_of_max(scratch)
         if scratch[j] <= 0.0:
             return step, max(violation, 0.0), -1
@@ -229,19 +238,21 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
         for k in range(m):
             a[k] = max(ascent.diagonals[k, i] + ascent.diagonals[k, j] - 2.0 * Ki[k, j], 0.0)
             b[k] = ascent.products[k, c, i] - ascent.products[k, c, j]
-        room_up, room_down = ascent.upper[c, i] - beta[i], beta[j] - ascent.lower[c, j]
-        linear = ascent.linear[c, i] - ascent.linear[c, j]
-        guess = (F[j] - F[i]) / curvature[j]
-        x = _best_step(law, ascent.forms, a, b, linear, min(room_up, room_down), guess, s, d, bend)
-        beta[i] = ascent.upper[c, i] if x == room_up else beta[i] + x
-        beta[j] = ascent.lower[c, j] if x == room_down else beta[j] - x
-        _bar(i, beta, ascent.lower[c], ascent.upper[c], barred_up[c], barred_down[c])
-        _bar(j, beta, ascent.lower[c], ascent.upper[c], barred_up[c], barred_down[c])
+        up, down = room_up(i, beta, walls), room_down(j, beta, walls)
+        linear = ascent.linear[c, i] - ascent.linear[c, j] - barred_up[c, i] - barred_down[c, j]
+        linear += walls.ridge[j] * beta[j] - walls.ridge[i] * beta[i]
+        guess = (F[j] - F[i] - barred_up[c, i] - barred_down[c, j]) / curvature[j]
+        ridge = walls.ridge[i] + walls.ridge[j]
+        x = _best_step(law, ascent.forms, a, b, linear, ridge, min(up, down), guess, s, d, bend)
+        move_up(i, beta, walls, x, up)
+        move_down(j, beta, walls, x, down)
+        bar(i, beta, walls, barred_up[c], barred_down[c])
+        bar(j, beta, walls, barred_up[c], barred_down[c])
         for k in range(m):
             ascent.forms[k] = max(ascent.forms[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
         factor = respond(law, ascent.forms, ascent.weights, bend)
         for e in range(outputs):
-            ascent.F[e] = -ascent.linear[e]
+            ascent.F[e] = ascent.ridge[e] * ascent.beta[e] - ascent.linear[e]
         for k in range(m):
             _move(ascent.products[k, c], x, Ki[k], Kj[k])
             for e in range(outputs):

@@ -20,7 +20,19 @@ class Bank(ABC):
     normalise : str or None
     symmetric : bool
         Whether rows and columns are the same points.
+    linear : bool
+        Whether the combined kernel is the weighted sum of the kernels; only then is there `quad` and what builds on it.
     """
+
+    linear = True
+
+    def start(self, regulariser):
+        """Weights to begin with."""
+        return regulariser.start(self.m)
+
+    def slopes(self, weights, beta):
+        """``sum_c beta_c' (dK_d / dd_k) beta_c`` for every weight, (m,)."""
+        return self.quad(beta)
 
     @abstractmethod
     def combine(self, weights, rows=None):

@@ -30,7 +30,7 @@ class MachineResult(NamedTuple):
 
 
 class Machine(ABC):
-    """Solves ``max_beta  linear' beta - beta' K beta / 2`` over the box of a loss, from any start.
+    """Solves ``max_beta  box.value(beta) - beta' K beta / 2`` over the box of a loss, from any start.
 
     The start may come from another kernel: that is what makes a sequence of similar SVMs cheap.
     """
@@ -53,14 +53,14 @@ class Machine(ABC):
         max_steps = max(1_000_000, 100 * y.size) if max_steps is None else max_steps
         box = loss.box(y, cost)
         beta = np.zeros(y.size) if start is None else start
-        beta[:] = loss.feasible(beta, box)
-        F = self.multiply(kernel, beta) - box.linear
+        beta[:] = box.feasible(beta)
+        F = self.multiply(kernel, beta) + box.ridge * beta - box.linear
         steps, violation = self.ascend(kernel, box, beta, F, tol, max_steps)
-        scores = F + box.linear
+        scores = F - box.ridge * beta + box.linear
         intercept = loss.intercept(y, cost, scores)
         norm = 0.5 * float(beta @ scores)
-        primal = norm + loss.value(y, cost, scores + intercept)
-        return MachineResult(beta, scores, intercept, primal, loss.dual_value(y, beta) - norm, violation, steps)
+        primal = norm + loss.value(y, cost, scores, intercept)
+        return MachineResult(beta, scores, intercept, primal, box.value(beta) - norm, violation, steps)
 
     @abstractmethod
     def multiply(self, kernel, beta):
@@ -68,4 +68,4 @@ class Machine(ABC):
 
     @abstractmethod
     def ascend(self, kernel, box, beta, F, tol, max_steps):
-        """Improve beta in place, keeping ``F = K beta - linear``; return (steps, violation)."""
+        """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``; return (steps, violation)."""

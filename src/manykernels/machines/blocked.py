@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._loops.smo import smo
+from .._loops.smo import Walls, smo
 from .base import Machine
 
 
@@ -84,8 +84,7 @@ class BlockedMachine(Machine):
     def ascend(self, kernel, box, beta, F, tol, max_steps):
         done, working_set = 0, np.empty(0, dtype=np.intp)
         while True:
-            up = np.where(beta < box.upper, -F, -np.inf)
-            down = np.where(beta > box.lower, -F, np.inf)
+            up, down = box.sides(beta, F)
             violation = max(0.0, float(up.max() - down.min()))
             if violation < tol or done >= max_steps:
                 return done, violation
@@ -108,9 +107,11 @@ class BlockedMachine(Machine):
         square = np.ascontiguousarray(rows[:, chosen])
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
-        steps, _ = smo(square, diagonal[chosen], box.lower[chosen], box.upper[chosen], part, gradient, tol, limit)
+        walls = Walls(*(side[chosen] for side in box.bounded()[1:5]))
+        steps, _ = smo(square, diagonal[chosen] + walls.ridge, walls, part, gradient, tol, limit)
         change = part - beta[chosen]
         moved = np.flatnonzero(change)
         F += change[moved] @ rows[moved]
+        F[chosen] += walls.ridge * change
         beta[chosen] = part
         return max(steps, 1)

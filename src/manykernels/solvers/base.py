@@ -36,8 +36,16 @@ class Solver(ABC):
     max_iter = 1000
     stationarity_tol = 0.04
 
-    def check(self, problem):  # noqa: B027  (most solvers take any problem)
+    sums_only = True  # whether it works for sums of kernels alone
+
+    def needs(self, problem):  # noqa: B027  (some solvers take any sum of kernels)
+        """Raise an error that names a solver which works, if this one does not fit the regulariser or the size."""
+
+    def check(self, problem):
         """Raise an error that names a solver which works, if this one does not fit the problem."""
+        if self.sums_only and not problem.bank.linear:
+            raise ValueError(f"{type(self).__name__} works for sums of kernels only: use solver='spg'.")
+        self.needs(problem)
 
     def fits(self, problem):
         """Whether `check` has nothing to object."""

@@ -35,11 +35,12 @@ def forms_of(products, beta):
 
 
 def _best_multiple(problem, beta, forms):
-    """The factor in (0, 1] on beta with the largest dual value."""
-    linear, r = float(np.sum(problem.targets * beta)), problem.regulariser
+    """The factor in (0, 1] on beta with the largest dual value; one where the sum of beta is given."""
+    if any(box.total for box in problem.boxes):
+        return 1.0
 
     def loss(log_size):
         size = np.exp(log_size)
-        return r.conjugate(size**2 * forms) - size * linear
+        return problem.regulariser.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
     return float(np.exp(minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded").x))

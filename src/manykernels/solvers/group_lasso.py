@@ -29,7 +29,7 @@ class GroupLasso(Solver):
 
     max_iter = 5000
 
-    def check(self, problem):
+    def needs(self, problem):
         if not hasattr(problem.regulariser, "reweight"):
             raise ValueError(
                 f"MKLGL needs closed-form weights, which {problem.regulariser!r} does not have: use solver='spg', or "
@@ -45,10 +45,9 @@ class GroupLasso(Solver):
 
     def _round(self, problem, weights, beta, precision):
         at = problem.evaluate(weights, beta, precision)
-        forms = problem.forms(at.beta)
-        certificate = problem.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
+        forms, _, certificate = problem.judge(at)
         next_weights = problem.regulariser.reweight(weights**2 * forms)
-        # a violation of v costs up to v sum(cost) in the gap: keep it a fraction of what is left
-        finer = 0.2 * certificate.absolute_gap / (problem.cost.sum() * len(at.beta))
+        # a violation costs up to its size times the reach in the gap: keep it a fraction of what is left
+        finer = 0.2 * certificate.absolute_gap / problem.reach(at.beta)
         precision = float(np.clip(finer, FINEST, precision))
         return State(next_weights, precision, Iterate(at.weights, at.beta, certificate))

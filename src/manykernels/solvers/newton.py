@@ -9,7 +9,7 @@ the step every quadratic form is a parabola in the step size, so the line search
 two passes over the kernels, one for ``K_d`` and one for the products with the step.
 
 How precisely the program is solved decides everything: a violation v costs up to ``v sum(cost)`` in the gap, so it is solved to
-a fifth of the gap divided by the total cost. With a tolerance that does not know C the method stalls.
+a fifth of the gap divided by the total cost (`Problem.reach`). With a tolerance that does not know C the method stalls.
 
 Where the conjugate has a kink (the ball with p = 1), the steps are taken on a proximal version of it, whose centre moves and
 whose temperature halves when the proximal problem is solved to a third of the true gap.
@@ -67,7 +67,7 @@ class Newton(Solver):
 
     max_iter = 200
 
-    def check(self, problem):
+    def needs(self, problem):
         r = problem.regulariser
         if not (hasattr(r, "curvature") and (r.smooth or hasattr(r, "smoothed"))):
             raise ValueError(
@@ -118,7 +118,7 @@ class Newton(Solver):
         K = problem.combine(weights)
         J = model.curvature(state.forms)
         certificate = state.iterate.certificate
-        tol = np.clip(0.2 * certificate.absolute_gap / (problem.cost.sum() * len(state.beta)), FINEST, COARSEST)
+        tol = np.clip(0.2 * certificate.absolute_gap / problem.reach(state.beta), FINEST, COARSEST)
         scores = np.einsum("k,ktn->tn", weights, state.products)
         target, pull = state.beta.copy(), np.zeros(len(weights))
         machine, outputs = DenseMachine(), range(len(target))
@@ -129,8 +129,9 @@ class Newton(Solver):
                 M, before = state.products[:, c], target[c].copy()
                 coupling = 2.0 * (_apply(J, pull - M @ (target[c] - state.beta[c])) @ M)
                 own = kernels[c] @ (target[c] - state.beta[c])
-                F = scores[c] - problem.targets[c] + own + coupling
-                steps, _ = machine.ascend(kernels[c], problem.boxes[c], target[c], F, tol, 1_000_000)
+                box = problem.boxes[c]
+                F = scores[c] + box.ridge * target[c] - box.linear + own + coupling
+                steps, _ = machine.ascend(kernels[c], box, target[c], F, tol, 1_000_000)
                 problem.counters.machine_steps += steps
                 pull += M @ (target[c] - before)
             if np.abs(target - last).max() <= SETTLED * np.abs(target - state.beta).max():
@@ -189,11 +190,10 @@ def _curved(K, M, J):
 
 def _line_search(problem, state, model, change, slope, curve):
     """The step in [0, 1] that maximises the dual along the change, exactly."""
-    linear = float(np.sum(problem.targets * change))
 
     def loss(size):
         forms = np.maximum(state.forms + 2 * size * slope + size**2 * curve, 0.0)
-        return model.conjugate(forms) - size * linear
+        return model.conjugate(forms) - problem.dual_linear(state.beta + size * change)
 
     inner = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole step

@@ -33,7 +33,7 @@ class SimplexSolver(Solver):
 
     max_iter = 5000
 
-    def check(self, problem):
+    def needs(self, problem):
         r = problem.regulariser
         if not (isinstance(r, PNormBall) and r.p == 1.0):
             raise ValueError(f"{type(self).__name__} works for PNormBall(1) only, got {r!r}: use solver='newton' or 'spg'.")
@@ -48,11 +48,10 @@ class SimplexSolver(Solver):
 
     @staticmethod
     def _judge(problem, at, precision):
-        forms = problem.forms(at.beta)
-        certificate = problem.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
+        _, gradient, certificate = problem.judge(at)
         if at.noise > 0.2 * certificate.absolute_gap:
             precision = max(0.1 * precision, FINEST)
-        return Point(at, problem.gradient(at.weights, forms), precision, Iterate(at.weights, at.beta, certificate))
+        return Point(at, gradient, precision, Iterate(at.weights, at.beta, certificate))
 
     def _sharpen(self, problem, point):
         """The line search failed: more precise SVMs, or the end."""
@@ -186,7 +185,7 @@ class SILP(SimplexSolver):
 
 def _cut(problem, point):
     """Constant and slope of the plane that belongs to a solved SVM."""
-    linear = sum(problem.loss.dual_value(y, b) for y, b in zip(problem.targets, point.at.beta, strict=True))
+    linear = problem.dual_linear(point.at.beta)
     return linear, point.gradient
 
 

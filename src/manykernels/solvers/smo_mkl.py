@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._loops.smo_mkl import Ascent, ascend
+from ..losses import Box
 from ..result import Status
 from .base import Iterate, Solver
 from .dual import forms_of, judged, rough_start
@@ -83,7 +84,7 @@ class SMO(Solver):
 
     max_iter = 2000
 
-    def check(self, problem):
+    def needs(self, problem):
         r = problem.regulariser
         if not (hasattr(r, "law") and r.smooth):
             raise ValueError(
@@ -147,38 +148,35 @@ class SMO(Solver):
         return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 
 
-def _residuals(problem, state):
-    """Minus the gradient of the dual, and who may move up and down; all (t, n)."""
-    F = np.einsum("k,ktn->tn", state.iterate.weights, state.products) - problem.targets
-    lower, upper = (np.stack([getattr(box, side) for box in problem.boxes]) for side in ("lower", "upper"))
-    return F, state.beta < upper, state.beta > lower
-
-
 def _active(problem, state):
     """Points that may still move in some output, and the largest violation.
 
     A point at a bound is left out when it is pushed against it by more than half the violation.
     """
-    F, up, down = _residuals(problem, state)
-    top = np.where(up, -F, -np.inf).max(axis=1, keepdims=True)
-    bottom = np.where(down, -F, np.inf).min(axis=1, keepdims=True)
+    sides = [box.sides(beta, F) for box, beta, F in zip(problem.boxes, state.beta, _residuals(problem, state), strict=True)]
+    up, down = (np.stack(side) for side in zip(*sides, strict=True))
+    top, bottom = up.max(axis=1, keepdims=True), down.min(axis=1, keepdims=True)
     violation = float(np.max(top - bottom))
     slack = 0.5 * max(violation, 0.0)
-    fixed = (~up & (-F > top + slack)) | (~down & (-F < bottom - slack))
+    # who may not move up has -inf in up, and stays where it is if its wish to move down is below that of all others
+    fixed = (np.isinf(up) & (down > top + slack)) | (np.isinf(down) & (up < bottom - slack))
     return np.flatnonzero(~fixed.all(axis=0)), violation
+
+
+def _residuals(problem, state):
+    """Minus the gradient of the smooth part of the dual, (t, n)."""
+    scores = np.einsum("k,ktn->tn", state.iterate.weights, state.products)
+    return [f + box.ridge * b - box.linear for f, b, box in zip(scores, state.beta, problem.boxes, strict=True)]
 
 
 def _restricted(problem, state, columns):
     """The problem of the active points as the compiled loop wants it."""
     layout = columns.layout
-    weights = state.iterate.weights.copy()
+    box = Box(*(np.stack([getattr(box, name)[layout] for box in problem.boxes]) for name in Box._fields[:-1])).bounded()
+    beta, F = np.ascontiguousarray(state.beta[:, layout]), np.stack(_residuals(problem, state))[:, layout]
     products = np.ascontiguousarray(state.products[:, :, layout])
-    linear, lower, upper = (
-        np.stack([getattr(box, side)[layout] for box in problem.boxes]) for side in ("linear", "lower", "upper")
-    )
-    F = np.einsum("k,ktn->tn", weights, products) - linear
-    beta = np.ascontiguousarray(state.beta[:, layout])
-    return Ascent(beta, F, linear, lower, upper, products, state.forms.copy(), weights, columns.diagonals)
+    weights, forms = state.iterate.weights.copy(), state.forms.copy()
+    return Ascent(beta, np.ascontiguousarray(F), *box[:-1], products, forms, weights, columns.diagonals)
 
 
 def _likeliest(at):

@@ -76,6 +76,7 @@ class SPG(Solver):
     """
 
     max_iter = 5000
+    sums_only = False
 
     def __init__(
         self,
@@ -199,9 +200,7 @@ class SPG(Solver):
 
 
 def _judge(problem, at):
-    """Gradient and certificate at an evaluation; one pass over the kernels gives both."""
-    forms = problem.forms(at.beta)
-    gradient = problem.gradient(at.weights, forms)
-    certificate = problem.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
+    """Gradient and iterate at an evaluation."""
+    _, gradient, certificate = problem.judge(at)
     step = at.weights - problem.regulariser.project(at.weights - gradient)
     return gradient, Iterate(at.weights, at.beta, certificate, stationarity=float(np.abs(step).max()))

@@ -1,0 +1,202 @@
+"""Public checks for people who write their own parts.
+
+A check tries the laws that solvers rely on, on random points, and raises an AssertionError that names the first law broken.
+"""
+
+import numpy as np
+
+DIRECTIONS = 20  # random points or moves per law, besides one along each entry
+ROUNDING = 1e-9  # relative error that is put down to rounding
+STEP = 1e-5  # relative step of finite differences
+NUMERIC = 1e-6  # relative error of finite differences
+NOISE = 1e-13  # relative error of a value or of weights; large exponents cost digits
+
+
+def check_regulariser(regulariser, m=5, seed=0):
+    """Check that a regulariser of m kernel weights keeps the laws that solvers rely on.
+
+    Start and projections are feasible, the gradient is that of the value, and what else it has (``prox``, ``conjugate``,
+    ``weights``, ``curvature``) belongs to the same value. Laws are tried at random points, so passing is evidence, not proof.
+
+    Parameters
+    ----------
+    regulariser : Regulariser
+    m : int
+        Number of kernels, for a regulariser that does not prescribe it.
+    seed : int
+        Of the random points.
+
+    Raises
+    ------
+    AssertionError
+        Which says what is wrong, by how much, and in which entry it is worst.
+    """
+    rng = np.random.default_rng(seed)
+    _check_start(regulariser, m)
+    _check_projection(regulariser, m, rng)
+    _check_gradient(regulariser, m, rng)
+    if hasattr(regulariser, "prox"):
+        _check_prox(regulariser, m, rng)
+    if hasattr(regulariser, "conjugate"):
+        _check_conjugate(regulariser, m, rng)
+    if hasattr(regulariser, "curvature") and regulariser.smooth:
+        _check_curvature(regulariser, m, rng)
+
+
+def _check_start(r, m):
+    d = r.start(m)
+    _feasible("start(m)", r, d, m)
+    _agree("project(start(m)), which is feasible and should stay what it is,", r.project(d), d, ROUNDING)
+
+
+def _check_projection(r, m, rng):
+    for scale in (0.1, 1.0, 10.0):
+        z = scale * rng.standard_normal(m)
+        x = r.project(z)
+        _feasible("project(d)", r, x, m)
+        _agree("project(project(d))", r.project(x), x, ROUNDING)
+        others = [_random_feasible(r, m, rng, scale) for _ in range(DIRECTIONS)]
+        nearest = min(others, key=lambda other: np.linalg.norm(other - z))
+        excess = np.linalg.norm(x - z) - np.linalg.norm(nearest - z)
+        worst = np.abs(x - nearest).argmax()
+        _require(
+            excess <= ROUNDING * scale,
+            f"project(d) is not the nearest feasible point: another one is nearer by {excess:.1e}, and they differ most in "
+            f"entry {worst}, {x[worst]:.6g} against {nearest[worst]:.6g}.",
+        )
+
+
+def _check_gradient(r, m, rng):
+    for scale in (0.1, 1.0, 10.0):
+        d = _random_inside(r, m, rng, scale)
+        gradient = _vector("gradient(d)", r.gradient(d), m)
+        exact, numeric = np.zeros(m), np.zeros(m)
+        for k in np.flatnonzero(d):
+            step = STEP * d[k] * np.eye(m)[k]
+            # where all feasible weights have something in common (a sum, being equal), only feasible moves count
+            ahead, behind = r.project(d + step), r.project(d - step)
+            exact[k] = gradient @ (ahead - behind) / (2.0 * step[k])
+            numeric[k] = (r.value(ahead) - r.value(behind)) / (2.0 * step[k])
+        noise = NOISE * abs(r.value(d)) / (STEP * d[d > 0.0].min(initial=np.inf))
+        _agree("gradient(d)", exact, numeric, NUMERIC, "finite differences of value", noise)
+
+
+def _check_prox(r, m, rng):
+    for step in (1e-2, 1.0, 30.0):
+        z = 2.0 * rng.standard_normal(m)
+        x = r.prox(z, step)
+        _feasible("prox(d, step)", r, x, m)
+
+        def objective(x, z=z, step=step):
+            return 0.5 * np.sum(np.square(x - z)) + step * r.value(x)
+
+        value = objective(x)
+        for size in (1e-1, 1e-2, 1e-3, 1e-4):
+            for move in size * _directions(m, rng):
+                gain, worst = value - objective(r.project(x + move)), np.abs(move).argmax()
+                _require(
+                    gain <= 1e-12 * (1.0 + abs(value)),
+                    f"prox(d, step={step:g}) is not a minimiser: its objective falls by {gain:.1e} when entry {worst}, "
+                    f"{x[worst]:.6g}, moves by {move[worst]:.1e}.",
+                )
+
+
+def _check_conjugate(r, m, rng):
+    for unit in _units(r, m, rng):
+        s = unit * rng.exponential(size=m)
+        s = r.dual_scale(s) ** 2 * s
+        phi = r.conjugate(s)
+        _require(np.isfinite(phi), f"conjugate(s) is {phi} at s = {s}, where dual_scale promises a finite value.")
+        for scale in (0.1, 1.0, 10.0):
+            for _ in range(DIRECTIONS):
+                _fenchel_young(r, s, phi, _random_feasible(r, m, rng, scale))
+        if hasattr(r, "weights"):
+            d = r.weights(s)
+            _feasible("weights(s)", r, d, m)
+            _fenchel_young(r, s, phi, d, equality=True)
+
+
+def _check_curvature(r, m, rng):
+    for unit in _units(r, m, rng):
+        s = unit * (0.5 + rng.random(m))
+        J = r.curvature(s)
+        matrix = np.diag(_vector("curvature(s).diagonal", J.diagonal, m)) + J.factor * np.outer(J.vector, J.vector)
+        steps = STEP * np.diag(s)
+        numeric = np.stack([(r.weights(s + step) - r.weights(s - step)) / (2.0 * step.max()) for step in steps], axis=1)
+        noise = NOISE * r.weights(s).max() / steps.max(axis=0).min()
+        _agree("curvature(s)", matrix, numeric, NUMERIC, "finite differences of weights", noise)
+
+
+def _fenchel_young(r, s, phi, d, equality=False):
+    """``d's/2 - r(d) <= phi(s)``, with equality at the weights."""
+    linear, penalty = 0.5 * float(d @ s), r.value(d)
+    excess, slack = linear - penalty - phi, ROUNDING * (abs(linear) + abs(penalty) + abs(phi))
+    worst = (d * s).argmax()
+    where = f"the largest product is that of entry {worst}, d = {d[worst]:.6g} and s = {s[worst]:.6g}"
+    _require(
+        excess <= slack,
+        f"conjugate(s) is too small by {excess:.1e}: it is {phi:.6g}, but d's/2 - value(d) reaches {linear - penalty:.6g} at a "
+        f"feasible d; {where}.",
+    )
+    _require(
+        not equality or excess >= -slack,
+        f"conjugate(s) is not attained at weights(s): it is {phi:.6g}, but d's/2 - value(d) is {linear - penalty:.6g} there; "
+        f"{where}.",
+    )
+
+
+def _random_feasible(r, m, rng, scale):
+    return r.project(scale * rng.exponential(size=m) * (rng.random(m) < 0.7))
+
+
+def _random_inside(r, m, rng, scale):
+    """Feasible weights away from zero and, if it is a ball, from the boundary."""
+    return r.project(0.25 * (r.start(m) + r.project(scale * (0.1 + rng.random(m)))))
+
+
+def _units(r, m, rng):
+    """Sizes of quadratic forms that matter to this regulariser: at an optimum they are twice the gradient, or less."""
+    for scale in (0.1, 1.0, 10.0):
+        unit = 2.0 * r.gradient(_random_inside(r, m, rng, scale)).max()
+        yield unit if unit > 0.0 else scale
+
+
+def _directions(m, rng):
+    """Along every entry, up and down, and some at random, (2m + DIRECTIONS, m)."""
+    return np.concatenate([np.eye(m), -np.eye(m), rng.standard_normal((DIRECTIONS, m))])
+
+
+def _feasible(what, r, d, m):
+    d = _vector(what, d, m)
+    worst = d.argmin()
+    _require(d[worst] >= 0.0, f"{what} has negative weights; the worst is entry {worst}, {d[worst]:.6g}.")
+    value, worst = r.value(d), d.argmax()
+    _require(np.isfinite(value), f"{what} is not feasible: value is {value}; its largest entry is {worst}, {d[worst]:.6g}.")
+
+
+def _vector(what, x, m):
+    """x as an array, if it is a vector of m finite numbers."""
+    x = np.asarray(x)
+    _require(x.shape == (m,), f"{what} should have shape ({m},), one entry per kernel, but has shape {x.shape}.")
+    finite = np.isfinite(x)
+    worst = finite.argmin()
+    _require(finite[worst], f"{what} is not finite: entry {worst} is {x[worst]}.")
+    return x
+
+
+def _agree(what, x, expected, tol, source="what it should be", noise=0.0):
+    """Every entry to a relative tol and the noise; entries below a thousandth of the largest count as that large."""
+    error, size = np.maximum(np.abs(x - expected) - noise, 0.0), np.abs(expected)
+    relative = error / np.maximum(np.maximum(size, 1e-3 * size.max(initial=0.0)), np.finfo(float).tiny)
+    worst = np.unravel_index(relative.argmax(), relative.shape)
+    entry = ", ".join(map(str, worst))
+    _require(
+        relative[worst] <= tol,
+        f"{what} disagrees with {source}; the worst is entry {entry}, {x[worst]:.8g} against {expected[worst]:.8g}.",
+    )
+
+
+def _require(condition, message):
+    """What ``assert`` does, also where Python leaves assertions out."""
+    if not condition:
+        raise AssertionError(message)

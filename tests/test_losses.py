@@ -1,0 +1,156 @@
+"""Laws of every loss: its dual, its intercept, machines and solvers on it, scikit-learn where it has the same."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVR, OneClassSVM
+
+from conftest import MIXED, toy
+from manykernels.kernels import KernelBank
+from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
+from manykernels.problem import Problem
+from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.solvers import choose_solver, drive
+from reference import mkl_optimum
+
+LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), EpsilonInsensitive(0.0), Squared(), OneClass(0.3)]
+X, LABELS = toy(50)
+NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
+BANK = KernelBank(MIXED).fit(X)
+GRAMS = BANK.columns(np.arange(50))
+RNG = np.random.default_rng(0)
+COST = RNG.uniform(0.5, 3.0, 50)
+
+
+def targets_of(loss):
+    return LABELS if isinstance(loss, (Hinge, SquaredHinge)) else NUMBERS
+
+
+@pytest.fixture(params=LOSSES, ids=repr)
+def loss(request):
+    return request.param
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_intercept_minimises(loss, seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(3, 12)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if targets_of(loss) is LABELS else rng.standard_normal(n)
+    y[:2] = [1.0, -1.0]
+    cost, scores = rng.integers(1, 4, n).astype(float), rng.standard_normal(n)
+    b = loss.intercept(y, cost, scores)
+    found = loss.value(y, cost, scores, b)
+    grid = min(loss.value(y, cost, scores, c) for c in np.linspace(-6, 6, 2001))
+    best = minimize_scalar(lambda c: loss.value(y, cost, scores, c), bounds=(-8, 8), method="bounded", options={"xatol": 1e-10})
+    assert found <= min(grid, best.fun) + 1e-9
+
+
+def test_intercept_of_the_hinge_is_the_middle_of_an_interval():
+    assert Hinge().intercept(np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])) == pytest.approx(0.0)
+    assert SquaredHinge().intercept(np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])) == pytest.approx(0.0)
+
+
+def test_feasible_repairs_anything_and_leaves_the_feasible(loss):
+    box = loss.box(targets_of(loss), COST)
+    for beta in (10 * RNG.standard_normal(50), np.zeros(50), np.ones(50), np.where(LABELS > 0, 1.0, 0.0)):
+        fixed = box.feasible(beta)
+        assert abs(fixed.sum() - box.total) < 1e-9
+        assert (fixed >= box.lower).all()
+        assert (fixed <= box.upper).all()
+        np.testing.assert_allclose(box.feasible(fixed), fixed, atol=1e-12)
+
+
+def test_weak_duality_for_any_point(loss):
+    y, K = targets_of(loss), BANK.combine(np.ones(BANK.m))
+    box = loss.box(y, COST)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        beta, other = box.feasible(rng.standard_normal(50)), rng.standard_normal(50) * 0.1
+        dual = box.value(beta) - 0.5 * beta @ K @ beta
+        primal = 0.5 * other @ K @ other + loss.value(y, COST, K @ other, rng.standard_normal())
+        assert dual <= primal + 1e-9
+
+
+@pytest.mark.parametrize("machine", ["dense", "blocked"])
+def test_machines_close_the_gap(loss, machine):
+    weights = np.ones(BANK.m)
+    args = (loss, targets_of(loss), COST)
+    if machine == "dense":
+        found = DenseMachine().solve(BANK.combine(weights), *args, tol=1e-8)
+    else:
+        found = BlockedMachine(size=16).solve(KernelRows(BANK, weights, 10**6), *args, tol=1e-8)
+    assert found.primal - found.dual <= 1e-6 * abs(found.primal)
+    assert found.violation <= 1e-7
+    np.testing.assert_allclose(found.scores, BANK.combine(weights) @ found.beta, atol=1e-8)
+    start = DenseMachine().solve(BANK.combine(weights), *args, start=found.beta.copy(), tol=1e-7)
+    assert start.steps <= 1
+
+
+class TestOneKernelIsWhatScikitLearnHas:
+    K = BANK.combine(np.ones(BANK.m))
+
+    def test_svr(self):
+        ours = DenseMachine().solve(self.K, EpsilonInsensitive(0.1), NUMBERS, np.full(50, 3.0), tol=1e-9)
+        svr = SVR(C=3.0, epsilon=0.1, kernel="precomputed", tol=1e-9).fit(self.K, NUMBERS)
+        np.testing.assert_allclose(ours.scores + ours.intercept, svr.predict(self.K), atol=1e-5)
+        beta = np.zeros(50)
+        beta[svr.support_] = svr.dual_coef_[0]
+        np.testing.assert_allclose(ours.beta, beta, atol=1e-5)
+
+    def test_one_class(self):
+        ours = DenseMachine().solve(self.K, OneClass(0.3), NUMBERS, np.ones(50), tol=1e-9)
+        svm = OneClassSVM(nu=0.3, kernel="precomputed", tol=1e-9).fit(self.K)
+        np.testing.assert_allclose(ours.scores + ours.intercept, svm.decision_function(self.K), atol=1e-5)
+
+    def test_squared_is_ridge_regression_with_an_intercept(self):
+        ours = DenseMachine().solve(self.K, Squared(), NUMBERS, np.full(50, 3.0))
+        centre = np.eye(50) - 1 / 50
+        ridge = KernelRidge(alpha=1 / 6, kernel="precomputed").fit(centre @ self.K @ centre, NUMBERS - NUMBERS.mean())
+        np.testing.assert_allclose(ours.beta, ridge.dual_coef_, atol=1e-9)
+        fitted = ridge.predict(centre @ self.K @ centre) + NUMBERS.mean()
+        np.testing.assert_allclose(ours.scores + ours.intercept, fitted, atol=1e-9)
+
+
+@pytest.mark.parametrize("regulariser", [PNormBall(2), SquaredPNorm(1.5, 0.3), L1(0.4)], ids=repr)
+def test_gradient_of_w_by_finite_differences(loss, regulariser):
+    problem = Problem(BANK, targets_of(loss), COST, regulariser, loss=loss)
+    weights, step = np.random.default_rng(1).uniform(0.2, 0.3, BANK.m), 1e-4
+
+    def evaluate(d):
+        return problem.evaluate(d, np.zeros((1, 50)), 1e-12)
+
+    gradient = problem.judge(evaluate(weights)).gradient
+    numeric = [(evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step) for e in np.eye(BANK.m)]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("name", ["newton", "spg", "smo", "group_lasso", "mirror"])
+@pytest.mark.parametrize("regulariser", [PNormBall(1), PNormBall(1.33), PNormBall(3), SquaredPNorm(2, 0.5)], ids=repr)
+def test_solvers_reach_the_optimum(loss, name, regulariser):
+    problem = Problem(BANK, targets_of(loss), COST, regulariser, loss=loss)
+    solver = choose_solver(name)
+    if not solver.fits(problem):
+        return
+    tol = 1e-7 if regulariser.p > 1 or name == "newton" else 1e-4
+    result = drive(solver, problem, tol=tol, max_iter=20_000)
+    assert result.status.name == "OPTIMAL", str(result)
+    fresh = Problem(BANK, targets_of(loss), COST, regulariser, loss=loss).certificate(result.weights, result.beta)
+    assert fresh.gap <= tol * 1.01
+    optimum = mkl_optimum(GRAMS, targets_of(loss), COST, regulariser, loss)
+    assert result.objective == pytest.approx(optimum, rel=max(2e-6, 2 * tol))
+
+
+def test_several_targets_share_their_weights():
+    Y = np.stack([NUMBERS, np.cos(X[:, 0]), X[:, 1]])
+    for loss in (Squared(), EpsilonInsensitive(0.1)):
+        result = drive(choose_solver("newton"), Problem(BANK, Y, COST, PNormBall(1.33), loss=loss), tol=1e-7)
+        assert result.status.name == "OPTIMAL"
+        assert result.objective == pytest.approx(mkl_optimum(GRAMS, Y, COST, PNormBall(1.33), loss), rel=2e-6)
+
+
+@pytest.mark.parametrize("make", [lambda: EpsilonInsensitive(-1), lambda: OneClass(0.0), lambda: OneClass(1.5)])
+def test_bad_parameters(make):
+    with pytest.raises(ValueError, match="needs"):
+        make()
