@@ -13,7 +13,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
@@ -25,11 +24,6 @@ from manykernels.solvers import SPG
 X, y = toy(80)
 LABELS = np.where(y > 0, "yes", "no")
 KERNELS = MIXED[:4]
-
-
-@parametrize_with_checks([MKLClassifier(), MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalise="center")])
-def test_scikit_learn_compatible(estimator, check):
-    check(estimator)
 
 
 class TestFit:

@@ -9,12 +9,15 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "MKLClassifier": ".estimators",
+    "MKLFeatureSelector": ".estimators",
+    "MKLOneClass": ".estimators",
+    "MKLRegressor": ".estimators",
     "KernelBank": ".kernels",
     "SPG": ".solvers",
     "path": ".estimators",
 }
 
-__all__ = ["SPG", "KernelBank", "MKLClassifier", "path"]
+__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "path"]
 
 
 def __getattr__(name):

@@ -47,10 +47,10 @@ class Box(NamedTuple):
         """The dual objective without its part from the kernels."""
         return float(self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta))
 
-    def width(self, beta):
-        """How far the coefficients may move in all: a violation of v costs up to v times this in the gap."""
+    def widths(self, beta):
+        """How far each coefficient may move: a violation of v costs up to v times their sum in the gap."""
         widths = self.upper - self.lower
-        return float(np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0).sum())
+        return np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0)
 
     def feasible(self, beta):
         """beta moved into the box and onto the right sum; a no-op for feasible ones."""

@@ -138,7 +138,7 @@ class Problem:
 
     def reach(self, beta):
         """How much a violation of one in every output may cost in the gap."""
-        return sum(box.width(b) for box, b in zip(self.boxes, beta, strict=True))
+        return sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
 
     def dual_linear(self, beta):
         """The dual objective without its part from the kernels."""
@@ -180,10 +180,11 @@ class Problem:
         """Error of the primal value when every entry of K_d is rounded to the bank's precision.
 
         Entries have independent errors of at most half a unit of the largest: they add up to ``eps / 2 max(K_d) |beta|^2`` in
-        ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score, which the loss multiplies by the coefficients.
+        ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score, which the loss multiplies by the cost of the points
+        that have a coefficient.
         """
         unit = 0.5 * np.finfo(self.bank.dtype).eps * self.bank.combined_diagonal(weights).max(initial=0.0)
-        losses = sum(np.linalg.norm(b) * np.abs(b).sum() for b in beta)
+        losses = sum(np.linalg.norm(b) * box.widths(b)[b != 0.0].sum() for box, b in zip(self.boxes, beta, strict=True))
         return float(unit * (np.square(beta).sum() + losses))
 
     def _dual(self, beta, forms):

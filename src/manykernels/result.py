@@ -1,6 +1,6 @@
 """What a solver returns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ class Status(Enum):
 
     OPTIMAL = "The relative duality gap is below the tolerance."
     STATIONARY = "The projected gradient is below its tolerance (this formulation has no duality gap)."
+    FLAT = "The objective has stopped decreasing (this formulation has no duality gap)."
     FIXED_WEIGHTS = "The kernel weights were set by a rule, not optimised; the gap says how much is left to gain."
     MAX_ITER = "The limit on iterations was reached."
     STALLED = "No further progress was possible in this precision."
@@ -19,7 +20,7 @@ class Status(Enum):
 
     @property
     def converged(self):
-        return self in (Status.OPTIMAL, Status.STATIONARY, Status.FIXED_WEIGHTS)
+        return self in (Status.OPTIMAL, Status.STATIONARY, Status.FLAT, Status.FIXED_WEIGHTS)
 
 
 class Certificate(NamedTuple):
@@ -86,6 +87,11 @@ class Result:
     counters: Counters
     history: list = field(repr=False, default_factory=list)
 
+    def part(self, c):
+        """The result of output c, where every output has its own weights or shares them."""
+        weights = self.weights if self.weights.ndim == 1 else self.weights[c]
+        return replace(self, weights=weights, beta=self.beta[c : c + 1], intercept=self.intercept[c : c + 1])
+
     @property
     def objective(self):
         return self.certificate.primal
@@ -101,3 +107,23 @@ class Result:
             f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, {self.counters.svm_solves} SVM solves, "
             f"{self.counters.seconds:.2f} s"
         )
+
+
+def merged(results):
+    """Separate problems as one: weights (t, m), sums of values and work, the worst status."""
+    certificates = [result.certificate for result in results]
+    primal, dual = sum(c.primal for c in certificates), sum(c.dual for c in certificates)
+    gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
+    intercept = np.concatenate([result.intercept for result in results])
+    rounding = float(np.sqrt(sum(c.rounding**2 for c in certificates)))
+    counters = Counters(*(sum(getattr(result.counters, name) for result in results) for name in vars(results[0].counters)))
+    return Result(
+        np.stack([result.weights for result in results]),
+        np.concatenate([result.beta for result in results]),
+        intercept,
+        max((result.status for result in results), key=list(Status).index),
+        Certificate(primal, dual, gap, intercept, rounding),
+        max(result.n_iter for result in results),
+        counters,
+        [record for result in results for record in result.history],
+    )

@@ -51,19 +51,23 @@ def _check_start(r, m):
 
 def _check_projection(r, m, rng):
     for scale in (0.1, 1.0, 10.0):
-        z = scale * rng.standard_normal(m)
-        x = r.project(z)
-        _feasible("project(d)", r, x, m)
-        _agree("project(project(d))", r.project(x), x, ROUNDING)
-        others = [_random_feasible(r, m, rng, scale) for _ in range(DIRECTIONS)]
-        nearest = min(others, key=lambda other: np.linalg.norm(other - z))
-        excess = np.linalg.norm(x - z) - np.linalg.norm(nearest - z)
-        worst = np.abs(x - nearest).argmax()
-        _require(
-            excess <= ROUNDING * scale,
-            f"project(d) is not the nearest feasible point: another one is nearer by {excess:.1e}, and they differ most in "
-            f"entry {worst}, {x[worst]:.6g} against {nearest[worst]:.6g}.",
-        )
+        for _ in range(DIRECTIONS):
+            z = scale * rng.standard_normal(m)
+            x = r.project(z)
+            _feasible("project(d)", r, x, m)
+            _agree("project(project(d))", r.project(x), x, ROUNDING)
+            _nearest(z, x, _random_feasible(r, m, rng, scale))
+
+
+def _nearest(z, x, other):
+    """``(z - x)'(other - x) <= 0``: from the projection x of z, no feasible point lies in a direction that leads nearer."""
+    products = (z - x) * (other - x)
+    worst = products.argmax()
+    _require(
+        products.sum() <= ROUNDING * np.square(z).sum(),
+        f"project(d) is not the nearest feasible point; the worst is entry {worst}, which goes from {z[worst]:.6g} to "
+        f"{x[worst]:.6g}.",
+    )
 
 
 def _check_gradient(r, m, rng):
@@ -146,7 +150,8 @@ def _fenchel_young(r, s, phi, d, equality=False):
 
 
 def _random_feasible(r, m, rng, scale):
-    return r.project(scale * rng.exponential(size=m) * (rng.random(m) < 0.7))
+    """Feasible weights, of which few or many are zero."""
+    return r.project(scale * rng.exponential(size=m) * (rng.random(m) < rng.random()))
 
 
 def _random_inside(r, m, rng, scale):

@@ -2,8 +2,9 @@
 
 from .base import Bank
 from .choose import make_bank
+from .combined import CombinationBank
 from .dense import DenseBank
 from .masked import MaskedBank
 from .tiled import TiledBank
 
-__all__ = ["Bank", "DenseBank", "MaskedBank", "TiledBank", "make_bank"]
+__all__ = ["Bank", "CombinationBank", "DenseBank", "MaskedBank", "TiledBank", "make_bank"]

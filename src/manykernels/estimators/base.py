@@ -1,20 +1,23 @@
 """What all MKL estimators share: the way from data to a solved problem, and back to decision values."""
 
 import warnings
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .._canonical import canonical_rows, fixed_rows
-from ..banks import Bank, make_bank
+from ..banks import Bank, CombinationBank, make_bank
 from ..kernels import KernelBank, Precomputed, paper_bank
 from ..problem import Problem
+from ..result import Status, merged
 from ..solvers import choose_solver, drive
-from .checks import choose_regulariser, memory_budget, refuse_odd_arrays
+from .checks import choose_combination, choose_regulariser, memory_budget, refuse_odd_arrays
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 
@@ -27,7 +30,7 @@ class Prepared(NamedTuple):
     bank : Bank
         The kernels on the distinct rows.
     targets : (t, n) array
-    cost : (n,) array
+    cost : (n,) or (t, n) array
         Of each distinct row when C is one.
     distinct : which rows are distinct, and how often they come
     """
@@ -37,14 +40,24 @@ class Prepared(NamedTuple):
     cost: np.ndarray
     distinct: object
 
+    @property
+    def outputs(self):
+        return range(len(self.targets))
+
+    def part(self, c):
+        """The same with one output alone."""
+        cost = self.cost if self.cost.ndim == 1 else self.cost[c]
+        return self._replace(targets=self.targets[c : c + 1], cost=cost)
+
 
 class MKLEstimator(BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
 
-    def _read(self, X, y):
+    def _read(self, X, y="no_validation", **options):
+        """X, and y if there is one, as checked arrays."""
         refuse_odd_arrays("X", X)
         refuse_odd_arrays("y", y)
-        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
 
     def _distinct(self, X, codes, sample_weight):
         """Rows to train on: canonical, unless a fitted bank fixes them."""
@@ -59,6 +72,9 @@ class MKLEstimator(BaseEstimator):
 
     def _bank(self, X, sample_weight):
         """The kernels on the training rows."""
+        combination = choose_combination(self.combination)
+        if combination is not None:
+            return self._combination_bank(combination, X)
         if isinstance(self.kernels, Bank):
             if self.normalise != self.kernels.normalise:
                 raise ValueError(
@@ -82,28 +98,61 @@ class MKLEstimator(BaseEstimator):
             memory_budget=memory_budget(self.cache_size),
         )
 
-    def _prepare(self, X, targets, distinct, factors):
-        """Kernels, targets (t, n) and costs for C = 1 of the distinct rows; factors (n,) on C."""
-        bank = self._bank(X[distinct.rows], distinct.weight)
-        return Prepared(bank, targets, distinct.weight * factors, distinct)
+    def _combination_bank(self, combination, X):
+        """The bank of a kernel that is not a sum."""
+        if not (isinstance(self.kernels, str) and self.kernels == "auto"):
+            raise ValueError(
+                f"kernels={self.kernels!r} are for sums of kernels; combination={self.combination!r} makes its own: leave "
+                "kernels='auto'."
+            )
+        if self.normalise not in ("diagonal", None):
+            raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
+        return CombinationBank(combination.fit(X), feature_names=getattr(self, "feature_names_in_", None))
+
+    def _prepare(self, X, targets, distinct, cost):
+        """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""
+        return Prepared(self._bank(X[distinct.rows], distinct.weight), targets, cost, distinct)
 
     def _solve(self, prepared, start=None):
         """Solve for the weights, from an earlier result if there is one, and keep the outcome."""
-        problem = Problem(
-            prepared.bank,
-            prepared.targets,
-            self.C * prepared.cost,
-            choose_regulariser(self.p_ if self.p == "auto" else self.p, self.regulariser),
-            start=start,
-            memory_budget=memory_budget(self.cache_size),
-        )
-        solver = choose_solver(self.solver, problem)
-        watch = _print_record if self.verbose else None
-        self.result_ = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
-        self.bank_ = problem.bank  # in float64 if float32 was too coarse for the tolerance
+        if getattr(self, "weights", "shared") == "per_class":
+            parts = [self._best_result(prepared.part(c), None if start is None else start.part(c)) for c in prepared.outputs]
+            results, banks, others = zip(*parts, strict=True)
+            self.result_, self.bank_, self.other_results_ = merged(results), banks[-1], list(chain(*others))
+        else:
+            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, start)
         self._keep(prepared.distinct)
         self._warn()
         return self
+
+    def _best_result(self, prepared, start):
+        """Result, bank (in float64 if float32 was too coarse for the tolerance), and the results of other starts."""
+        found = []
+        rng = check_random_state(self.random_state)
+        for attempt in range(1 if start is not None else getattr(prepared.bank, "starts", 1)):
+            problem = self._problem(prepared, start)
+            if attempt:  # the first start is that of the combination itself
+                weights, beta = problem.start
+                problem.start = problem.regulariser.project(weights * rng.uniform(0.0, 2.0, weights.size)), beta
+            solver = choose_solver(self.solver, problem)
+            watch = _print_record if self.verbose else None
+            result = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
+            found.append((result, problem.bank))
+            if result.status is Status.INTERRUPTED:
+                break
+        found.sort(key=lambda pair: pair[0].objective)
+        return *found[0], [result for result, _ in found[1:]]
+
+    def _problem(self, prepared, start):
+        return Problem(
+            prepared.bank,
+            prepared.targets,
+            getattr(self, "C", 1.0) * prepared.cost,
+            choose_regulariser(self.p_ if self.p == "auto" else self.p, self.regulariser),
+            loss=self._loss(),
+            start=start,
+            memory_budget=memory_budget(self.cache_size),
+        )
 
     def _keep(self, distinct):
         result = self.result_
@@ -137,17 +186,21 @@ class MKLEstimator(BaseEstimator):
         check_is_fitted(self)
         grams = self._cross_grams(X)
         if grams is not None:
-            weights = self.kernel_weights_ * self.bank_.spec.scales
+            weights = np.atleast_2d(self.kernel_weights_) * self.bank_.spec.scales
             scores = np.repeat(self.intercept_[:, None], grams[0].shape[0], axis=1)
-            for w, K in zip(weights, grams, strict=True):
-                if w:
-                    scores += w * (self.dual_coef_ @ K[:, self.support_].T)
+            for w, K in zip(weights.T, grams, strict=True):
+                if w.any():
+                    scores += w[:, None] * (self.dual_coef_ @ K[:, self.support_].T)
             return scores
         refuse_odd_arrays("X", X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         with threadpool_limits(1, user_api="blas"):
             cross = self.bank_.cross(X, self._bank_support)
-            return cross.decision(self.kernel_weights_, self.result_.beta[:, self._bank_support]) + self.intercept_[:, None]
+            beta = self.result_.beta[:, self._bank_support]
+            if self.kernel_weights_.ndim == 1:
+                return cross.decision(self.kernel_weights_, beta) + self.intercept_[:, None]
+            scores = [cross.decision(w, b) for w, b in zip(self.kernel_weights_, beta, strict=True)]
+            return np.stack(scores) + self.intercept_[:, None]
 
     def _cross_grams(self, X):
         """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for ordinary X."""
@@ -179,23 +232,22 @@ class MKLEstimator(BaseEstimator):
         return grams
 
     def weights_frame(self):
-        """The kernels as a table, heaviest first: name, group, weight and share of the total weight (a pandas DataFrame)."""
+        """The kernels as a table, heaviest first: name, group, weight and share of the total weight (a pandas DataFrame).
+
+        Where every class has its own weights, these are their means, and there is a column for each class.
+        """
         check_is_fitted(self)
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError("weights_frame() returns a pandas DataFrame: install pandas, or manykernels[frames].") from error
-        weights = self.kernel_weights_
+        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
         total = weights.sum()
-        frame = pd.DataFrame(
-            {
-                "kernel": self.bank_.names,
-                "group": self.bank_.groups,
-                "weight": weights,
-                "share": weights / total if total > 0 else weights,
-            }
-        )
-        return frame.sort_values("weight", ascending=False, kind="stable")
+        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights}
+        columns["share"] = weights / total if total > 0 else weights
+        if self.kernel_weights_.ndim == 2:
+            columns |= {f"weight {name}": row for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)}
+        return pd.DataFrame(columns).sort_values("weight", ascending=False, kind="stable")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

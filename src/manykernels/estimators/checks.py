@@ -6,12 +6,11 @@ import os
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
+from ..combinations import COMBINATIONS, Combination
+from ..losses import LOSSES, Loss
 from ..regularisers import PNormBall, Regulariser
 
 LATER = {
-    "combination": ("sum", "products and other combinations of kernels"),
-    "loss": ("hinge", "other losses"),
-    "weights": ("shared", "weights per class"),
     "approximation": (None, "low-rank approximations"),
     "device": ("cpu", "other devices"),
     "checkpoint": (None, "checkpoints"),
@@ -25,7 +24,8 @@ def check_parameters(estimator):
         value = getattr(estimator, name)
         if value is not only and value != only:
             raise NotImplementedError(f"{name}={value!r}: {what} are not there yet; use {name}={only!r}.")
-    check_real("C", estimator.C)
+    if hasattr(estimator, "C"):
+        check_real("C", estimator.C)
     check_real("tol", estimator.tol)
     if estimator.cache_size is not None:
         check_real("cache_size", estimator.cache_size)
@@ -51,6 +51,34 @@ def choose_regulariser(p, regulariser):
     if not isinstance(regulariser, Regulariser):
         raise TypeError(f"regulariser must be a Regulariser object such as PNormBall(2), got {regulariser!r}.")
     return regulariser
+
+
+def choose_combination(combination):
+    """A Combination from its name, or the object itself; None for the sum."""
+    if isinstance(combination, str):
+        if combination == "sum":
+            return None
+        if combination in COMBINATIONS:
+            return COMBINATIONS[combination]()
+    elif isinstance(combination, Combination):
+        return combination
+    names = ", ".join(map(repr, ["sum", *COMBINATIONS]))
+    raise ValueError(f"combination={combination!r} is not known; use {names} or a Combination object.")
+
+
+def choose_loss(loss, names, **parameters):
+    """A Loss from one of the names that suit the estimator, or the object itself."""
+    if isinstance(loss, str) and loss in names:
+        return LOSSES[loss](**parameters.get(loss, {}))
+    if isinstance(loss, Loss) and any(isinstance(loss, LOSSES[name]) for name in names):
+        return loss
+    raise ValueError(f"loss={loss!r} does not suit this estimator; use {' or '.join(map(repr, names))}.")
+
+
+def check_choice(name, value, choices):
+    """Raise unless a parameter is one of a few strings."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.")
 
 
 def refuse_odd_arrays(name, array):

@@ -1,32 +1,37 @@
 """Classification by multiple kernel learning."""
 
+from itertools import combinations
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .base import MKLEstimator
-from .checks import check_parameters, check_weights, class_factors
+from .checks import check_choice, check_parameters, check_weights, choose_loss, class_factors
 from .paths import choose_p
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
     """Support vector classification with a learned combination of kernels.
 
-    Learns weights d >= 0 of the kernels together with an SVM on ``sum_k d_k K_k``. Several classes are treated one against the
-    rest with one shared set of weights. The result carries a certificate: a proven bound on the distance to the optimum.
+    Learns weights d >= 0 of the kernels together with an SVM on ``sum_k d_k K_k``, or on another combination. Several classes
+    are treated one against the rest or one against one, with one shared set of weights or with their own. The result of a sum
+    carries a certificate: a proven bound on the distance to the optimum.
 
     Parameters
     ----------
     kernels : "auto", list of kernels, mapping from group to kernels, or KernelBank
         ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on every feature and on all.
-    combination : {"sum"}
+    combination : {"sum", "product"} or Combination
+        ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see `manykernels.combinations`). It is
+        not convex: several starts are tried, the best is kept, and there is no certificate.
     p : float or "auto"
         Norm of the weights, 1 (sparse) to infinity (plain sum of kernels); short for ``regulariser=PNormBall(p)``. ``"auto"``
         chooses p on held-out folds, at the given C, and then trains on everything.
     regulariser : Regulariser, optional
     C : float
         Cost of an error, as in scikit-learn's SVC.
-    loss : {"hinge"}
+    loss : {"hinge", "squared_hinge"} or Loss
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mirror", "simple", "silp", "alignment" or "uniform".
         ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
@@ -37,7 +42,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
     max_iter : int, optional
     class_weight : mapping, "balanced" or None
-    weights : {"shared"}
+    weights : {"shared", "per_class"}
+        Whether all outputs of a problem with several classes share the kernel weights.
+    multiclass : {"ovr", "ovo"}
+        One output per class, against the rest, or one per pair of classes.
     normalise : {"diagonal", "trace", "cosine", "center", None}
         ``"diagonal"`` gives every kernel mean diagonal one, so that C means what it means in SVC; ``"trace"`` (unit trace) is
         the papers' choice and goes with C of 100 and more; ``"cosine"`` divides by the roots of the diagonal; ``"center"``
@@ -49,14 +57,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int or RandomState, optional
-        For the folds of ``p="auto"``; the solvers so far draw no random numbers.
+        For the folds of ``p="auto"`` and the starts of combinations.
     checkpoint, callbacks : None
     verbose : int
         A line per iteration if above zero.
 
     Attributes
     ----------
-    kernel_weights_ : (m,) array
+    kernel_weights_ : (m,) array, (n_outputs, m) for weights per class
         Weights of the normalised kernels.
     kernel_names_ : list of str
     dual_coef_ : (n_outputs, n_support) array
@@ -66,6 +74,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     classes_ : array
     result_ : Result
         Status, objective, relative duality gap, history and counters.
+    other_results_ : list of Result
+        Of the other starts of a combination, best first.
     bank_ : Bank
         The kernels on the distinct training rows.
     n_iter_ : int
@@ -95,6 +105,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         max_iter=None,
         class_weight=None,
         weights="shared",
+        multiclass="ovr",
         normalise="diagonal",
         cache_size=None,
         device="cpu",
@@ -116,6 +127,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.weights = weights
+        self.multiclass = multiclass
         self.normalise = normalise
         self.cache_size = cache_size
         self.device = device
@@ -143,29 +155,65 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""
+        check_choice("weights", self.weights, ("shared", "per_class"))
+        check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
         X, y = self._read(X, y)
         check_classification_targets(y)
         sample_weight = check_weights(sample_weight, X)
         self.classes_, codes = _encode(y, sample_weight)
         distinct = self._distinct(X, codes, sample_weight)
-        factors = class_factors(self.class_weight, self.classes_, codes[distinct.rows], distinct.weight)
         codes = codes[distinct.rows]
-        positive = [1] if self.classes_.size == 2 else range(self.classes_.size)
-        targets = np.stack([np.where(codes == c, 1.0, -1.0) for c in positive])
-        return self._prepare(X, targets, distinct, factors[codes])
+        factors = class_factors(self.class_weight, self.classes_, codes, distinct.weight)
+        positive, negative = self._sides()
+        targets = np.stack([np.where(np.isin(codes, side), 1.0, -1.0) for side in positive])
+        member = np.stack([np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)])
+        return self._prepare(X, targets, distinct, member * (distinct.weight * factors[codes]))
+
+    def _sides(self):
+        """The classes on either side of every output, as codes."""
+        count = self.classes_.size
+        if count == 2:
+            return [[1]], [[0]]
+        if self.multiclass == "ovo":
+            pairs = list(combinations(range(count), 2))
+            return [[b] for _, b in pairs], [[a] for a, _ in pairs]
+        return [[c] for c in range(count)], [[other for other in range(count) if other != c] for c in range(count)]
+
+    def _loss(self):
+        return choose_loss(self.loss, ("hinge", "squared_hinge"))
+
+    def _output_names(self):
+        if self.multiclass == "ovo" or self.classes_.size == 2:
+            positive, negative = self._sides()
+            return [f"{self.classes_[b[0]]} / {self.classes_[a[0]]}" for b, a in zip(positive, negative, strict=True)]
+        return [str(label) for label in self.classes_]
 
     def decision_function(self, X):
         """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples, n_classes).
 
-        For `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train) of all kernels.
+        One against one, it is the number of pairs that a class wins, with the distances deciding between equals. For
+        `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train) of all kernels.
         """
         scores = self._scores(X)
-        return scores[0] if self.classes_.size == 2 else scores.T
+        if self.classes_.size == 2:
+            return scores[0]
+        return _votes(scores, self.classes_.size) if self.multiclass == "ovo" else scores.T
 
     def predict(self, X):
         """The predicted class of each row."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def _votes(scores, count):
+    """Pairs won by every class, (n_samples, n_classes), and less than a third of a vote for the distances."""
+    votes, sums = np.zeros((2, count, scores.shape[1]))
+    for (a, b), f in zip(combinations(range(count), 2), scores, strict=True):
+        votes[b] += f > 0
+        votes[a] += f <= 0
+        sums[b] += f
+        sums[a] -= f
+    return (votes + sums / (3.0 * (np.abs(sums) + 1.0))).T
 
 
 def _encode(y, sample_weight):

@@ -100,9 +100,8 @@ def choose_p(estimator, X, y, sample_weight):
         raise ValueError(f"Give p='auto' or regulariser={estimator.regulariser!r}, not both.")
     if isinstance(estimator.kernels, Bank):
         raise ValueError("p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted on all of it.")
-    _, codes = estimator._read(X, y)
-    weight = check_weights(sample_weight, codes)
-    used, y = np.flatnonzero(weight > 0), np.asarray(y).reshape(codes.shape)
+    weight = check_weights(sample_weight, np.asarray(y))
+    used, y = np.flatnonzero(weight > 0), np.asarray(y)
     norms, scores = sorted(NORMS, reverse=True), []
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..regularisers import SquaredPNorm
+from ..regularisers import BlockNorm, SquaredPNorm
 from .base import Solver
 from .fixed import Alignment, Uniform
 from .group_lasso import GroupLasso
@@ -47,6 +47,11 @@ AUTO = (
         "group_lasso",
         "the squared 1-norm, where Newton's method has no curvature and SPG needs more rounds",
         lambda problem: isinstance(problem.regulariser, SquaredPNorm) and problem.regulariser.p == 1.0,
+    ),
+    Rule(
+        "group_lasso",
+        "mixed norms of other exponents than 1 and 2 within groups, where SPG has no proximal map and bounces at the kinks",
+        lambda problem: isinstance(problem.regulariser, BlockNorm) and problem.regulariser.r not in (1.0, 2.0),
     ),
     Rule("spg", "everything else: any regulariser, any number of points and kernels", lambda problem: True),
 )

@@ -24,6 +24,7 @@ SUFFICIENT = 1e-4  # gamma of the line search (10)
 ETA_STEP, ETA_LOW, ETA_HIGH = 0.025, 0.1, 1.0
 SMALLEST_STEP = 1e-8
 FINEST = 1e-13  # inner tolerance below which rounding decides
+FLAT, PATIENCE = 1e-2, 30  # without a gap: end when so many iterations brought less than this part of the tolerance
 
 
 class State(NamedTuple):
@@ -40,6 +41,8 @@ class State(NamedTuple):
     precision : float
         Tolerance of the inner SVMs, epsilon in the paper.
     iterate : Iterate
+    record : (float, int)
+        The last value that was clearly smaller than those before, and how many iterations ago that was.
     """
 
     at: Evaluation
@@ -50,6 +53,7 @@ class State(NamedTuple):
     eta: float
     precision: float
     iterate: Iterate
+    record: tuple
 
 
 class SPG(Solver):
@@ -103,7 +107,7 @@ class SPG(Solver):
         precision = 0.1 if self.tune_precision else self.precision
         at = problem.evaluate(weights, beta, precision)
         gradient, iterate = _judge(problem, at)
-        return State(at, gradient, self._first_length(iterate), at.value, 1.0, 0.85, precision, iterate)
+        return State(at, gradient, self._first_length(iterate), at.value, 1.0, 0.85, precision, iterate, (at.value, 0))
 
     def step(self, problem, state, tol):
         direction, slope = self._direction(problem, state)
@@ -116,7 +120,10 @@ class SPG(Solver):
         count = eta * state.count + 1.0
         reference = (eta * state.count * state.reference + trial.value) / count
         precision = self._next_precision(state.precision, trial, iterate)
-        return State(trial, gradient, length, reference, count, eta, precision, iterate)
+        record = _next_record(state.record, trial.value, tol)
+        if record[1] >= PATIENCE and np.isinf(iterate.certificate.gap):
+            iterate = iterate._replace(ended=Status.FLAT)
+        return State(trial, gradient, length, reference, count, eta, precision, iterate, record)
 
     def _direction(self, problem, state):
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
@@ -197,6 +204,12 @@ class SPG(Solver):
         if at.noise > 0.25 * gap * abs(iterate.certificate.primal):
             scheduled = min(scheduled, max(0.1 * precision, FINEST))
         return min(precision, scheduled)
+
+
+def _next_record(record, value, tol):
+    """W has a kink where its SVM has several solutions; there no gradient becomes small, and only the value tells."""
+    best, age = record
+    return (value, 0) if value < best - FLAT * tol * abs(best) else (best, age + 1)
 
 
 def _judge(problem, at):

@@ -1,0 +1,77 @@
+"""A bank for kernels that are not sums (`manykernels.combinations`)."""
+
+import numpy as np
+
+from ..kernels.vector import dense
+from .base import Bank, as_outputs
+
+
+class CombinationBank(Bank):
+    """A combination between n_rows points and n training points; its m weights are those of the combination.
+
+    Parameters
+    ----------
+    combination : fitted Combination
+    left : (n_rows, d) array, optional
+        Other points as rows; the training points by default.
+    support : indices, optional
+        Some of the training points as columns; all by default.
+    feature_names : sequence of str, optional
+    """
+
+    linear = False
+    normalise = None
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, combination, left=None, support=None, feature_names=None):
+        self.combination = combination
+        self.right = combination.X if support is None else combination.X[support]
+        self.left = self.right if left is None else left
+        self.m, self.n, self.n_rows = combination.m, len(self.right), len(self.left)
+        self.names = combination.names(feature_names)
+        self.groups = self.names
+        self._feature_names = feature_names
+
+    @property
+    def starts(self):
+        return self.combination.starts
+
+    @property
+    def symmetric(self):
+        return self.left is self.right
+
+    def start(self, regulariser):
+        return regulariser.project(self.combination.start(self.m))
+
+    def combine(self, weights, rows=None):
+        left = self.left if rows is None else self.left[rows]
+        return np.ascontiguousarray(self.combination.gram(np.asarray(weights, dtype=float), left, self.right))
+
+    def slopes(self, weights, beta):
+        self._needs_square("slopes")
+        return np.asarray(self.combination.gradient(np.asarray(weights, dtype=float), as_outputs(beta, self.n)), dtype=float)
+
+    def combined_diagonal(self, weights):
+        self._needs_square("combined_diagonal")
+        return np.asarray(self.combination.diagonal(np.asarray(weights, dtype=float), self.right), dtype=float)
+
+    def cross(self, X_new, support=None):
+        return CombinationBank(self.combination, dense(X_new), support, self._feature_names)
+
+    def same_data(self, X):
+        return X.shape == self.right.shape and np.array_equal(dense(X), self.right)
+
+    def quad(self, beta):
+        return self._not_a_sum()
+
+    def products(self, beta):
+        return self._not_a_sum()
+
+    def columns(self, chosen):
+        return self._not_a_sum()
+
+    def diagonal(self):
+        return self._not_a_sum()
+
+    def _not_a_sum(self):
+        raise ValueError(f"{self.combination!r} is not a sum, so there is no quadratic form per kernel: use solver='spg'.")

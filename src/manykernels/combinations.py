@@ -1,0 +1,183 @@
+"""Combinations: kernels that are differentiable functions of nonnegative weights.
+
+Sums of kernels are what the rest of the library is about, and need nothing of this. Anything else is a `Combination`: a kernel
+K_d that depends on weights d in some differentiable way, such as a product of Gaussians, one per feature. The problem is then
+no longer convex in general, so there is no certificate; SPG-GMKL solves it from several starts until the projected gradient is
+small.
+"""
+
+import copy
+import sys
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from .kernels.vector import dense
+
+BLOCK = 256
+
+
+class Combination(ABC):
+    """A kernel K_d between points, with weights d >= 0.
+
+    Two methods make one: `gram`, and `gradient`, which torch can give instead: if it is installed and there is no `gradient`,
+    `gram` is called with torch tensors and differentiated (take functions from ``namespace(weights)`` then).
+
+    Attributes
+    ----------
+    starts : int
+        How many starting points are tried; the best result is kept.
+    X : (n, d) array
+        The training points, after `fit`.
+    """
+
+    starts = 1
+
+    def fit(self, X):
+        """A copy that knows the training points."""
+        fitted = copy.copy(self)
+        fitted.X = dense(X)
+        fitted.prepare()
+        return fitted
+
+    def prepare(self):  # noqa: B027  (most combinations need nothing)
+        """Compute what depends on the training points ``self.X`` alone."""
+
+    @property
+    def m(self):
+        """Number of weights: one per feature, unless a subclass says otherwise."""
+        return self.X.shape[1]
+
+    def names(self, feature_names=None):
+        """A readable name for every weight."""
+        return [f"x{f}" for f in range(self.m)] if feature_names is None else [str(name) for name in feature_names]
+
+    def start(self, m):
+        """Weights to begin with, before they are made feasible."""
+        return np.full(m, 1.0 / m)
+
+    @abstractmethod
+    def gram(self, weights, rows, cols):
+        """The kernel K_d between two sets of points, (len(rows), len(cols))."""
+
+    def gradient(self, weights, beta):
+        """``sum_c beta_c' (dK_d / dd_k) beta_c`` on the training points for every weight, (m,); beta (t, n)."""
+        return _autograd(self, weights, beta)
+
+    def diagonal(self, weights, points):
+        """``K_d(x, x)`` for each point."""
+        blocks = (points[start : start + BLOCK] for start in range(0, len(points), BLOCK))
+        return np.concatenate([np.diagonal(np.asarray(self.gram(weights, block, block))) for block in blocks])
+
+    def __repr__(self):
+        shown = {name: value for name, value in vars(self).items() if name != "X" and not name.startswith("_")}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+class Product(Combination):
+    """``K_d(x, z) = exp(-sum_k d_k D_k(x, z))``: a product of Gaussians, one per feature or per group of features.
+
+    ``D_k`` is the squared distance over the features of group k. With a sparse regulariser (`L1`, or p = 1) features are
+    selected. The slopes of all weights come from one kernel and one matrix product, so thousands of features are no trouble.
+
+    Parameters
+    ----------
+    groups : sequence of labels, optional
+        One per feature; features with the same label share a weight. Every feature has its own by default.
+    starts : int
+        Starting points to try.
+    """
+
+    def __init__(self, groups=None, starts=3):
+        self.groups, self.starts = groups, starts
+
+    def prepare(self):
+        # labels in the order in which they come; distances do not change when points are moved, but rounding does
+        labels = list(range(self.X.shape[1])) if self.groups is None else list(self.groups)
+        if len(labels) != self.X.shape[1]:
+            raise ValueError(f"Product has groups for {len(labels)} features, but X has {self.X.shape[1]}.")
+        self._labels = list(dict.fromkeys(labels))
+        place = {label: k for k, label in enumerate(self._labels)}
+        self._group = np.array([place[label] for label in labels])
+        self._centre = np.median(self.X, axis=0)
+
+    @property
+    def m(self):
+        return len(self._labels)
+
+    def names(self, feature_names=None):
+        return super().names(feature_names) if self.groups is None else [str(label) for label in self._labels]
+
+    def gram(self, weights, rows, cols):
+        scale = np.sqrt(weights)[self._group]
+        used = scale > 0.0
+        a, b = ((points[:, used] - self._centre[used]) * scale[used] for points in (rows, cols))
+        return np.exp(-_squared_distances(a, b, rows is cols))
+
+    def gradient(self, weights, beta):
+        support = np.flatnonzero(beta.any(axis=0))
+        points, coefficients = self.X[support] - self._centre, beta[:, support]
+        B = (coefficients.T @ coefficients) * self.gram(weights, self.X[support], self.X[support])
+        # sum_ij B_ij (x_i - x_j)^2 for every feature at once
+        spread = 2.0 * (np.square(points).T @ B.sum(axis=1) - np.einsum("if,if->f", points, B @ points))
+        return -np.bincount(self._group, weights=spread, minlength=self.m)
+
+    def diagonal(self, weights, points):
+        return np.ones(len(points))
+
+
+class PolynomialMixture(Combination):
+    """``K_d(x, z) = (offset + sum_f d_f x_f z_f)^degree``: all products of up to `degree` features, weighted together.
+
+    C. Cortes, M. Mohri and A. Rostamizadeh, Learning non-linear combinations of kernels, NIPS 2009.
+    """
+
+    def __init__(self, degree=2, offset=1.0, starts=3):
+        self.degree, self.offset, self.starts = degree, offset, starts
+
+    def gram(self, weights, rows, cols):
+        return (self.offset + (rows * weights) @ cols.T) ** self.degree
+
+    def gradient(self, weights, beta):
+        inner = self.degree * (self.offset + (self.X * weights) @ self.X.T) ** (self.degree - 1)
+        B = (beta.T @ beta) * inner
+        return np.einsum("if,if->f", self.X, B @ self.X)
+
+
+COMBINATIONS = {"product": Product}
+
+
+def namespace(array):
+    """The library that an array belongs to, torch or NumPy, so that `gram` can be written once for both."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(array, torch.Tensor) else np
+
+
+def _squared_distances(a, b, same):
+    """Squared distances by a matrix product; rounding must not make them negative, or a point far from itself."""
+    if a.shape[1] <= 4:  # exact, and not slower
+        return cdist(a, b, "sqeuclidean")
+    norms_a, norms_b = np.square(a).sum(axis=1), np.square(b).sum(axis=1)
+    distances = a @ b.T
+    distances *= -2.0
+    distances += norms_a[:, None]
+    distances += norms_b
+    np.maximum(distances, 0.0, out=distances)
+    if same:
+        np.fill_diagonal(distances, 0.0)
+    return distances
+
+
+def _autograd(combination, weights, beta):
+    """Slopes by automatic differentiation of `gram`."""
+    try:
+        import torch
+    except ImportError as error:
+        name = type(combination).__name__
+        raise ImportError(f"{name} has no gradient(): write one, or install torch to have gram() differentiated.") from error
+    d = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
+    X, coefficients = torch.as_tensor(combination.X), torch.as_tensor(beta)
+    K = combination.gram(d, X, X)
+    torch.sum((coefficients @ K) * coefficients).backward()
+    return d.grad.numpy()

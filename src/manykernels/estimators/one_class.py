@@ -1,0 +1,109 @@
+"""Novelty detection by multiple kernel learning."""
+
+import numpy as np
+from sklearn.base import OutlierMixin
+
+from ..losses import OneClass
+from .base import MKLEstimator
+from .checks import check_parameters, check_weights
+
+
+class MKLOneClass(OutlierMixin, MKLEstimator):
+    """One-class support vector machine with a learned combination of kernels.
+
+    Among the kernels it looks for the combination in which the data are hardest to tell from the origin: that is the worst case
+    for its own margin, so a kernel that would make any data look compact gets no weight.
+
+    Parameters
+    ----------
+    kernels, combination, p, regulariser
+        As for `MKLClassifier`; p is a number.
+    nu : float
+        Upper bound on the share of training points outside, lower bound on the share of support vectors, in (0, 1].
+    solver, approximation, tol, max_iter, normalise, cache_size, device, n_jobs, random_state, checkpoint, callbacks, verbose
+        As for `MKLClassifier`.
+
+    Attributes
+    ----------
+    offset_ : float
+        ``decision_function = score_samples - offset_``.
+    kernel_weights_, kernel_names_, dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_
+        As for `MKLClassifier`.
+    """
+
+    def __init__(
+        self,
+        kernels="auto",
+        *,
+        combination="sum",
+        p=1.0,
+        regulariser=None,
+        nu=0.5,
+        solver="auto",
+        approximation=None,
+        tol=1e-3,
+        max_iter=None,
+        normalise="diagonal",
+        cache_size=None,
+        device="cpu",
+        n_jobs=None,
+        random_state=None,
+        checkpoint=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.kernels = kernels
+        self.combination = combination
+        self.p = p
+        self.regulariser = regulariser
+        self.nu = nu
+        self.solver = solver
+        self.approximation = approximation
+        self.tol = tol
+        self.max_iter = max_iter
+        self.normalise = normalise
+        self.cache_size = cache_size
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn kernel weights and the boundary; y is ignored.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        sample_weight : (n_samples,) array, optional
+        """
+        check_parameters(self)
+        if self.p == "auto":
+            raise ValueError("p='auto' compares scores on held-out data, which novelty detection has not: give p as a number.")
+        return self._solve(self._data(X, y, sample_weight))
+
+    def _data(self, X, y, sample_weight):
+        X = self._read(X)
+        sample_weight = check_weights(sample_weight, X)
+        distinct = self._distinct(X, np.zeros(X.shape[0], dtype=int), sample_weight)
+        return self._prepare(X, np.zeros((1, distinct.rows.size)), distinct, distinct.weight)
+
+    def _loss(self):
+        return OneClass(self.nu)
+
+    @property
+    def offset_(self):
+        return -float(self.intercept_[0])
+
+    def decision_function(self, X):
+        """Signed distance to the boundary, (n_samples,): negative outside."""
+        return self._scores(X)[0]
+
+    def score_samples(self, X):
+        """The same before the offset: the larger, the more like the training data."""
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X):
+        """1 for points inside, -1 for novelties."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)

@@ -1,0 +1,120 @@
+"""Regression by multiple kernel learning."""
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from .base import MKLEstimator
+from .checks import check_parameters, check_weights, choose_loss
+from .paths import choose_p
+
+
+class MKLRegressor(RegressorMixin, MKLEstimator):
+    """Support vector or ridge regression with a learned combination of kernels.
+
+    Several targets share the kernel weights.
+
+    Parameters
+    ----------
+    kernels, combination, p, regulariser
+        As for `MKLClassifier`.
+    C : float
+        Cost of an error.
+    epsilon : float
+        Errors below it cost nothing, for the loss ``"epsilon_insensitive"``.
+    loss : {"epsilon_insensitive", "squared"} or Loss
+        As in scikit-learn's SVR, or ``C (y - f)^2``: kernel ridge regression with an intercept and penalty ``1 / (2 C)``.
+    solver, approximation, tol, max_iter, normalise, cache_size, device, n_jobs, random_state, checkpoint, callbacks, verbose
+        As for `MKLClassifier`.
+
+    Attributes
+    ----------
+    kernel_weights_, kernel_names_, dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_, p_, p_scores_
+        As for `MKLClassifier`; one output per target.
+    """
+
+    def __init__(
+        self,
+        kernels="auto",
+        *,
+        combination="sum",
+        p=1.0,
+        regulariser=None,
+        C=1.0,
+        epsilon=0.1,
+        loss="epsilon_insensitive",
+        solver="auto",
+        approximation=None,
+        tol=1e-3,
+        max_iter=None,
+        normalise="diagonal",
+        cache_size=None,
+        device="cpu",
+        n_jobs=None,
+        random_state=None,
+        checkpoint=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.kernels = kernels
+        self.combination = combination
+        self.p = p
+        self.regulariser = regulariser
+        self.C = C
+        self.epsilon = epsilon
+        self.loss = loss
+        self.solver = solver
+        self.approximation = approximation
+        self.tol = tol
+        self.max_iter = max_iter
+        self.normalise = normalise
+        self.cache_size = cache_size
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn kernel weights and the regression function.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+            For `Precomputed` kernels, the column of sample indices.
+        y : (n_samples,) or (n_samples, n_targets) array
+        sample_weight : (n_samples,) array, optional
+            Factor on C for each row; zero leaves the row out.
+        """
+        check_parameters(self)
+        if self.p == "auto":
+            choose_p(self, X, y, sample_weight)
+        return self._solve(self._data(X, y, sample_weight))
+
+    def _data(self, X, y, sample_weight):
+        """Check and encode the data; the result does not depend on C or p."""
+        X, y = self._read(X, y, multi_output=True, y_numeric=True)
+        sample_weight = check_weights(sample_weight, X)
+        self._single = y.ndim == 1
+        Y = np.asarray(y, dtype=float).reshape(len(y), -1)
+        _, codes = np.unique(Y, axis=0, return_inverse=True)
+        distinct = self._distinct(X, codes.ravel(), sample_weight)
+        return self._prepare(X, np.ascontiguousarray(Y[distinct.rows].T), distinct, distinct.weight)
+
+    def _loss(self):
+        parameters = {"epsilon_insensitive": {"epsilon": self.epsilon}}
+        return choose_loss(self.loss, ("epsilon_insensitive", "squared"), **parameters)
+
+    def predict(self, X):
+        """The predicted values, (n_samples,), or (n_samples, n_targets) if y had two dimensions.
+
+        For `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train) of all kernels.
+        """
+        scores = self._scores(X)
+        return scores[0] if self._single else scores.T
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags

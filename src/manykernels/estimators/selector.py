@@ -1,0 +1,109 @@
+"""Feature selection by products of kernels."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..combinations import Product
+from ..regularisers import L1
+from .checks import check_choice, check_real
+from .classifier import MKLClassifier
+from .regressor import MKLRegressor
+
+
+class MKLFeatureSelector(SelectorMixin, BaseEstimator):
+    """Keeps the features that a machine with the kernel ``exp(-sum_f d_f (x_f - z_f)^2)`` and an l1 penalty on d gives weight.
+
+    Features should be on one scale, as after scikit-learn's StandardScaler: the penalty is on the weights.
+
+    Parameters
+    ----------
+    C : float
+        Cost of an error.
+    strength : float
+        Of the penalty ``strength sum(d)``: the larger, the fewer features.
+    threshold : float
+        Weights below this share of the largest count as none.
+    max_features : int, optional
+        Keep at most so many, the heaviest.
+    task : {"auto", "classification", "regression"}
+        ``"auto"`` looks at y.
+    starts : int
+        Starting points of the search, which is not convex.
+    tol, max_iter, random_state
+        As for `MKLClassifier`.
+
+    Attributes
+    ----------
+    weights_ : (n_features,) array
+    estimator_ : MKLClassifier or MKLRegressor
+        The machine that the weights belong to.
+    n_features_in_ : int
+    feature_names_in_ : array of str, for data frames
+    """
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        strength=1.0,
+        threshold=1e-3,
+        max_features=None,
+        task="auto",
+        starts=1,
+        tol=1e-3,
+        max_iter=None,
+        random_state=None,
+    ):
+        self.C = C
+        self.strength = strength
+        self.threshold = threshold
+        self.max_features = max_features
+        self.task = task
+        self.starts = starts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn the weights of the features.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+        y : (n_samples,) array of labels or numbers
+        sample_weight : (n_samples,) array, optional
+        """
+        check_choice("task", self.task, ("auto", "classification", "regression"))
+        check_real("strength", self.strength)
+        if self.max_features is not None:
+            check_real("max_features", self.max_features)
+        validate_data(self, X, y, accept_sparse="csr", multi_output=True)
+        options = {"combination": Product(starts=self.starts), "regulariser": L1(self.strength), "C": self.C}
+        options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
+        make = MKLRegressor if self._regression(y) else MKLClassifier
+        self.estimator_ = make(**options).fit(X, y, sample_weight)
+        self.weights_ = self.estimator_.kernel_weights_
+        self.n_iter_ = self.estimator_.n_iter_
+        return self
+
+    def _regression(self, y):
+        if self.task != "auto":
+            return self.task == "regression"
+        return type_of_target(y, input_name="y").startswith("continuous")
+
+    def _get_support_mask(self):
+        check_is_fitted(self)
+        mask = self.weights_ > self.threshold * self.weights_.max(initial=0.0)
+        if self.max_features is not None:
+            heaviest = np.argsort(-self.weights_, kind="stable")[: int(self.max_features)]
+            mask &= np.isin(np.arange(mask.size), heaviest)
+        return mask
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
