@@ -299,6 +299,14 @@ class DotPolynomials(Family):
         powers = np.stack([t**r for r in range(self.coefficients.shape[1])])
         return np.tensordot(self.coefficients, powers, 1)
 
+    def products(self, beta, tile):
+        t, coefficients = self._dots(tile), beta.T.astype(self.dtype)
+        power, moments = np.ones_like(t), []
+        for _ in range(self.coefficients.shape[1]):
+            moments.append(power @ coefficients)
+            power *= t
+        return np.tensordot(self.coefficients, np.stack(moments), 1).transpose(0, 2, 1)
+
     def forms(self, B, tile):
         t, moments = self._dots(tile), []
         B = B.astype(float)

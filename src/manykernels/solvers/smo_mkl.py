@@ -23,6 +23,7 @@ from .dual import forms_of, judged, rough_start
 
 PROGRESS = 0.1  # of the violation is left at the end of a round
 UPDATES = 20  # per point and round at most
+CACHE = 2**27  # bytes of columns kept, if the memory budget allows as much: all of them would be as large as the Gram matrices
 BATCH = 8  # columns computed together: the one that is missing and the likeliest next
 FINEST = 1e-13
 PATIENCE = 6
@@ -108,7 +109,7 @@ class SMO(Solver):
             return self._stuck(problem, state)
         columns = state.columns
         if columns is None or not np.isin(active, columns.layout).all() or active.size < 0.5 * columns.layout.size:
-            columns = Columns(problem.bank, active, problem.memory_budget)
+            columns = Columns(problem.bank, active, min(problem.memory_budget, CACHE))
         beta = self._round(problem, state, columns, PROGRESS * violation)
         products = problem.products(beta)
         forms = forms_of(products, beta)
