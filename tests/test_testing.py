@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from conftest import MIXED, toy
+from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import KernelBank
 from manykernels.regularisers import L1, BlockNorm, Curvature, ElasticNet, GeneralisedKL, LogDet, PNormBall, SquaredPNorm
-from manykernels.testing import check_regulariser
+from manykernels.testing import check_combination, check_regulariser
 
 NORMS = [1, 1.05, 1.33, 2, 4, np.inf]
 GROUPS = [0, 1, 1, 0, 2, 1, 2, 2]
@@ -116,3 +117,42 @@ class WrongCurvature(ElasticNet):
 def test_faults_are_named(regulariser, message, seed):
     with pytest.raises(AssertionError, match=message):
         check_regulariser(regulariser, seed=seed)
+
+
+class TestCombinations:
+    @pytest.mark.parametrize(
+        "combination",
+        [Product(), Product(groups=["a", "b", "a", "c"]), PolynomialMixture(), PolynomialMixture(3, 0.5)],
+        ids=repr,
+    )
+    def test_those_of_the_library_pass(self, combination):
+        for seed in range(3):
+            check_combination(combination, seed=seed)
+
+    def test_faults_are_named(self):
+        class WrongSlope(Product):
+            def gradient(self, weights, beta):
+                slopes = super().gradient(weights, beta)
+                slopes[2] *= 1.01
+                return slopes
+
+        class NotSymmetric(Product):
+            def gram(self, weights, rows, cols):
+                return super().gram(weights, rows, cols) * np.linspace(1, 2, len(rows))[:, None]
+
+        class NotPositive(PolynomialMixture):
+            def gram(self, weights, rows, cols):
+                return -super().gram(weights, rows, cols)
+
+        class WrongDiagonal(Product):
+            def diagonal(self, weights, points):
+                return np.full(len(points), 2.0)
+
+        for fault, message in [
+            (WrongSlope(), "gradient.*worst is entry 2"),
+            (NotSymmetric(), "gram disagrees with its transpose"),
+            (NotPositive(), "not positive semidefinite"),
+            (WrongDiagonal(), "diagonal disagrees with gram"),
+        ]:
+            with pytest.raises(AssertionError, match=message):
+                check_combination(fault)

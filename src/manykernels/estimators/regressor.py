@@ -95,7 +95,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         """Check and encode the data; the result does not depend on C or p."""
         X, y = self._read(X, y, multi_output=True, y_numeric=True)
         sample_weight = check_weights(sample_weight, X)
-        self._single = y.ndim == 1
+        self._y_ndim_ = y.ndim
         Y = np.asarray(y, dtype=float).reshape(len(y), -1)
         _, codes = np.unique(Y, axis=0, return_inverse=True)
         distinct = self._distinct(X, codes.ravel(), sample_weight)
@@ -111,7 +111,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         For `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train) of all kernels.
         """
         scores = self._scores(X)
-        return scores[0] if self._single else scores.T
+        return scores[0] if self._y_ndim_ == 1 else scores.T
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

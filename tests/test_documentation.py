@@ -1,0 +1,23 @@
+"""Every Python block of the documentation runs."""
+
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [(page, block) for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)]
+
+
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=[f"{page.name}-{place}" for place, (page, _) in enumerate(BLOCKS)])
+def test_block_runs(page, block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
+    exec(compile(block, str(page), "exec"), {"__name__": "__main__"})
+
+
+def test_the_example_of_own_parts_is_short():
+    (block,) = [block for page, block in BLOCKS if page.name == "extending.md"]
+    assert len([line for line in block.splitlines() if line.strip()]) < 40
