@@ -6,8 +6,15 @@ adds the averaged line search, S the spectral step length; SPG has both and roug
 LIMIT seconds, so the SVM solves of the slow ones are lower bounds. The column "paper" has the seconds printed there for PGD
 and SPG-GMKL, on the machines of the day; a dash means that it did not converge.
 
+"to 1 %" are the SVM solves until the objective is within 1 % of the best of all methods.
+
 What was learned
 ----------------
+* Rough SVMs must not decide: an SVM solved to 0.1 can have a small gradient by chance, and its objective is 10 to 15 % too large.
+  SPG ends on SVMs solved to 1e-3.
+* Steps that multiply the weights turn K into the identity, a plateau where every gradient vanishes. Doubling their sum at most
+  per iteration keeps clear of it.
+* With 7129 weights every entry of the first gradient is below the tolerance of 0.04, and PGD stops where it began.
 * The problem is not convex, and the methods may end in different minima: compare objectives before times.
 * Where the SVM has several solutions, W has a kink and no gradient becomes small; SPG then ends when W no longer falls.
 * The slopes of all 7129 features of leukemia cost one kernel and one matrix product of 38 points: 4 ms.
@@ -28,8 +35,7 @@ from manykernels.solvers import SPG, drive
 from .common import DATA, in_new_process, load, save, table
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
-NORMS = (1.0, 1.1, 1.33, 2.0)
-C, LIMIT = 10.0, 6.0
+C, LIMIT = 10.0, 40.0
 PARTS = {"PGD": (False, False), "PGD+N": (False, True), "PGD+S": (True, False), "PGD+N+S": (True, True)}
 PAPER = {  # seconds of PGD and of SPG-GMKL
     "australian": {1.0: ("-", 16.6), 1.1: ("-", 22.0), 1.33: ("-", 22.1), 2.0: ("-", 21.6)},
@@ -70,10 +76,11 @@ def one_set(name):
     if name != "leukemia":
         X, _, y, _ = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
     rows = []
-    for p in NORMS:
-        for method in (*PARTS, "SPG"):
-            result, seconds = fit(X, y, method, p)
-            pgd, spg = PAPER[name].get(p, ("", ""))
+    for p in PAPER[name]:
+        runs = {method: fit(X, y, method, p) for method in (*PARTS, "SPG")}
+        best = min(result.objective for result, _ in runs.values())
+        for method, (result, seconds) in runs.items():
+            pgd, spg = PAPER[name][p]
             rows.append(
                 {
                     "set": name,
@@ -81,6 +88,7 @@ def one_set(name):
                     "method": method,
                     "seconds": seconds,
                     "SVM solves": result.counters.svm_solves,
+                    "to 1 %": next((record.svm_solves for record in result.history if record.objective <= 1.01 * best), "-"),
                     "end": result.status.name,
                     "objective": result.objective,
                     "features": int(np.count_nonzero(result.weights > 1e-3 * result.weights.max())),

@@ -24,6 +24,7 @@ SUFFICIENT = 1e-4  # gamma of the line search (10)
 ETA_STEP, ETA_LOW, ETA_HIGH = 0.025, 0.1, 1.0
 SMALLEST_STEP = 1e-8
 FINEST = 1e-13  # inner tolerance below which rounding decides
+ROUGHEST_END = 1e-3  # inner tolerance to end with where the projected gradient decides
 FLAT, PATIENCE = 1e-2, 30  # without a gap: end when so many iterations brought less than this part of the tolerance
 
 
@@ -121,13 +122,23 @@ class SPG(Solver):
         reference = (eta * state.count * state.reference + trial.value) / count
         precision = self._next_precision(state.precision, trial, iterate)
         record = _next_record(state.record, trial.value, tol)
+        if state.precision > ROUGHEST_END and self.tune_precision:  # the gradient of a rough SVM may be small by chance
+            iterate = iterate._replace(stationarity=np.inf)
         if record[1] >= PATIENCE and np.isinf(iterate.certificate.gap):
             iterate = iterate._replace(ended=Status.FLAT)
         return State(trial, gradient, length, reference, count, eta, precision, iterate, record)
 
     def _direction(self, problem, state):
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
-        d, r = state.at.weights, problem.regulariser
+        direction, slope = self._plain_direction(problem.regulariser, state)
+        if problem.bank.linear:
+            return direction, slope
+        # weights far too large turn K_d into the identity, a plateau from which no gradient leads back: at most double them
+        share = min(1.0, np.abs(state.at.weights).sum() / max(np.abs(direction).sum(), SHORTEST))
+        return share * direction, share * slope
+
+    def _plain_direction(self, r, state):
+        d = state.at.weights
         if not (self.proximal and hasattr(r, "prox")):
             direction = d - r.project(d - state.length * state.gradient)
             return direction, float(state.gradient @ direction)
@@ -195,13 +206,9 @@ class SPG(Solver):
         if not self.tune_precision:
             return precision
         gap, v = iterate.certificate.gap, iterate.stationarity
-        if gap >= 1.0 or (np.isinf(gap) and v >= 5.0):
-            scheduled = 1e-1
-        elif gap >= 0.1 or (np.isinf(gap) and v >= 1.0):
-            scheduled = 1e-2
-        else:
-            scheduled = 1e-3
-        if at.noise > 0.25 * gap * abs(iterate.certificate.primal):
+        measure, coarse, middle = (v, 5.0, 1.0) if np.isinf(gap) else (gap, 1.0, 0.1)
+        scheduled = 1e-1 if measure >= coarse else 1e-2 if measure >= middle else ROUGHEST_END
+        if np.isfinite(gap) and at.noise > 0.25 * iterate.certificate.absolute_gap:
             scheduled = min(scheduled, max(0.1 * precision, FINEST))
         return min(precision, scheduled)
 
