@@ -10,8 +10,8 @@ and SPG-GMKL, on the machines of the day; a dash means that it did not converge.
 
 What was learned
 ----------------
-* Rough SVMs must not decide: an SVM solved to 0.1 can have a small gradient by chance, and its objective is 10 to 15 % too large.
-  SPG ends on SVMs solved to 1e-3.
+* Rough SVMs must not decide: an SVM solved to 0.1 can have a small gradient by chance, and an objective that is 10 to 15 % too
+  large. SPG ends on SVMs solved to 1e-3.
 * Steps that multiply the weights turn K into the identity, a plateau where every gradient vanishes. Doubling their sum at most
   per iteration keeps clear of it.
 * With 7129 weights every entry of the first gradient is below the tolerance of 0.04, and PGD stops where it began.

@@ -96,6 +96,8 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
                 if watch is not None:
                     watch(history[-1])
                 status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
+                if status is Status.STATIONARY:
+                    best = state.iterate  # an earlier one may have a slightly smaller value, but is not stationary
                 if status is Status.OPTIMAL and _doubtful(state.iterate.certificate, tol) and problem.refine():
                     problem.start, best, status = state.iterate[:2], None, None
                     state = solver.init(problem)
