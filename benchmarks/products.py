@@ -2,8 +2,9 @@
 
 ``K = exp(-sum_f d_f (x_f - z_f)^2)`` with one weight per feature, the l1 penalty for p = 1 and half the squared p-norm else, C
 = 10, standardised features, four fifths of each set. PGD is projected gradient descent with Armijo's rule and precise SVMs; N
-adds the averaged line search, S the spectral step length; SPG has both and rough SVMs far from the end. A run is stopped after
-LIMIT seconds, so the SVM solves of the slow ones are lower bounds. The column "paper" has the seconds printed there for PGD
+adds the averaged line search, S the spectral step length, all as in the paper; SPG is ours, with both, rough SVMs far from the
+end and what its docstring names. A run is stopped after LIMIT seconds, so the SVM solves of the slow ones are lower bounds. The
+column "paper" has the seconds printed there for PGD
 and SPG-GMKL, on the machines of the day; a dash means that it did not converge.
 
 "to 1 %" are the SVM solves until the objective is within 1 % of the best of all methods.
@@ -52,7 +53,7 @@ def solver(name):
     if name == "SPG":
         return SPG()
     spectral, nonmonotone = PARTS[name]
-    return SPG(spectral, nonmonotone, False, proximal=False)
+    return SPG(spectral, nonmonotone, False, proximal=False, cautious=False)
 
 
 def fit(X, y, name, p):

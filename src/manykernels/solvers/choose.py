@@ -15,7 +15,7 @@ from .spg import SPG
 SOLVERS = {
     "newton": Newton,
     "spg": SPG,
-    "pgd": lambda: SPG(spectral=False, nonmonotone=False, tune_precision=False, proximal=False),
+    "pgd": lambda: SPG(spectral=False, nonmonotone=False, tune_precision=False, proximal=False, cautious=False),
     "smo": SMO,
     "group_lasso": GroupLasso,
     "mirror": MirrorDescent,

@@ -4,11 +4,13 @@ A. Jain, S. V. N. Vishwanathan and M. Varma, SPG-GMKL: generalized multiple kern
 Names in brackets refer to the equations there. Gaps are relative to the objective, so that the thresholds of the paper's
 precision schedule mean the same on every data set.
 
-Two things are ours. Where the regulariser has a proximal map, the direction uses it in place of its gradient. The gradient of a
-p-norm with p near 1 behaves like ``d^(p-1)``, which near zero is as steep as one likes: with p = 1.1 weights near zero bounce
+Three things are ours. Where the regulariser has a proximal map, the direction uses it instead of its gradient. The gradient of
+a p-norm with p near 1 behaves like ``d^(p-1)``, which near zero is as steep as one likes: with p = 1.1 weights near zero bounce
 between the bound and the smallest step, drag the spectral length down with them, and 5,000 iterations leave a gap of 5 to 16 %
 where the proximal direction needs tens. And spectral lengths may grow to 10^6, not 10: the paper's bound presumes weights of
-order one, but l1 weights of unit-trace kernels are of order 100, and the bound costs up to five times the iterations.
+order one, but l1 weights of unit-trace kernels are of order 100, and the bound costs up to five times the iterations. Third,
+products of kernels become the identity when the weights are large, a plateau where all gradients vanish: a step at most doubles
+their sum (`cautious`).
 """
 
 from typing import NamedTuple
@@ -72,6 +74,8 @@ class SPG(Solver):
         Solve the SVMs roughly far from the optimum (13); else always to `precision`.
     proximal : bool
         Use the regulariser's proximal map where it has one; else its gradient, as in the paper.
+    cautious : bool
+        Where the kernel is not a sum, at most double the sum of the weights in an iteration.
     longest : float
         Bound on the spectral step length; 10 in the paper.
     precision : float
@@ -90,12 +94,13 @@ class SPG(Solver):
         tune_precision=True,
         *,
         proximal=True,
+        cautious=True,
         longest=1e6,
         precision=1e-6,
         start="uniform",
         seed=0,
     ):
-        self.longest = longest
+        self.cautious, self.longest = cautious, longest
         self.spectral, self.nonmonotone, self.tune_precision, self.proximal = spectral, nonmonotone, tune_precision, proximal
         self.precision, self.start, self.seed = precision, start, seed
 
@@ -131,7 +136,7 @@ class SPG(Solver):
     def _direction(self, problem, state):
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
         direction, slope = self._plain_direction(problem.regulariser, state)
-        if problem.bank.linear:
+        if problem.bank.linear or not self.cautious:
             return direction, slope
         # weights far too large turn K_d into the identity, a plateau from which no gradient leads back: at most double them
         share = min(1.0, np.abs(state.at.weights).sum() / max(np.abs(direction).sum(), SHORTEST))
