@@ -47,6 +47,12 @@ class Box(NamedTuple):
         """The dual objective without its part from the kernels."""
         return float(self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta))
 
+    def unit(self):
+        """Half the violation at zero coefficients: one for labels, half the spread of the targets for regression."""
+        up, down = self.sides(np.zeros(self.linear.size), -self.linear)
+        violation = float(up.max() - down.min())
+        return 0.5 * violation if np.isfinite(violation) and violation > 0.0 else 1.0
+
     def widths(self, beta):
         """How far each coefficient may move: a violation of v costs up to v times their sum in the gap."""
         widths = self.upper - self.lower
@@ -209,6 +215,7 @@ def _half_inverse(cost):
 
 def _flat_point(kinks, jumps, slope):
     """Where a convex piecewise linear function is smallest: its slope begins at ``slope`` and jumps up at the kinks."""
+    kinks, jumps = kinks[jumps > 0.0], jumps[jumps > 0.0]
     order = np.argsort(kinks, kind="stable")
     slopes = np.cumsum(jumps[order]) + slope
     flat = 1e-12 * jumps.sum()

@@ -68,6 +68,7 @@ class Problem:
         self.memory_budget = memory_budget
         self.counters = Counters()
         self.boxes = [self.loss.box(y, cost) for y, cost in zip(self.targets, self.cost, strict=True)]
+        self.unit = min(box.unit() for box in self.boxes)
         if start is None:
             self.start = bank.start(regulariser), np.zeros_like(self.targets)
         else:
@@ -77,11 +78,16 @@ class Problem:
     @property
     def dense(self):
         """Whether a combined kernel fits into the memory budget."""
-        return self.bank.n**2 * self.bank.dtype.itemsize <= self.memory_budget
+        return self.bank.n**2 * self._itemsize <= self.memory_budget
+
+    @property
+    def _itemsize(self):
+        """Bytes per entry of a combined kernel; linear systems are solved in float64."""
+        return 8 + self.bank.dtype.itemsize if any(box.free for box in self.boxes) else self.bank.dtype.itemsize
 
     def evaluate(self, weights, beta, tol):
-        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol."""
-        beta = np.array(beta, dtype=float)
+        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol times the `unit`."""
+        beta, tol = np.array(beta, dtype=float), tol * self.unit
         self.latest = weights, beta
         if self.dense:
             machine, kernel = DenseMachine(), self.combine(weights)
@@ -136,9 +142,15 @@ class Problem:
         gradient = self.regulariser.gradient(at.weights) - 0.5 * (slopes if forms is None else forms)
         return Judgement(slopes if forms is None else forms, gradient, certificate)
 
-    def reach(self, beta):
-        """How much a violation of one in every output may cost in the gap."""
-        return sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
+    def precision(self, gap, beta):
+        """The violation, in units, that makes a fifth of an absolute gap: what the machines should reach next.
+
+        A violation v costs up to v times the widths of the box, and for squared losses up to ``cost v^2``.
+        """
+        reach = sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
+        squares = sum(float(np.sum(0.5 / box.ridge[box.ridge > 0.0])) for box in self.boxes)
+        linear = 0.2 * gap / reach
+        return (min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares)) if squares > 0.0 else linear) / self.unit
 
     def dual_linear(self, beta):
         """The dual objective without its part from the kernels."""

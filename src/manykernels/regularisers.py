@@ -199,7 +199,7 @@ class PNormBall(_PNorm):
             raise ValueError("The dual of PNormBall(1) has a kink: it has no curvature; use p > 1.")
         norm = _norm(s, q)
         u = self._relative(s, norm)
-        factor = (q - 1.0) / max(norm, np.finfo(float).tiny)
+        factor = (q - 1.0) / norm if norm > 0.0 else 0.0  # infinite, but a direction in which nothing has moved yet
         return Curvature(factor * u ** (q - 2.0), -factor, u ** (q - 1.0))
 
     @property
@@ -358,6 +358,8 @@ class GeneralisedKL(Regulariser):
         return np.full(m, self.prior)
 
     def conjugate(self, s):
+        if s.max(initial=0.0) > 2.0 * self.strength * LARGEST_EXPONENT:
+            return np.inf
         return self.strength * float(np.sum(self.prior * np.expm1(self._exponents(s))))
 
     def weights(self, s):
@@ -378,7 +380,7 @@ class GeneralisedKL(Regulariser):
         return Law(DIVERGENCE, 0.0, self.strength, np.atleast_1d(self.prior))
 
     def _exponents(self, s):
-        """Beyond the largest exponent every value is as good as infinite; it stays finite for the sake of line searches."""
+        """Beyond the largest exponent weights are as good as infinite; they stay finite for the sake of line searches."""
         return np.minimum(s / (2.0 * self.strength), LARGEST_EXPONENT)
 
     def __repr__(self):

@@ -33,12 +33,15 @@ class Prepared(NamedTuple):
     cost : (n,) or (t, n) array
         Of each distinct row when C is one.
     distinct : which rows are distinct, and how often they come
+    offset : float or (t,) array
+        What was subtracted from the targets.
     """
 
     bank: Bank
     targets: np.ndarray
     cost: np.ndarray
     distinct: object
+    offset: object = 0.0
 
     @property
     def outputs(self):
@@ -109,34 +112,46 @@ class MKLEstimator(BaseEstimator):
             raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
         return CombinationBank(combination.fit(X), feature_names=getattr(self, "feature_names_in_", None))
 
-    def _prepare(self, X, targets, distinct, cost):
+    def _prepare(self, X, targets, distinct, cost, offset=0.0):
         """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""
-        return Prepared(self._bank(X[distinct.rows], distinct.weight), targets, cost, distinct)
+        return Prepared(self._bank(X[distinct.rows], distinct.weight), targets, cost, distinct, offset)
 
     def _solve(self, prepared, start=None):
         """Solve for the weights, from an earlier result if there is one, and keep the outcome."""
         if getattr(self, "weights", "shared") == "per_class":
-            parts = [self._best_result(prepared.part(c), None if start is None else start.part(c)) for c in prepared.outputs]
+            parts = self._results_per_output(prepared, start)
             results, banks, others = zip(*parts, strict=True)
             self.result_, self.bank_, self.other_results_ = merged(results), banks[-1], list(chain(*others))
         else:
-            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, start)
-        self._keep(prepared.distinct)
+            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, start, self.max_iter)
+        self._keep(prepared)
         self._warn()
         return self
 
-    def _best_result(self, prepared, start):
+    def _results_per_output(self, prepared, start):
+        """What `_best_result` gives for every output; after Ctrl-C the others get one SVM at their first weights."""
+        parts, steps = [], self.max_iter
+        for c in prepared.outputs:
+            parts.append(self._best_result(prepared.part(c), None if start is None else start.part(c), steps))
+            if parts[-1][0].status is Status.INTERRUPTED:
+                steps = 0
+        return parts
+
+    def _best_result(self, prepared, start, max_iter):
         """Result, bank (in float64 if float32 was too coarse for the tolerance), and the results of other starts."""
         found = []
         rng = check_random_state(self.random_state)
-        for attempt in range(1 if start is not None else getattr(prepared.bank, "starts", 1)):
+        starts = getattr(prepared.bank, "starts", 1)
+        if starts < 1:
+            raise ValueError(f"starts must be at least 1, got {starts!r}.")
+        for attempt in range(1 if start is not None or max_iter == 0 else starts):
             problem = self._problem(prepared, start)
             if attempt:  # the first start is that of the combination itself
                 weights, beta = problem.start
                 problem.start = problem.regulariser.project(weights * rng.uniform(0.0, 2.0, weights.size)), beta
             solver = choose_solver(self.solver, problem)
             watch = _print_record if self.verbose else None
-            result = drive(solver, problem, tol=self.tol, max_iter=self.max_iter, watch=watch)
+            result = drive(solver, problem, tol=self.tol, max_iter=max_iter, watch=watch)
             found.append((result, problem.bank))
             if result.status is Status.INTERRUPTED:
                 break
@@ -154,10 +169,10 @@ class MKLEstimator(BaseEstimator):
             memory_budget=memory_budget(self.cache_size),
         )
 
-    def _keep(self, distinct):
-        result = self.result_
+    def _keep(self, prepared):
+        result, distinct = self.result_, prepared.distinct
         self.kernel_weights_ = result.weights
-        self.intercept_ = result.intercept
+        self.intercept_ = result.intercept + prepared.offset
         self.n_iter_ = result.n_iter
         beta = distinct.spread(result.beta)
         self.support_ = np.flatnonzero(beta.any(axis=0))
@@ -167,6 +182,12 @@ class MKLEstimator(BaseEstimator):
 
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap
+        if status.converged and not self.kernel_weights_.any():
+            warnings.warn(
+                "All kernel weights are zero: the regulariser outweighs what the kernels explain. Weaken it or raise C.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         if not status.converged:
             warnings.warn(
                 f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}. "
@@ -194,6 +215,8 @@ class MKLEstimator(BaseEstimator):
             return scores
         refuse_odd_arrays("X", X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if self._bank_support.size == 0:
+            return np.repeat(self.intercept_[:, None], X.shape[0], axis=1)
         with threadpool_limits(1, user_api="blas"):
             cross = self.bank_.cross(X, self._bank_support)
             beta = self.result_.beta[:, self._bank_support]

@@ -46,7 +46,7 @@ def choose_regulariser(p, regulariser):
         if isinstance(p, bool) or not isinstance(p, numbers.Real) or not p >= 1:
             raise ValueError(f"p must be 'auto' or a number of at least 1 (below 1 the problem is not convex), got {p!r}.")
         return PNormBall(p)
-    if p != 1.0:
+    if p not in (1.0, np.inf):  # the defaults
         raise ValueError(f"Give p={p!r} or regulariser={regulariser!r}, not both: p is short for PNormBall(p).")
     if not isinstance(regulariser, Regulariser):
         raise TypeError(f"regulariser must be a Regulariser object such as PNormBall(2), got {regulariser!r}.")

@@ -149,16 +149,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             Factor on C for each row; zero leaves the row out.
         """
         check_parameters(self)
-        if self.p == "auto":
-            choose_p(self, X, y, sample_weight)
+        choose_p(self, X, y, sample_weight)
         return self._solve(self._data(X, y, sample_weight))
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""
         check_choice("weights", self.weights, ("shared", "per_class"))
         check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
-        X, y = self._read(X, y)
-        check_classification_targets(y)
+        X, y = self._check_data(X, y)
         sample_weight = check_weights(sample_weight, X)
         self.classes_, codes = _encode(y, sample_weight)
         distinct = self._distinct(X, codes, sample_weight)
@@ -168,6 +166,11 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         targets = np.stack([np.where(np.isin(codes, side), 1.0, -1.0) for side in positive])
         member = np.stack([np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)])
         return self._prepare(X, targets, distinct, member * (distinct.weight * factors[codes]))
+
+    def _check_data(self, X, y):
+        X, y = self._read(X, y)
+        check_classification_targets(y)
+        return X, y
 
     def _sides(self):
         """The classes on either side of every output, as codes."""

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 
 from ..losses import OneClass
+from ..regularisers import PNormBall
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights
 
@@ -11,13 +12,18 @@ from .checks import check_parameters, check_weights
 class MKLOneClass(OutlierMixin, MKLEstimator):
     """One-class support vector machine with a learned combination of kernels.
 
-    Among the kernels it looks for the combination in which the data are hardest to tell from the origin: that is the worst case
-    for its own margin, so a kernel that would make any data look compact gets no weight.
+    The weights maximise the distance of the data from the origin of feature space. A wide kernel, in which all points look
+    alike, lies furthest from it, so a small p gives such kernels all the weight whatever the data: learn weights (p = 2, say)
+    among kernels of comparable width, such as one per source of data. The default is the plain sum, p = inf.
 
     Parameters
     ----------
-    kernels, combination, p, regulariser
-        As for `MKLClassifier`; p is a number.
+    kernels : as for `MKLClassifier`
+    combination : {"sum"}
+    p : float
+        Norm of the weights.
+    regulariser : PNormBall, optional
+        In place of p. Others do not bound the weights, and the larger the weights, the further the data from the origin.
     nu : float
         Upper bound on the share of training points outside, lower bound on the share of support vectors, in (0, 1].
     solver, approximation, tol, max_iter, normalise, cache_size, device, n_jobs, random_state, checkpoint, callbacks, verbose
@@ -36,7 +42,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         kernels="auto",
         *,
         combination="sum",
-        p=1.0,
+        p=float("inf"),
         regulariser=None,
         nu=0.5,
         solver="auto",
@@ -81,6 +87,10 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         check_parameters(self)
         if self.p == "auto":
             raise ValueError("p='auto' compares scores on held-out data, which novelty detection has not: give p as a number.")
+        if self.combination != "sum" or not isinstance(self.regulariser, PNormBall | None):
+            raise ValueError(
+                "Novelty detection needs a sum of kernels and bounded weights: leave combination='sum', give p or a PNormBall."
+            )
         return self._solve(self._data(X, y, sample_weight))
 
     def _data(self, X, y, sample_weight):

@@ -3,12 +3,13 @@
 import numbers
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..result import Result
+from ..result import Result, Status
 from .checks import check_parameters, check_real, check_weights
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
@@ -71,9 +72,14 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
     Returns
     -------
     Path
+        Up to the model that was interrupted by Ctrl-C, if one was.
     """
-    costs = np.sort([estimator.C] if C is None else np.atleast_1d(C))
+    if C is not None and not hasattr(estimator, "C"):
+        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+    costs = np.sort([getattr(estimator, "C", 1.0)] if C is None else np.atleast_1d(C))
     norms = [estimator.p] if p is None else list(np.atleast_1d(p))
+    if not (costs.size and norms):
+        raise ValueError(f"A path needs at least one C and one p, got C={C!r} and p={p!r}.")
     for cost in costs:
         check_real("C", float(cost))
     if any(isinstance(norm, str) for norm in norms):
@@ -84,28 +90,38 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
     models, starts = [], {}
     for norm in norms:
         for cost in costs:
-            model = _like(template, C=float(cost), p=_plain(norm))
+            model = _like(template, p=_plain(norm), **({"C": float(cost)} if hasattr(template, "C") else {}))
             start = starts.get(float(cost), models[-1] if models else None)
             model._solve(prepared, None if start is None else _moved(start, cost))
             # a bank that had to be refined stays so for the rest of the path
             prepared = prepared._replace(bank=model.bank_)
             models.append(model)
+            if model.result_.status is Status.INTERRUPTED:
+                return Path(models)
             starts[float(cost)] = model
     return Path(models)
 
 
 def choose_p(estimator, X, y, sample_weight):
-    """Set ``p_`` and ``p_scores_`` by cross-validation along the path, from the plain sum to the sparsest."""
+    """For ``p="auto"``, set ``p_`` and ``p_scores_`` by cross-validation along the path, from the plain sum to the sparsest."""
+    if estimator.p != "auto":
+        vars(estimator).pop("p_", None)
+        vars(estimator).pop("p_scores_", None)
+        return
     if estimator.regulariser is not None:
         raise ValueError(f"Give p='auto' or regulariser={estimator.regulariser!r}, not both.")
     if isinstance(estimator.kernels, Bank):
         raise ValueError("p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted on all of it.")
+    estimator._check_data(X, y)
+    X = X.tocsr() if sparse.issparse(X) else X
     weight = check_weights(sample_weight, np.asarray(y))
     used, y = np.flatnonzero(weight > 0), np.asarray(y)
     norms, scores = sorted(NORMS, reverse=True), []
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)
         models = path(estimator, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
+        if len(models) < len(norms):
+            raise KeyboardInterrupt
         scores.append(models.scores(_rows(X, test), y[test], weight[test]))
     means = dict(zip(norms, np.mean(scores, axis=0).tolist(), strict=True))
     estimator.p_scores_ = dict(sorted(means.items()))
@@ -115,7 +131,9 @@ def choose_p(estimator, X, y, sample_weight):
 def _folds(estimator, y):
     seed = check_random_state(estimator.random_state)
     if not is_classifier(estimator):
-        return KFold(min(FOLDS, y.shape[0]), shuffle=True, random_state=seed).split(y)
+        if y.shape[0] < 4:
+            raise ValueError(f"p='auto' needs at least four samples to hold some out, got {y.shape[0]}; give p as a number.")
+        return KFold(min(FOLDS, y.shape[0] // 2), shuffle=True, random_state=seed).split(y)
     smallest = np.unique(y, return_counts=True)[1].min()
     if smallest < 2:
         raise ValueError("p='auto' needs at least two samples of every class to hold some out; give p as a number.")
@@ -143,7 +161,7 @@ def _like(template, **parameters):
 
 def _moved(model, cost):
     """Where to begin at another C: points at a bound stay there when all coefficients grow with C."""
-    result, factor = model.result_, cost / model.C
+    result, factor = model.result_, cost / getattr(model, "C", 1.0)
     return Result(**{**vars(result), "beta": result.beta * factor})
 
 

@@ -87,19 +87,24 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
             Factor on C for each row; zero leaves the row out.
         """
         check_parameters(self)
-        if self.p == "auto":
-            choose_p(self, X, y, sample_weight)
+        choose_p(self, X, y, sample_weight)
         return self._solve(self._data(X, y, sample_weight))
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""
-        X, y = self._read(X, y, multi_output=True, y_numeric=True)
+        X, y = self._check_data(X, y)
         sample_weight = check_weights(sample_weight, X)
         self._y_ndim_ = y.ndim
         Y = np.asarray(y, dtype=float).reshape(len(y), -1)
         _, codes = np.unique(Y, axis=0, return_inverse=True)
         distinct = self._distinct(X, codes.ravel(), sample_weight)
-        return self._prepare(X, np.ascontiguousarray(Y[distinct.rows].T), distinct, distinct.weight)
+        # digits of a large mean would be lost in every step; the intercept takes it up again
+        targets = Y[distinct.rows].T
+        offset = np.average(targets, axis=1, weights=distinct.weight)
+        return self._prepare(X, np.ascontiguousarray(targets - offset[:, None]), distinct, distinct.weight, offset)
+
+    def _check_data(self, X, y):
+        return self._read(X, y, multi_output=True, y_numeric=True)
 
     def _loss(self):
         parameters = {"epsilon_insensitive": {"epsilon": self.epsilon}}

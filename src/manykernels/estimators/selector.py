@@ -1,5 +1,7 @@
 """Feature selection by products of kernels."""
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
@@ -30,6 +32,8 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         Keep at most so many, the heaviest.
     task : {"auto", "classification", "regression"}
         ``"auto"`` looks at y.
+    epsilon : float
+        For regression: errors below it cost nothing, so it should be small beside the spread of y.
     starts : int
         Starting points of the search, which is not convex.
     tol, max_iter, random_state
@@ -52,6 +56,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         threshold=1e-3,
         max_features=None,
         task="auto",
+        epsilon=0.1,
         starts=1,
         tol=1e-3,
         max_iter=None,
@@ -62,6 +67,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         self.threshold = threshold
         self.max_features = max_features
         self.task = task
+        self.epsilon = epsilon
         self.starts = starts
         self.tol = tol
         self.max_iter = max_iter
@@ -78,13 +84,16 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         """
         check_choice("task", self.task, ("auto", "classification", "regression"))
         check_real("strength", self.strength)
-        if self.max_features is not None:
-            check_real("max_features", self.max_features)
+        if self.max_features is not None and not (isinstance(self.max_features, Integral) and self.max_features >= 1):
+            raise ValueError(f"max_features must be a whole number of at least 1 or None, got {self.max_features!r}.")
         validate_data(self, X, y, accept_sparse="csr", multi_output=True)
         options = {"combination": Product(starts=self.starts), "regulariser": L1(self.strength), "C": self.C}
         options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
-        make = MKLRegressor if self._regression(y) else MKLClassifier
-        self.estimator_ = make(**options).fit(X, y, sample_weight)
+        if self._regression(y):
+            model = MKLRegressor(epsilon=self.epsilon, **options)
+        else:
+            model = MKLClassifier(**options)
+        self.estimator_ = model.fit(X, y, sample_weight)
         self.weights_ = self.estimator_.kernel_weights_
         self.n_iter_ = self.estimator_.n_iter_
         return self

@@ -7,6 +7,7 @@ from .._loops.smo import Walls, smo
 from .base import Machine
 
 ROWS = 256
+ROUNDING = 1e-14  # relative to F, below which a violation is rounding
 ENTRIES_PER_CALL = 50_000_000  # visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
 
 
@@ -24,6 +25,7 @@ class DenseMachine(Machine):
         if box.free:
             return _solve(kernel, box, beta, F)
         diagonal, walls = np.diagonal(kernel) + box.ridge, Walls(*box.bounded()[1:5])
+        tol = max(tol, ROUNDING * float(np.abs(F).max(initial=0.0)))
         per_call = max(1000, ENTRIES_PER_CALL // beta.size)
         done = 0
         while True:
@@ -36,13 +38,13 @@ class DenseMachine(Machine):
 
 def _solve(kernel, box, beta, F):
     """The maximum without bounds: the step x with ``(K + diag(ridge)) x + F`` constant and ``sum(x) = 0``."""
-    H = kernel.astype(float)
+    H = np.array(kernel, dtype=float, order="F")
     H[np.diag_indices_from(H)] += box.ridge
-    factor = cho_factor(H, lower=True, check_finite=False)
+    factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
     # what is left after one solve is the error of the factorisation: a second one removes most of it
     for _ in range(2):
         x, ones = cho_solve(factor, np.stack([F, np.ones_like(F)], axis=1), check_finite=False).T
         x = ones * (x.sum() / ones.sum()) - x
         beta += x
-        F += H @ x
+        F += DenseMachine().multiply(kernel, x) + box.ridge * x
     return 1, float(F.max() - F.min())

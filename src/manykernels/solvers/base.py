@@ -125,7 +125,7 @@ def _better(best, iterate):
     """
     if best is None or iterate.ended is Status.FIXED_WEIGHTS:
         return iterate
-    key, best_key = ((it.certificate.absolute_gap, it.certificate.primal) for it in (iterate, best))
+    key, best_key = ((abs(c.absolute_gap), c.primal) for c in (iterate.certificate, best.certificate))
     return iterate if key < best_key else best
 
 
@@ -140,9 +140,11 @@ def _status(iterate, tol, stationarity_tol, iteration, limit):
         raise FloatingPointError(
             "The kernels gave values that are not numbers (NaN): check the data, their scale and the kernels."
         )
-    if iterate.certificate.gap <= tol:
+    if abs(iterate.certificate.gap) <= tol:  # a gap clearly below zero is rounding, and proves nothing
         return Status.OPTIMAL
-    if np.isinf(iterate.certificate.gap) and iterate.stationarity <= stationarity_tol:
+    # as in the paper for the default tolerance, and less where the whole objective is small
+    small = stationarity_tol * tol / 1e-3 * min(1.0, abs(iterate.certificate.primal))
+    if np.isinf(iterate.certificate.gap) and iterate.stationarity <= small:
         return Status.STATIONARY
     if iterate.ended is not None:
         return iterate.ended

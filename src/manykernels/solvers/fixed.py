@@ -57,7 +57,9 @@ class Alignment(FixedWeights):
     """
 
     def weights(self, problem):
-        y = problem.targets - problem.targets.mean(axis=1, keepdims=True)
+        counts = problem.cost > 0.0  # of points that an output does not see, nothing is known
+        means = np.sum(problem.targets * counts, axis=1, keepdims=True) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        y = np.where(counts, problem.targets - means, 0.0)
         norms = _centred_norms(problem)
         alignment = np.divide(problem.forms(y), norms, out=np.zeros_like(norms), where=norms > 0)
         size = np.linalg.norm(problem.regulariser.start(alignment.size))

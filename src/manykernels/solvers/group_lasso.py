@@ -47,7 +47,5 @@ class GroupLasso(Solver):
         at = problem.evaluate(weights, beta, precision)
         forms, _, certificate = problem.judge(at)
         next_weights = problem.regulariser.reweight(weights**2 * forms)
-        # a violation costs up to its size times the reach in the gap: keep it a fraction of what is left
-        finer = 0.2 * certificate.absolute_gap / problem.reach(at.beta)
-        precision = float(np.clip(finer, FINEST, precision))
+        precision = float(np.clip(problem.precision(certificate.absolute_gap, at.beta), FINEST, precision))
         return State(next_weights, precision, Iterate(at.weights, at.beta, certificate))

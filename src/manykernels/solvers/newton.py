@@ -9,7 +9,7 @@ the step every quadratic form is a parabola in the step size, so the line search
 two passes over the kernels, one for ``K_d`` and one for the products with the step.
 
 How precisely the program is solved decides everything: a violation v costs up to ``v sum(cost)`` in the gap, so it is solved to
-a fifth of the gap divided by the total cost (`Problem.reach`). With a tolerance that does not know C the method stalls.
+a fifth of the gap divided by the total cost (`Problem.precision`). With a tolerance that does not know C the method stalls.
 
 Where the conjugate has a kink (the ball with p = 1), the steps are taken on a proximal version of it, whose centre moves and
 whose temperature halves when the proximal problem is solved to a third of the true gap.
@@ -73,11 +73,12 @@ class Newton(Solver):
             raise ValueError(
                 f"Newton's method needs a conjugate that is smooth, or PNormBall(1); {r!r} has neither: use solver='spg'."
             )
-        products = 16 * problem.bank.m * problem.targets.size
-        if not problem.dense or products > problem.memory_budget:
+        outputs, n = problem.targets.shape
+        products = 16 * problem.bank.m * outputs * n
+        if not problem.dense or max(products, outputs * n**2 * problem.bank.dtype.itemsize) > problem.memory_budget:
             raise ValueError(
-                f"Newton's method holds a combined kernel and the products of {problem.bank.m} kernels with {problem.bank.n} "
-                "points, which are over the memory budget: raise cache_size or use solver='spg'."
+                f"Newton's method holds a combined kernel for each of {outputs} outputs and the products of {problem.bank.m} "
+                f"kernels with {n} points, which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
     def init(self, problem):
@@ -85,7 +86,8 @@ class Newton(Solver):
         model = problem.regulariser
         if not model.smooth:
             weights = 0.9 * problem.start[0] + 0.1 / forms.size  # an earlier result may lack kernels that are needed now
-            model = model.smoothed(weights, FIRST_TEMPERATURE * max(forms.max() / size**2, np.finfo(float).tiny))
+            longest = forms.max() / size**2
+            model = model.smoothed(weights, FIRST_TEMPERATURE * longest if longest > 0.0 else 1.0)
         return _state(problem, beta, products, forms, model)
 
     def step(self, problem, state, tol):
@@ -118,7 +120,7 @@ class Newton(Solver):
         K = problem.combine(weights)
         J = model.curvature(state.forms)
         certificate = state.iterate.certificate
-        tol = np.clip(0.2 * certificate.absolute_gap / problem.reach(state.beta), FINEST, COARSEST)
+        tol = problem.unit * np.clip(problem.precision(certificate.absolute_gap, state.beta), FINEST, COARSEST)
         scores = np.einsum("k,ktn->tn", weights, state.products)
         target, pull = state.beta.copy(), np.zeros(len(weights))
         machine, outputs = DenseMachine(), range(len(target))

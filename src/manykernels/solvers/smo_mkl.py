@@ -105,7 +105,7 @@ class SMO(Solver):
 
     def step(self, problem, state, tol):
         active, violation = _active(problem, state)
-        if violation <= FINEST:
+        if violation <= FINEST * problem.unit:
             return self._stuck(problem, state)
         columns = state.columns
         if columns is None or not np.isin(active, columns.layout).all() or active.size < 0.5 * columns.layout.size:

@@ -113,7 +113,10 @@ class SPG(Solver):
         precision = 0.1 if self.tune_precision else self.precision
         at = problem.evaluate(weights, beta, precision)
         gradient, iterate = _judge(problem, at)
-        return State(at, gradient, self._first_length(iterate), at.value, 1.0, 0.85, precision, iterate, (at.value, 0))
+        length = self._first_length(iterate)
+        if precision > ROUGHEST_END:
+            iterate = iterate._replace(stationarity=np.inf)
+        return State(at, gradient, length, at.value, 1.0, 0.85, precision, iterate, (at.value, 0))
 
     def step(self, problem, state, tol):
         direction, slope = self._direction(problem, state)
@@ -125,9 +128,10 @@ class SPG(Solver):
         eta = self._next_eta(state, trial, slope, size, direction)
         count = eta * state.count + 1.0
         reference = (eta * state.count * state.reference + trial.value) / count
-        precision = self._next_precision(state.precision, trial, iterate)
+        precision = self._next_precision(state.precision, trial, iterate, tol)
         record = _next_record(state.record, trial.value, tol)
-        if state.precision > ROUGHEST_END and self.tune_precision:  # the gradient of a rough SVM may be small by chance
+        rough = state.precision > ROUGHEST_END or trial.noise > tol * abs(iterate.certificate.primal)
+        if rough and self.tune_precision:  # the gradient of a rough SVM may be small by chance
             iterate = iterate._replace(stationarity=np.inf)
         if record[1] >= PATIENCE and np.isinf(iterate.certificate.gap):
             iterate = iterate._replace(ended=Status.FLAT)
@@ -206,14 +210,15 @@ class SPG(Solver):
         change = ETA_STEP if error < 0.25 else -ETA_STEP if error > 0.75 else 0.0
         return float(np.clip(state.eta + change, ETA_LOW, ETA_HIGH))
 
-    def _next_precision(self, precision, at, iterate):
+    def _next_precision(self, precision, at, iterate, tol):
         """The paper's schedule (13), and finer where the SVMs' own gap is a good part of the whole."""
         if not self.tune_precision:
             return precision
         gap, v = iterate.certificate.gap, iterate.stationarity
         measure, coarse, middle = (v, 5.0, 1.0) if np.isinf(gap) else (gap, 1.0, 0.1)
         scheduled = 1e-1 if measure >= coarse else 1e-2 if measure >= middle else ROUGHEST_END
-        if np.isfinite(gap) and at.noise > 0.25 * iterate.certificate.absolute_gap:
+        bearable = 0.25 * (iterate.certificate.absolute_gap if np.isfinite(gap) else tol * abs(iterate.certificate.primal))
+        if at.noise > bearable and (np.isfinite(gap) or measure < middle):
             scheduled = min(scheduled, max(0.1 * precision, FINEST))
         return min(precision, scheduled)
 
