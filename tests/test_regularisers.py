@@ -160,7 +160,9 @@ def test_extreme_forms_do_not_overflow(r):
             d = r.weights(s)
         assert np.isfinite(d).all()
         assert (d >= 0).all()
-        assert np.isfinite(r.conjugate(s))
+        # e^(10^150) is infinite, and a certificate must not pretend otherwise
+        assert np.isfinite(r.conjugate(s)) or isinstance(r, GeneralisedKL)
+        assert r.conjugate(s) >= 0.0
 
 
 def test_elastic_net_has_no_weight_below_its_threshold(rng):

@@ -173,7 +173,7 @@ class MKLEstimator(BaseEstimator):
         result, distinct = self.result_, prepared.distinct
         self.kernel_weights_ = result.weights
         self.intercept_ = result.intercept + prepared.offset
-        self.n_iter_ = result.n_iter
+        self.n_iter_ = max(result.n_iter, 1)  # the first weights were a round too, even if they were the best
         beta = distinct.spread(result.beta)
         self.support_ = np.flatnonzero(beta.any(axis=0))
         self.dual_coef_ = beta[:, self.support_]
