@@ -61,7 +61,7 @@ class TestProduct:
 
         gradient = problem.judge(evaluate(weights)).gradient
         numeric = [(evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step) for e in np.eye(4)]
-        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-5 * np.abs(gradient).max())
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
 
     @pytest.mark.parametrize("regulariser", [L1(0.5), SquaredPNorm(1.33), PNormBall(1), PNormBall(2)], ids=repr)
     def test_spg_ends_at_a_stationary_point(self, regulariser):
