@@ -29,6 +29,23 @@ def in_turns(functions, repeats=5):
     return times.min(axis=0)
 
 
+def until(seconds):
+    """A watcher that ends a run, as Ctrl-C would, when this many seconds from now have passed."""
+    end = time.perf_counter() + seconds
+
+    def watch(record):
+        if time.perf_counter() > end:
+            raise KeyboardInterrupt
+
+    return watch
+
+
+def megabytes(field):
+    """``VmRSS`` (now) or ``VmHWM`` (largest so far) of this process; ru_maxrss would begin at the size of the parent."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(field)) / 1024
+
+
 def in_new_process(code, **environment):
     """The JSON that a script prints on its last line, run in a fresh interpreter."""
     env = {**os.environ, **environment}

@@ -89,9 +89,8 @@ WDBC = """
 import json
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
+from benchmarks.common import megabytes
 from manykernels import MKLClassifier
-def megabytes(field):  # of this process; ru_maxrss would begin at the size of the parent
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field)) / 1024
 X, y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X)
 before = megabytes("VmRSS")

@@ -4,8 +4,8 @@
 = 10, standardised features, four fifths of each set. PGD is projected gradient descent with Armijo's rule and precise SVMs; N
 adds the averaged line search, S the spectral step length, all as in the paper; SPG is ours, with both, rough SVMs far from the
 end and what its docstring names. A run is stopped after LIMIT seconds, so the SVM solves of the slow ones are lower bounds. The
-column "paper" has the seconds printed there for PGD
-and SPG-GMKL, on the machines of the day; a dash means that it did not converge.
+column "paper" has the seconds printed there for PGD and SPG-GMKL, on the machines of the day; a dash means that it did not
+converge.
 
 "to 1 %" are the SVM solves until the objective is within 1 % of the best of all methods.
 
@@ -33,7 +33,7 @@ from manykernels.problem import Problem
 from manykernels.regularisers import L1, SquaredPNorm
 from manykernels.solvers import SPG, drive
 
-from .common import DATA, in_new_process, load, save, table
+from .common import DATA, in_new_process, load, megabytes, save, table, until
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
 C, LIMIT = 10.0, 40.0
@@ -59,13 +59,8 @@ def solver(name):
 def fit(X, y, name, p):
     """One run, stopped as by Ctrl-C when the time is up."""
     began = time.perf_counter()
-
-    def watch(record):
-        if time.perf_counter() - began > LIMIT:
-            raise KeyboardInterrupt
-
     problem = Problem(CombinationBank(Product().fit(X)), y, np.full(len(y), C), L1() if p == 1.0 else SquaredPNorm(p))
-    result = drive(solver(name), problem, watch=watch)
+    result = drive(solver(name), problem, watch=until(LIMIT))
     return result, time.perf_counter() - began
 
 
@@ -100,8 +95,7 @@ def one_set(name):
 
 
 LEUKEMIA = """
-import json, resource, time
-import numpy as np
+import json
 from benchmarks.products import leukemia_fit
 print(json.dumps(leukemia_fit()))
 """
@@ -114,7 +108,7 @@ def leukemia_fit():
     with np.load(DATA / "leukemia.npz") as archive:
         train, labels, test, truth = (archive[name].astype(float) for name in ("X", "y", "X_test", "y_test"))
     scaler = StandardScaler().fit(train)
-    before = _megabytes("VmRSS")
+    before = megabytes("VmRSS")
     began = time.perf_counter()
     selector = MKLFeatureSelector(C=C, starts=3, random_state=0).fit(scaler.transform(train), labels)
     seconds = time.perf_counter() - began
@@ -125,14 +119,9 @@ def leukemia_fit():
         "right of 34": right,
         "objective": selector.estimator_.result_.objective,
         "other starts": str([round(other.objective, 3) for other in selector.estimator_.other_results_]),
-        "MB in all": _megabytes("VmHWM"),
-        "MB above before": _megabytes("VmHWM") - before,
+        "MB in all": megabytes("VmHWM"),
+        "MB above before": megabytes("VmHWM") - before,
     }
-
-
-def _megabytes(field):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(field)) / 1024
 
 
 def main(out):

@@ -36,7 +36,7 @@ from manykernels.problem import Problem
 from manykernels.regularisers import PNormBall
 from manykernels.solvers import choose_solver, drive
 
-from .common import best_of, in_new_process, load, save, table
+from .common import best_of, in_new_process, load, save, table, until
 
 SETS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 SMOOTH = ("newton", "spg", "smo", "group_lasso", "pgd", "alignment", "uniform")
@@ -88,12 +88,7 @@ def averaged(X, y):
 
 def learned(X, y, solver, p, limit=LIMIT):
     """Weights by a solver, kernels on the fly; stopped as by Ctrl-C when the time is up."""
-    began = time.perf_counter()
-
-    def watch(record):
-        if time.perf_counter() - began > limit:
-            raise KeyboardInterrupt
-
+    watch = until(limit)
     bank = paper_bank(X).fit(X, normalise="trace", dtype=np.float32)
     problem = Problem(bank, y, np.full(len(y), C), PNormBall(p))
     return bank, drive(choose_solver(solver), problem, tol=TOL, watch=watch)
@@ -153,11 +148,9 @@ def _row(name, p, solver, values):
 
 
 MEMORY = """
-import json, numpy as np
+import json
 from benchmarks import small
-from benchmarks.common import load
-def megabytes(field):  # of this process; ru_maxrss would begin at the size of the parent
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field)) / 1024
+from benchmarks.common import load, megabytes
 small.compile_loops()
 X, y = load(NAME)
 before = megabytes("VmRSS")

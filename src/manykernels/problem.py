@@ -137,10 +137,10 @@ class Problem:
         """
         self.counters.kernel_passes += 1
         slopes = self.bank.slopes(at.weights, at.beta)
-        forms = np.maximum(slopes, 0.0) if self.bank.linear else None
-        certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
-        gradient = self.regulariser.gradient(at.weights) - 0.5 * (slopes if forms is None else forms)
-        return Judgement(slopes if forms is None else forms, gradient, certificate)
+        if self.bank.linear:
+            slopes = np.maximum(slopes, 0.0)  # quadratic forms, which rounding must not make negative
+        certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=slopes)
+        return Judgement(slopes, self.regulariser.gradient(at.weights) - 0.5 * slopes, certificate)
 
     def precision(self, gap, beta):
         """The violation, in units, that makes a fifth of an absolute gap: what the machines should reach next.

@@ -29,6 +29,13 @@ def judged(problem, model, beta, products, forms):
     return Iterate(weights, beta, problem.certificate(weights, beta, scores=scores, forms=forms))
 
 
+def computed(problem, model, beta):
+    """Products, forms and iterate at beta, from a fresh pass over the kernels."""
+    products = problem.products(beta)
+    forms = forms_of(products, beta)
+    return products, forms, judged(problem, model, beta, products, forms)
+
+
 def forms_of(products, beta):
     """Quadratic forms ``sum_c beta_c' products[k, c]``, which rounding must not make negative."""
     return np.maximum(np.einsum("ktn,tn->k", products, beta), 0.0)

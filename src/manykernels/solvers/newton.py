@@ -26,7 +26,7 @@ from scipy.optimize import minimize_scalar
 from ..machines import DenseMachine
 from ..result import Status
 from .base import Iterate, Solver
-from .dual import COARSEST, forms_of, judged, rough_start
+from .dual import COARSEST, computed, forms_of, judged, rough_start
 
 FINEST = 1e-11  # tolerance of the quadratic program
 FIRST_TEMPERATURE = 0.05  # relative to the largest quadratic form of the first SVM
@@ -154,8 +154,8 @@ def _state(problem, beta, products, forms, model):
 
 def _fresh(problem, state):
     """The same point with products computed anew."""
-    products = problem.products(state.beta)
-    return _state(problem, state.beta, products, forms_of(products, state.beta), state.model)
+    products, forms, iterate = computed(problem, state.model, state.beta)
+    return State(state.beta, products, forms, state.model, iterate)
 
 
 def _sparse(problem, state, tol):

@@ -19,7 +19,7 @@ from .._loops.smo_mkl import Ascent, ascend
 from ..losses import Box
 from ..result import Status
 from .base import Iterate, Solver
-from .dual import forms_of, judged, rough_start
+from .dual import computed, judged, rough_start
 
 PROGRESS = 0.1  # of the violation is left at the end of a round
 UPDATES = 20  # per point and round at most
@@ -111,9 +111,7 @@ class SMO(Solver):
         if columns is None or not np.isin(active, columns.layout).all() or active.size < 0.5 * columns.layout.size:
             columns = Columns(problem.bank, active, min(problem.memory_budget, CACHE))
         beta = self._round(problem, state, columns, PROGRESS * violation)
-        products = problem.products(beta)
-        forms = forms_of(products, beta)
-        iterate = judged(problem, problem.regulariser, beta, products, forms)
+        products, forms, iterate = computed(problem, problem.regulariser, beta)
         gap = iterate.certificate.absolute_gap
         patience = PATIENCE if gap < state.best else state.patience - 1
         new = State(beta, products, forms, columns, iterate, min(gap, state.best), patience)
@@ -142,9 +140,7 @@ class SMO(Solver):
     def _stuck(self, problem, state):
         """No smaller gap for a while: finer kernels or, if they are fine, the end."""
         if problem.refine():
-            products = problem.products(state.beta)
-            forms = forms_of(products, state.beta)
-            iterate = judged(problem, problem.regulariser, state.beta, products, forms)
+            products, forms, iterate = computed(problem, problem.regulariser, state.beta)
             return State(state.beta, products, forms, None, iterate)
         return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 
