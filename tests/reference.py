@@ -58,7 +58,8 @@ def _dual_problem(cp, grams, targets, cost, regulariser, unit, loss):
     linear, constraints = _loss_dual(cp, beta, targets, np.tile(cost, (len(targets), 1)), loss, unit)
     for k, K in enumerate(grams):
         values, vectors = np.linalg.eigh(K)
-        root = (vectors * np.sqrt(np.maximum(values, 0))).T
+        kept = values > 1e-13 * values[-1]
+        root = (vectors[:, kept] * np.sqrt(values[kept])).T if kept.any() else np.zeros((1, len(K)))
         constraints.append(cp.sum_squares(beta @ root.T) <= forms[k])
     name, p = type(regulariser).__name__, getattr(regulariser, "p", None)
     if name == "L1":
@@ -78,6 +79,8 @@ def _loss_dual(cp, beta, y, cost, loss, unit):
     name, balanced = type(loss).__name__, cp.sum(beta, axis=1) == 0
     alpha = cp.multiply(y, beta)
     squares = unit * cp.sum(cp.multiply(0.25 / (unit * cost), cp.square(beta)))
+    if name == "HardMargin":
+        return cp.sum(alpha), [balanced, alpha >= 0]
     if name == "SquaredHinge":
         return cp.sum(alpha) - squares, [balanced, alpha >= 0]
     if name == "EpsilonInsensitive":

@@ -77,7 +77,7 @@ def test_bad_data(data, labels, message):
         ({"device": "cuda"}, NotImplementedError, "not there yet"),
         ({"checkpoint": "run.mk"}, NotImplementedError, "not there yet"),
         ({"callbacks": [print]}, NotImplementedError, "not there yet"),
-        ({"solver": "mwu"}, NotImplementedError, "not there yet"),
+        ({"solver": "gfb"}, NotImplementedError, "not there yet"),
     ],
     ids=repr,
 )

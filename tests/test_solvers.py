@@ -19,13 +19,14 @@ FORMULATIONS = [PNormBall(p) for p in NORMS] + [SquaredPNorm(p, 0.5) for p in NO
 TIGHT = {"newton": 1e-8, "spg": 1e-8, "smo": 1e-8, "group_lasso": 1e-7}  # gap to ask for on the small problems; 1e-4 by default
 ROUGH = {"simple": 1e-2, "silp": 0.1}  # gap to ask for on real data; 1e-3 by default
 FIXED = ("alignment", "uniform")
+COARSE = ("mwu",)  # approaches the value, not a small gap: see test_multiplicative
 
 
 def table():
     return [
         pytest.param(name, regulariser, id=f"{name}-{regulariser!r}")
         for name in SOLVERS
-        if name not in FIXED
+        if name not in FIXED + COARSE
         for regulariser in FORMULATIONS
         if name != "pgd" or getattr(regulariser, "p", 2) >= 2  # plain gradients fail near zero for p near 1
     ]
@@ -91,7 +92,7 @@ def test_all_solvers_agree_on_real_data(load, name, make):
         for solver_name in SOLVERS:
             problem = Problem(bank, y[rows], np.full(rows.size, 100.0), make(p))
             solver = choose_solver(solver_name)
-            if solver_name in (*FIXED, "pgd") or not solver.fits(problem):
+            if solver_name in (*FIXED, *COARSE, "pgd") or not solver.fits(problem):
                 continue
             result = drive(solver, problem, tol=ROUGH.get(solver_name, 1e-3))
             assert result.status.name == "OPTIMAL", (p, solver_name, str(result))
@@ -258,7 +259,7 @@ class TestChoice:
         with pytest.raises(ValueError, match="Unknown solver"):
             choose_solver("sgd")
         with pytest.raises(NotImplementedError, match="not there yet"):
-            choose_solver("mwu")
+            choose_solver("gfb")
 
     def test_what_does_not_fit_names_what_does(self):
         class Own(Regulariser):

@@ -95,6 +95,10 @@ class Loss(ABC):
     def intercept(self, y, cost, scores):
         """The b that minimises the loss; the middle if an interval does."""
 
+    def factor(self, y, cost, scores, b):
+        """A factor on ``scores + b`` that makes the loss finite, for a loss that can be infinite."""
+        return 1.0
+
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in vars(self).items())})"
 
@@ -141,6 +145,25 @@ class SquaredHinge(Loss):
 def _pull(kinks, y, cost, b):
     """Costs of the points on the wrong side of their margin at this intercept."""
     return cost * np.where(y > 0, kinks > b, kinks < b)
+
+
+class HardMargin(Loss):
+    """No error at all: zero if ``y_i f_i >= 1`` for every point that has a cost, else infinite; for labels y = ±1."""
+
+    def box(self, y, cost):
+        nothing, unbounded = np.zeros(y.size), np.where(cost > 0, np.inf, 0.0)
+        return Box(y, np.where(y > 0, 0.0, -unbounded), np.where(y > 0, unbounded, 0.0), nothing, nothing)
+
+    def value(self, y, cost, scores, b):
+        return 0.0 if np.min((y * (scores + b))[cost > 0]) >= 1.0 - 1e-9 else np.inf
+
+    def intercept(self, y, cost, scores):
+        used = cost > 0
+        return -0.5 * float(scores[used & (y > 0)].min() + scores[used & (y < 0)].max())
+
+    def factor(self, y, cost, scores, b):
+        margin = float(np.min((y * (scores + b))[cost > 0]))
+        return 1.0 / margin if margin > 0.0 else 1.0
 
 
 class EpsilonInsensitive(Loss):
@@ -202,6 +225,7 @@ class OneClass(Loss):
 LOSSES = {
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
+    "hard_margin": HardMargin,
     "epsilon_insensitive": EpsilonInsensitive,
     "squared": Squared,
     "one_class": OneClass,

@@ -164,7 +164,8 @@ class Problem:
             primal = sum_c beta_c' K_d beta_c / 2 + loss(K_d beta_c + b_c) + r(d)  >=  optimum
             dual   = sum_c y_c' (t beta_c) - phi(t^2 s)                            <=  optimum
 
-        where t is one but for regularisers whose conjugate phi is finite on a part of the space only.
+        where t is one but for regularisers whose conjugate phi is finite on a part of the space only. A loss that can be
+        infinite is taken at the multiple of the decision values that makes it finite, if there is one.
 
         Parameters
         ----------
@@ -182,10 +183,12 @@ class Problem:
             scores = self.bank.decision(weights, beta)
         data = list(zip(self.targets, self.cost, scores, strict=True))
         intercept = np.array([self.loss.intercept(*of) for of in data])
-        losses = (self.loss.value(*of, b) for of, b in zip(data, intercept, strict=True))
-        primal = 0.5 * float(np.sum(beta * scores)) + sum(losses) + self.regulariser.value(weights)
+        primal = self.regulariser.value(weights)
+        for (y, cost, f), coefficients, b in zip(data, beta, intercept, strict=True):
+            c = self.loss.factor(y, cost, f, b)
+            primal += 0.5 * c**2 * float(coefficients @ f) + self.loss.value(y, cost, c * f, c * b)
         dual = self._dual(beta, forms)
-        gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
+        gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny) if np.isfinite(primal) else primal
         return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
 
     def _rounding(self, weights, beta):

@@ -14,13 +14,15 @@ class Status(Enum):
     STATIONARY = "The projected gradient is below its tolerance (this formulation has no duality gap)."
     FLAT = "The objective has stopped decreasing (this formulation has no duality gap)."
     FIXED_WEIGHTS = "The kernel weights were set by a rule, not optimised; the gap says how much is left to gain."
+    ROUNDS = "All rounds of the schedule were played; the gap says how far they led."
     MAX_ITER = "The limit on iterations was reached."
     STALLED = "No further progress was possible in this precision."
+    INSEPARABLE = "Nothing was found that separates the classes without error, as a hard margin demands; use another loss."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
     @property
     def converged(self):
-        return self in (Status.OPTIMAL, Status.STATIONARY, Status.FLAT, Status.FIXED_WEIGHTS)
+        return self in (Status.OPTIMAL, Status.STATIONARY, Status.FLAT, Status.FIXED_WEIGHTS, Status.ROUNDS)
 
 
 class Certificate(NamedTuple):

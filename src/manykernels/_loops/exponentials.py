@@ -38,3 +38,14 @@ def dot_kernels(exponents, b, out):
     for k in range(out.size):
         start_chain(exponents[k], powers, b.size)
         out[k] += _dot(exponents[k], b)
+
+
+@fast
+def take_powers(exponents, scale):
+    """``scale 2^-exponents`` in their place."""
+    powers = np.empty_like(exponents[0])
+    for k in range(exponents.shape[0]):
+        row = exponents[k]
+        start_chain(row, powers, row.size)
+        for p in range(row.size):
+            row[p] = scale * (row.dtype.type(1.0) - row[p])

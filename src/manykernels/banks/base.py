@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from .threads import Threads
+
 ROW_BLOCK = 1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
 
 
@@ -25,6 +27,7 @@ class Bank(ABC):
     """
 
     linear = True
+    threads = Threads(1)
 
     def start(self, regulariser):
         """Weights to begin with."""
@@ -57,6 +60,20 @@ class Bank(ABC):
         """
         self._needs_square("lines")
         return np.moveaxis(self.columns(chosen)[:, points], 2, 0).astype(self.dtype, order="C")
+
+    def visit_lines(self, chosen, visitor):
+        """Call ``visitor(kernels, lines, first)`` for slices of the kernels, on the bank's threads.
+
+        ``lines`` is as `lines` gives it, over all points; kernel ``kernels.start + i`` is at ``lines[:, first + i]``. Where the
+        bank can, no more of them are in memory at a time than the threads work on.
+        """
+        lines = self.lines(chosen, np.arange(self.n))
+        self.threads.map(lambda kernels: visitor(kernels, lines, kernels.start), self.kernel_slices())
+
+    def kernel_slices(self):
+        """The kernels in parts for the threads."""
+        step = -(-self.m // self.threads.count)
+        return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
 
     @abstractmethod
     def diagonal(self):

@@ -22,6 +22,7 @@ class DenseBank(Bank):
         self.m, self.n_rows, self.n = grams.shape
         self.dtype, self.symmetric = grams.dtype, True
         self.names, self.groups, self.normalise = source.names, source.groups, source.normalise
+        self.threads = source.threads
 
     def combine(self, weights, rows=None):
         grams = self.grams if rows is None else self.grams[:, rows]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._loops.exponentials import add_kernels, dot_kernels
+from .._loops.exponentials import add_kernels, dot_kernels, take_powers
 from .._loops.rbf import LOG2_E
 from ..kernels.points import as_points
 from ..kernels.vector import dense
@@ -121,6 +121,33 @@ class MaskedBank(Bank):
             exponents = self._factors(kernels) @ self._differences(np.arange(self.n_rows), chosen)
             out[kernels] = np.exp2(-exponents).reshape(-1, self.n_rows, chosen.size)
         return out * self.scale
+
+    def lines(self, chosen, points):
+        self._needs_square("lines")
+        out = np.empty((len(chosen), self.m, len(points)), dtype=self.dtype)
+
+        def fill(kernels, lines, first):
+            out[:, kernels] = lines[:, first : first + kernels.stop - kernels.start]
+
+        self._visit(chosen, points, fill)
+        return out
+
+    def visit_lines(self, chosen, visitor):
+        self._visit(chosen, np.arange(self.n), visitor)
+
+    def _visit(self, chosen, points, visitor):
+        """`visit_lines` over some points."""
+        differences = [self._differences(np.array([i]), points) for i in chosen]
+
+        def fill(kernels):
+            factors = self._factors(kernels)
+            lines = np.empty((len(differences), factors.shape[0], len(points)), dtype=self.dtype)
+            for line, squares in zip(lines, differences, strict=True):
+                np.matmul(factors, squares, out=line)
+            take_powers(lines.reshape(-1, len(points)), self.scale)
+            visitor(kernels, lines, 0)
+
+        self.threads.map(fill, _slices(self.m))
 
     def diagonal(self):
         self._needs_square("diagonal")

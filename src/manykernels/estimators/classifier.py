@@ -31,9 +31,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     regulariser : Regulariser, optional
     C : float
         Cost of an error, as in scikit-learn's SVC.
-    loss : {"hinge", "squared_hinge"} or Loss
+    loss : {"hinge", "squared_hinge", "hard_margin"} or Loss
+        ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two classes or weights per class.
     solver : str or Solver
-        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mirror", "simple", "silp", "alignment" or "uniform".
+        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp", "alignment" or "uniform".
         ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
         or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL. The last two set the weights by a rule and
         train one SVM.
@@ -183,7 +184,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         return [[c] for c in range(count)], [[other for other in range(count) if other != c] for c in range(count)]
 
     def _loss(self):
-        return choose_loss(self.loss, ("hinge", "squared_hinge"))
+        return choose_loss(self.loss, ("hinge", "squared_hinge", "hard_margin"))
 
     def _output_names(self):
         if self.multiclass == "ovo" or self.classes_.size == 2:

@@ -3,8 +3,21 @@
 from .base import Iterate, Solver, drive
 from .choose import AUTO, SOLVERS, choose_solver
 from .group_lasso import GroupLasso
+from .multiplicative import MultiplicativeWeights
 from .newton import Newton
 from .smo_mkl import SMO
 from .spg import SPG
 
-__all__ = ["AUTO", "SMO", "SOLVERS", "SPG", "GroupLasso", "Iterate", "Newton", "Solver", "choose_solver", "drive"]
+__all__ = [
+    "AUTO",
+    "SMO",
+    "SOLVERS",
+    "SPG",
+    "GroupLasso",
+    "Iterate",
+    "MultiplicativeWeights",
+    "Newton",
+    "Solver",
+    "choose_solver",
+    "drive",
+]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ..losses import HardMargin
 from ..result import Certificate, Record, Result, Status
 
 
@@ -37,6 +38,7 @@ class Solver(ABC):
     stationarity_tol = 0.04
 
     sums_only = True  # whether it works for sums of kernels alone
+    hard_margins = False  # whether it works for a loss that can be infinite
 
     def needs(self, problem):  # noqa: B027  (some solvers take any sum of kernels)
         """Raise an error that names a solver which works, if this one does not fit the regulariser or the size."""
@@ -45,6 +47,10 @@ class Solver(ABC):
         """Raise an error that names a solver which works, if this one does not fit the problem."""
         if self.sums_only and not problem.bank.linear:
             raise ValueError(f"{type(self).__name__} works for sums of kernels only: use solver='spg'.")
+        if isinstance(problem.loss, HardMargin) and not self.hard_margins:
+            raise ValueError(
+                f"{type(self).__name__} does not work for a hard margin: use solver='mwu', which needs p = 1, or a large C."
+            )
         self.needs(problem)
 
     def fits(self, problem):
@@ -125,7 +131,7 @@ def _better(best, iterate):
     """
     if best is None or iterate.ended is Status.FIXED_WEIGHTS:
         return iterate
-    key, best_key = ((abs(c.absolute_gap), c.primal) for c in (iterate.certificate, best.certificate))
+    key, best_key = ((abs(c.absolute_gap), c.primal, -c.dual) for c in (iterate.certificate, best.certificate))
     return iterate if key < best_key else best
 
 

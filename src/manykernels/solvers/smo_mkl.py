@@ -19,47 +19,15 @@ from .._loops.smo_mkl import Ascent, ascend
 from ..losses import Box
 from ..result import Status
 from .base import Iterate, Solver
+from .columns import BATCH, Columns
 from .dual import computed, judged, rough_start
 
 PROGRESS = 0.1  # of the violation is left at the end of a round
 UPDATES = 20  # per point and round at most
 CACHE = 2**27  # bytes of columns kept, if the memory budget allows as much: all of them would be as large as the Gram matrices
-BATCH = 8  # columns computed together: the one that is missing and the likeliest next
 FINEST = 1e-13
 PATIENCE = 6
 ENTRIES_PER_CALL = 100_000_000  # visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
-
-
-class Columns:
-    """The column of every kernel at a point, for the rows of some points (the layout); the most recently used ones are kept.
-
-    Parameters
-    ----------
-    bank : Bank
-    layout : (a,) indices of points
-    budget : int
-        Bytes for the columns.
-    """
-
-    def __init__(self, bank, layout, budget):
-        self.bank, self.layout = bank, layout
-        capacity = int(np.clip(budget // (bank.m * layout.size * bank.dtype.itemsize), 2, layout.size))
-        self.store = np.empty((capacity, bank.m, layout.size), dtype=bank.dtype)
-        self.diagonals = np.ascontiguousarray(bank.diagonal()[:, layout])
-        self.slots = np.full(layout.size, -1)
-        self.stamps = np.full(capacity, -1)
-        self._owners = np.full(capacity, -1)
-
-    def fetch(self, missing, likely, clock):
-        """Compute the column of a point and of the likeliest others that are not here; all by their place in the layout."""
-        likely = likely[(self.slots[likely] < 0) & (likely != missing)]
-        wanted = np.append(missing, likely)[: max(1, min(BATCH, self.stamps.size - 1))]
-        places = np.argsort(self.stamps, kind="stable")[: wanted.size]
-        evicted = self._owners[places]
-        self.slots[evicted[evicted >= 0]] = -1
-        self.store[places] = self.bank.lines(self.layout[wanted], self.layout)
-        self._owners[places], self.slots[wanted] = wanted, places
-        self.stamps[places] = clock
 
 
 class State(NamedTuple):
