@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import inspect
 import pkgutil
 from pathlib import Path
 
@@ -13,8 +14,12 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
     parser.add_argument("name", choices=names)
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the JSON")
+    parser.add_argument("--full", action="store_true", help="also the parts that take long, where the benchmark has some")
     chosen = parser.parse_args()
-    importlib.import_module(f"benchmarks.{chosen.name}").main(chosen.out)
+    run = importlib.import_module(f"benchmarks.{chosen.name}").main
+    if chosen.full and "full" not in inspect.signature(run).parameters:
+        parser.error(f"{chosen.name} has no longer version")
+    run(chosen.out, **({"full": True} if chosen.full else {}))
 
 
 if __name__ == "__main__":

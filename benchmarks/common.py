@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 DATA = Path(os.environ.get("MANYKERNELS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -53,14 +54,31 @@ def in_new_process(code, **environment):
     return json.loads(out.stdout.strip().splitlines()[-1])
 
 
-def load(name):
-    """A real data set, standardised, or None where it is not here."""
+def read(name):
+    """A real data set as it is: X and y, and those of its own test part if it has one; None where it is not here."""
     path = DATA / f"{name}.npz"
     if not path.exists():
         print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA to the folder of data sets)")
         return None
+    parts = []
     with np.load(path) as archive:
-        X, y = archive["X"].astype(float), archive["y"].astype(float)
+        for suffix in ("", "_test"):
+            if f"indptr{suffix}" in archive:
+                arrays = (archive[f"{field}{suffix}"] for field in ("data", "indices", "indptr"))
+                parts.append(sparse.csr_array(tuple(arrays), shape=tuple(archive[f"shape{suffix}"])).astype(float))
+            elif f"X{suffix}" in archive:
+                parts.append(archive[f"X{suffix}"].astype(float))
+            if f"y{suffix}" in archive:
+                parts.append(archive[f"y{suffix}"].astype(float))
+    return parts
+
+
+def load(name):
+    """A dense data set, standardised, without its test part, or None where it is not here."""
+    parts = read(name)
+    if parts is None:
+        return None
+    X, y = parts[:2]
     spread = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y
 

@@ -220,7 +220,7 @@ class TestEdges:
 
     def test_one_point_per_class(self, loss, schedule):
         result = self.fit(np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([0, 1]), [RBF(1.0), Linear()], loss, schedule)
-        assert result.duality_gap < 0.02
+        assert result.duality_gap < 0.1
 
 
 def test_what_does_not_fit_is_refused():

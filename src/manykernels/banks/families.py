@@ -33,6 +33,13 @@ class Tile(NamedTuple):
     first: int
 
 
+def chosen_rows(A, chosen):
+    """``A[chosen]``, without a copy where the rows follow each other."""
+    if chosen.size and chosen[-1] - chosen[0] == chosen.size - 1 and (np.diff(chosen) == 1).all():
+        return A[chosen[0] : chosen[-1] + 1]
+    return A[chosen]
+
+
 class Family(ABC):
     """Kernels that share their pairwise number; `members` are their places in the bank.
 
@@ -188,7 +195,7 @@ class DistanceGaussians(_Distances):
         return X * unit if sparse.issparse(X) else (X - centre) * unit
 
     def distances(self, tile):
-        a, b = self.left[tile.rows], self.right[tile.cols]
+        a, b = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
         if self.direct:
             return cdist(dense(a), dense(b), "sqeuclidean")
         distances = dot_products(a, b)
@@ -283,7 +290,9 @@ class DotPolynomials(Family):
         self.left, self.right = left, right
 
     def _dots(self, tile):
-        return (dot_products(self.left[tile.rows], self.right[tile.cols]) / self.unit).astype(self.dtype)
+        return (dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)) / self.unit).astype(
+            self.dtype
+        )
 
     def combine(self, weights, tile, out):
         t = self._dots(tile)

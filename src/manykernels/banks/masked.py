@@ -147,7 +147,7 @@ class MaskedBank(Bank):
             take_powers(lines.reshape(-1, len(points)), self.scale)
             visitor(kernels, lines, 0)
 
-        self.threads.map(fill, _slices(self.m))
+        self.threads.map(fill, _slices(self.m, max(KERNELS, KERNELS * PAIRS // max(len(chosen) * len(points), 1))))
 
     def diagonal(self):
         self._needs_square("diagonal")
@@ -174,8 +174,9 @@ class MaskedBank(Bank):
         return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
-def _slices(size):
-    return [slice(start, min(start + KERNELS, size)) for start in range(0, size, KERNELS)]
+def _slices(size, step=None):
+    step = step or KERNELS
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
 def _chunks(chosen):

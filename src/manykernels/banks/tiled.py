@@ -129,7 +129,17 @@ class TiledBank(Bank):
             for family in self.families:
                 family.write(Tile(chosen[part], points, points.size), out[part])
 
-        self.threads.map(fill, range(0, chosen.size, LINES))
+        def fill_some(part):  # the loops want contiguous arrays
+            block = np.zeros((chosen.size, self.m, part.stop - part.start), dtype=self.dtype)
+            for family in self.families:
+                family.write(Tile(chosen, points[part], points.size), block)
+            out[:, :, part] = block
+
+        if chosen.size <= LINES and points.size > self.threads.count * ROWS:
+            step = -(-points.size // self.threads.count)
+            self.threads.map(fill_some, [slice(at, min(at + step, points.size)) for at in range(0, points.size, step)])
+        else:
+            self.threads.map(fill, range(0, chosen.size, LINES))
         return out
 
     def diagonal(self):

@@ -9,6 +9,8 @@ from scipy.spatial.distance import cdist
 
 from .base import Kernel
 
+FEW = 8  # rows that are made dense for a product with a sparse matrix
+
 
 def dense(A):
     """A as a float64 array."""
@@ -17,6 +19,8 @@ def dense(A):
 
 def dot_products(A, B):
     """``A @ B.T`` as a dense float array, for dense or sparse arguments."""
+    if sparse.issparse(B) and A.shape[0] <= FEW:  # through a dense block: a product of sparse matrices would sort B first
+        return (_floats(B) @ dense(A).T).T
     product = _floats(A) @ _floats(B).T
     return product.toarray() if sparse.issparse(product) else product
 
