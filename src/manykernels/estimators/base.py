@@ -12,14 +12,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .._canonical import canonical_rows, fixed_rows
-from ..banks import Bank, CombinationBank, make_bank
+from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
+from ..banks.threads import Threads, thread_count
 from ..kernels import KernelBank, Precomputed, paper_bank
+from ..kernels.points import as_points
 from ..problem import Problem
 from ..result import Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regulariser, memory_budget, refuse_odd_arrays
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
+FACTOR_ROWS = 4096  # points whose factors are held at a time in prediction
 
 
 class Prepared(NamedTuple):
@@ -79,6 +82,8 @@ class MKLEstimator(BaseEstimator):
         if combination is not None:
             return self._combination_bank(combination, X)
         if isinstance(self.kernels, Bank):
+            if self.approximation is not None:
+                raise ValueError("An approximation needs the kernels themselves, not a fitted bank.")
             if self.normalise != self.kernels.normalise:
                 raise ValueError(
                     f"normalise={self.normalise!r}, but the bank was fitted with normalise={self.kernels.normalise!r}."
@@ -90,16 +95,20 @@ class MKLEstimator(BaseEstimator):
             kernels = paper_bank(X, sample_weight)
         else:
             kernels = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank(self.kernels)
-        return make_bank(
-            kernels,
-            X,
-            normalise=self.normalise,
-            sample_weight=sample_weight,
-            dtype=np.float64 if self.tol < FLOAT32_TOL else np.float32,
-            n_jobs=self.n_jobs,
-            feature_names=getattr(self, "feature_names_in_", None),
-            memory_budget=memory_budget(self.cache_size),
-        )
+        on_points = {
+            "normalise": self.normalise,
+            "sample_weight": sample_weight,
+            "feature_names": getattr(self, "feature_names_in_", None),
+        }
+        on_machine = {
+            "dtype": np.float64 if self.tol < FLOAT32_TOL else np.float32,
+            "n_jobs": self.n_jobs,
+            "memory_budget": memory_budget(self.cache_size),
+        }
+        if self.approximation is not None:
+            kernels = KernelsOnPoints(kernels, X, **on_points)
+            return self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose)
+        return make_bank(kernels, X, **on_points, **on_machine)
 
     def _combination_bank(self, combination, X):
         """The bank of a kernel that is not a sum."""
@@ -108,6 +117,8 @@ class MKLEstimator(BaseEstimator):
                 f"kernels={self.kernels!r} are for sums of kernels; combination={self.combination!r} makes its own: leave "
                 "kernels='auto'."
             )
+        if self.approximation is not None:
+            raise ValueError("Approximations are for sums of kernels; with a combination leave approximation=None.")
         if self.normalise not in ("diagonal", None):
             raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
         return CombinationBank(combination.fit(X), feature_names=getattr(self, "feature_names_in_", None))
@@ -179,6 +190,11 @@ class MKLEstimator(BaseEstimator):
         self.dual_coef_ = beta[:, self.support_]
         self._n_fit = beta.shape[1]
         self._bank_support = np.flatnonzero(result.beta.any(axis=0))
+        self._coefficients = None
+        if isinstance(self.bank_, FactorBank):  # landmarks and coefficients are all that is needed from now on
+            weights = np.broadcast_to(result.weights, (len(result.beta), result.weights.shape[-1]))
+            parts = [self.bank_.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
+            self._coefficients, self.bank_ = np.concatenate(parts), self.bank_.features
 
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap
@@ -215,6 +231,8 @@ class MKLEstimator(BaseEstimator):
             return scores
         refuse_odd_arrays("X", X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if self._coefficients is not None:
+            return self._factor_scores(X)
         if self._bank_support.size == 0:
             return np.repeat(self.intercept_[:, None], X.shape[0], axis=1)
         with threadpool_limits(1, user_api="blas"):
@@ -224,6 +242,18 @@ class MKLEstimator(BaseEstimator):
                 return cross.decision(self.kernel_weights_, beta) + self.intercept_[:, None]
             scores = [cross.decision(w, b) for w, b in zip(self.kernel_weights_, beta, strict=True)]
             return np.stack(scores) + self.intercept_[:, None]
+
+    def _factor_scores(self, X):
+        """Decision values through low-rank factors, a block of points at a time."""
+        scores, blocks = np.empty((len(self.intercept_), X.shape[0])), range(0, X.shape[0], FACTOR_ROWS)
+
+        def fill(start):
+            part = slice(start, start + FACTOR_ROWS)
+            scores[:, part] = self._coefficients @ self.bank_.block(as_points(X[part])).T
+
+        with threadpool_limits(1, user_api="blas"):
+            Threads(thread_count(self.n_jobs)).map(fill, blocks)
+        return scores + self.intercept_[:, None]
 
     def _cross_grams(self, X):
         """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for ordinary X."""

@@ -8,10 +8,10 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 
 from ..combinations import COMBINATIONS, Combination
 from ..losses import LOSSES, Loss
+from ..lowrank import Approximation
 from ..regularisers import PNormBall, Regulariser
 
 LATER = {
-    "approximation": (None, "low-rank approximations"),
     "device": ("cpu", "other devices"),
     "checkpoint": (None, "checkpoints"),
     "callbacks": (None, "callbacks"),
@@ -24,6 +24,8 @@ def check_parameters(estimator):
         value = getattr(estimator, name)
         if value is not only and value != only:
             raise NotImplementedError(f"{name}={value!r}: {what} are not there yet; use {name}={only!r}.")
+    if not (estimator.approximation is None or isinstance(estimator.approximation, Approximation)):
+        raise TypeError(f"approximation must be None or an object such as Nystroem(rank=200), got {estimator.approximation!r}.")
     if hasattr(estimator, "C"):
         check_real("C", estimator.C)
     check_real("tol", estimator.tol)

@@ -2,14 +2,17 @@
 
 from .base import Iterate, Solver, drive
 from .choose import AUTO, SOLVERS, choose_solver
+from .gfb import GFB
 from .group_lasso import GroupLasso
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .primal import PrimalNewton
 from .smo_mkl import SMO
 from .spg import SPG
 
 __all__ = [
     "AUTO",
+    "GFB",
     "SMO",
     "SOLVERS",
     "SPG",
@@ -17,6 +20,7 @@ __all__ = [
     "Iterate",
     "MultiplicativeWeights",
     "Newton",
+    "PrimalNewton",
     "Solver",
     "choose_solver",
     "drive",

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..banks.factors import FactorBank
 from ..losses import HardMargin
 from ..regularisers import BlockNorm, SquaredPNorm
 from .base import Solver
 from .fixed import Alignment, Uniform
+from .gfb import GFB
 from .group_lasso import GroupLasso
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .primal import PrimalNewton
 from .simplex import SILP, MirrorDescent, SimpleMKL
 from .smo_mkl import SMO
 from .spg import SPG
@@ -21,13 +24,14 @@ SOLVERS = {
     "smo": SMO,
     "group_lasso": GroupLasso,
     "mwu": MultiplicativeWeights,
+    "primal": PrimalNewton,
+    "gfb": GFB,
     "mirror": MirrorDescent,
     "simple": SimpleMKL,
     "silp": SILP,
     "alignment": Alignment,
     "uniform": Uniform,
 }
-PLANNED = ("gfb",)
 
 
 class Rule(NamedTuple):
@@ -41,6 +45,7 @@ class Rule(NamedTuple):
 # A solver that does not fit (its `check`) is passed over. What was measured is in benchmarks/small.py.
 AUTO = (
     Rule("mwu", "a hard margin, which the others do not take", lambda problem: isinstance(problem.loss, HardMargin)),
+    Rule("primal", "kernels of low rank, through their factors", lambda problem: isinstance(problem.bank, FactorBank)),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralisedKL) or is that of the simplex, and a combined kernel and the products of "
@@ -71,6 +76,4 @@ def choose_solver(solver, problem=None):
         return next((candidate for candidate in candidates if candidate.fits(problem)), candidates[0])
     if solver in SOLVERS:
         return SOLVERS[solver]()
-    if solver in PLANNED:
-        raise NotImplementedError(f"solver={solver!r} is not there yet; use 'auto', {', '.join(map(repr, SOLVERS))}.")
     raise ValueError(f"Unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver object.")

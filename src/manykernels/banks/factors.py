@@ -1,0 +1,150 @@
+"""A bank of low-rank kernels ``K_k = V_k V_k'``: everything is products with the factors, by blocks of rows."""
+
+import numpy as np
+
+from .base import Bank, as_outputs, support_of
+from .threads import Threads
+
+ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
+FINE_ROWS = 32_768
+
+
+class FactorBank(Bank):
+    """Kernels given by their factors, side by side in one matrix.
+
+    Parameters
+    ----------
+    factors : (n_rows, r) array or memory map
+        ``V_1, V_2, ...``; float32 or float64.
+    offsets : (m + 1,) int
+        Kernel k has the columns ``offsets[k]`` to ``offsets[k + 1]``.
+    features : FeatureMap
+        What computes the factors of new points.
+    right : (n, r) array, optional
+        Factors of the training points, where the rows are others.
+    """
+
+    def __init__(self, factors, offsets, features, threads=None, right=None):
+        self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
+        self.right = factors if right is None else right
+        self.m, self.n_rows, self.n = len(offsets) - 1, factors.shape[0], self.right.shape[0]
+        self.symmetric, self.dtype = right is None, factors.dtype
+        self.names, self.groups, self.normalise = features.names, features.groups, features.normalise
+        self.threads = threads or Threads(1)
+        self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
+
+    @property
+    def width(self):
+        """Columns of all factors together."""
+        return self.factors.shape[1]
+
+    def blocks(self):
+        return [slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)]
+
+    def dot(self, coefficients):
+        """``V c`` for coefficients (t, r), as (t, n_rows)."""
+        coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=self.dtype)
+        out = np.empty((coefficients.shape[0], self.n_rows))
+
+        def fill(part):
+            out[:, part] = (self.factors[part] @ coefficients.T).T
+
+        self.threads.map(fill, self.blocks())
+        return out
+
+    def correlate(self, beta):
+        """``V' beta`` over the training points for beta (t, n), as (t, r), summed in float64."""
+        beta = as_outputs(beta, self.n)
+        parts = [slice(start, min(start + ROWS, self.n)) for start in range(0, self.n, ROWS)]
+
+        def sums(part):
+            rows = beta[:, part]
+            if not rows.any():
+                return 0.0
+            return (rows.astype(self.dtype) @ self.right[part]).astype(float)
+
+        return np.zeros((beta.shape[0], self.right.shape[1])) + sum(self.threads.map(sums, parts))
+
+    def gram(self, scale):
+        """``V' diag(scale) V`` over the rows with a scale above zero, (r, r).
+
+        In float64 if there are few of them: then scales tend to be large, and differences small beside them count.
+        """
+        used = np.flatnonzero(scale)
+        shares = [used[start : start + ROWS] for start in range(0, used.size, ROWS)]
+        dtype = np.float64 if used.size <= FINE_ROWS else self.dtype
+
+        def sums(mine):
+            total = np.zeros((self.width, self.width))
+            for rows in mine:
+                block = self.factors[rows] * np.sqrt(scale[rows, None]).astype(dtype)
+                total += block.T @ block
+            return total
+
+        count = max(1, min(self.threads.count, len(shares)))
+        return sum(self.threads.map(sums, [shares[i::count] for i in range(count)]))
+
+    def norms(self, coefficients):
+        """Squared lengths of the parts of coefficients (t, r) that belong to each kernel, summed over outputs, (m,)."""
+        return np.bincount(self.kernel_of, np.square(coefficients).sum(axis=0), minlength=self.m)
+
+    def spread(self, weights):
+        """Weights of the kernels, one per column, (r,)."""
+        return np.asarray(weights, dtype=float)[self.kernel_of]
+
+    def combine(self, weights, rows=None):
+        left = self.factors if rows is None else self.factors[np.asarray(rows)]
+        return (left * self.spread(weights).astype(self.dtype)) @ self.right.T
+
+    def quad(self, beta):
+        self._needs_square("quad")
+        return self.norms(self.correlate(beta))
+
+    def products(self, beta):
+        moments = self.correlate(as_outputs(beta, self.n)).astype(self.dtype)
+        out = np.empty((self.m, moments.shape[0], self.n_rows))
+
+        def fill(part):
+            for k in range(self.m):
+                columns = slice(self.offsets[k], self.offsets[k + 1])
+                out[k, :, part] = (self.factors[part, columns] @ moments[:, columns].T).T
+
+        self.threads.map(fill, self.blocks())
+        return out if np.ndim(beta) == 2 else out[:, 0]
+
+    def columns(self, chosen):
+        out = np.empty((self.m, self.n_rows, len(chosen)))
+        for k in range(self.m):
+            columns = slice(self.offsets[k], self.offsets[k + 1])
+            out[k] = self.factors[:, columns] @ self.right[chosen, columns].T
+        return out
+
+    def diagonal(self):
+        self._needs_square("diagonal")
+        out = np.empty((self.m, self.n))
+        for part in self.blocks():
+            squares = np.square(self.factors[part], dtype=float)
+            for k in range(self.m):
+                out[k, part] = squares[:, self.offsets[k] : self.offsets[k + 1]].sum(axis=1)
+        return out
+
+    def combined_diagonal(self, weights):
+        self._needs_square("combined_diagonal")
+        spread = self.spread(weights).astype(self.dtype)
+        return np.concatenate([np.square(self.factors[part]) @ spread for part in self.blocks()]).astype(float)
+
+    def decision(self, weights, beta):
+        scores = self.dot(self.spread(weights) * self.correlate(beta))
+        return scores if np.ndim(beta) == 2 else scores[0]
+
+    def coefficients(self, weights, beta):
+        """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map of features."""
+        support = support_of(as_outputs(beta, self.n))
+        return self.spread(weights) * self.correlate(beta) if support.size else np.zeros((len(np.atleast_2d(beta)), self.width))
+
+    def cross(self, X_new, support=None):
+        right = self.right if support is None else self.right[support]
+        return FactorBank(self.features.transform(X_new), self.offsets, self.features, self.threads, right=right)
+
+    def same_data(self, X):
+        return False
