@@ -6,6 +6,7 @@ import numpy as np
 
 from .losses import Hinge
 from .machines import BlockedMachine, DenseMachine, KernelRows
+from .regularisers import PNormBall
 from .result import Certificate, Counters
 
 GIGABYTE = 2**30
@@ -164,7 +165,8 @@ class Problem:
             primal = sum_c beta_c' K_d beta_c / 2 + loss(K_d beta_c + b_c) + r(d)  >=  optimum
             dual   = sum_c y_c' (t beta_c) - phi(t^2 s)                            <=  optimum
 
-        where t is one but for regularisers whose conjugate phi is finite on a part of the space only. A loss that can be
+        where t is the best factor of at most one for balls, the largest allowed for regularisers whose conjugate phi is finite
+        on a part of the space only, and one otherwise. A loss that can be
         infinite is taken at the multiple of the decision values that makes it finite, if there is one.
 
         Parameters
@@ -207,6 +209,11 @@ class Problem:
             return -np.inf
         forms = self.forms(beta) if forms is None else forms
         scale = self.regulariser.dual_scale(forms)
-        if scale < 1.0 and any(box.total for box in self.boxes):  # the sum of the coefficients is given
-            return -np.inf
+        if any(box.total for box in self.boxes):  # the sum of the coefficients is given
+            return -np.inf if scale < 1.0 else self.dual_linear(beta) - self.regulariser.conjugate(forms)
+        if isinstance(self.regulariser, PNormBall):  # the dual is a parabola along the multiples of beta
+            slope = sum(float(box.linear @ b - box.kink @ np.abs(b)) for box, b in zip(self.boxes, beta, strict=True))
+            bend = sum(float(box.ridge @ np.square(b)) for box, b in zip(self.boxes, beta, strict=True))
+            bend += 2.0 * self.regulariser.conjugate(forms)
+            scale = float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
         return self.dual_linear(scale * beta) - self.regulariser.conjugate(scale**2 * forms)

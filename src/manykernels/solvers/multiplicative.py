@@ -24,6 +24,7 @@ it is the middle between the nearest points of both classes.
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from .._loops import multiplicative as loops
 from ..losses import UNBOUNDED, HardMargin, Hinge, SquaredHinge
@@ -41,6 +42,7 @@ CACHE = 2**26  # bytes of columns kept
 STREAM = 2**22  # bytes of one column of every kernel from which none is kept
 MANY = 64  # points in a round from which a pass over the kernels is cheaper than their columns
 ENTRIES_PER_CALL = 100_000_000  # visited by one call of the compiled loop: some tenth of a second, so that Ctrl-C is heard
+LARGEST_SIZE = 1e4  # of the factor on the coefficients of an iterate
 WARM = 300  # rounds that a given start counts for
 NOTHING = 1e-14  # a form that is zero, as a part of what the diagonals would make it
 
@@ -109,7 +111,9 @@ class MultiplicativeWeights(Solver):
         loops.rescale(average, rules)
         columns = None
         if bank.m * bank.n * bank.dtype.itemsize <= STREAM:
-            columns = Columns(bank, np.arange(bank.n), min(CACHE, problem.memory_budget))
+            whole = bank.m * bank.n**2 * bank.dtype.itemsize
+            cache = CACHE if whole <= 4 * CACHE else CACHE // 4  # a small part of the columns is seldom of use
+            columns = Columns(bank, np.arange(bank.n), min(cache, problem.memory_budget))
         return self._judged(problem, rules, State(average, done, BATCH, columns))
 
     @staticmethod
@@ -214,11 +218,32 @@ class MultiplicativeWeights(Solver):
         loops.weigh(at, rules, state.done)
         weights = at.weights / at.weights.sum()
         scores = at.scale[0] * (weights @ at.products)
-        certificate = problem.certificate(weights, at.beta[None], scores=scores[None], forms=at.forms)
+        size = self._size(problem, at.beta, scores)
+        beta = size * at.beta[None]
+        certificate = problem.certificate(weights, beta, scores=size * scores[None], forms=size**2 * at.forms)
         unbounded = isinstance(problem.loss, HardMargin) and self._touching(problem, at)
-        return state._replace(
-            iterate=Iterate(weights, at.beta[None].copy(), certificate, ended=Status.INSEPARABLE if unbounded else None)
-        )
+        return state._replace(iterate=Iterate(weights, beta, certificate, ended=Status.INSEPARABLE if unbounded else None))
+
+    @staticmethod
+    def _size(problem, beta, scores):
+        """The factor on beta with the smallest primal value at these weights.
+
+        Before the weights have settled they give beta less than its largest form: decision values would be too small, and the
+        intercept that suits them wrong. The dual value of the certificate is that of the best multiple below.
+        """
+        y, cost, loss = problem.targets[0], problem.cost[0], problem.loss
+        form, reach = float(beta @ scores), LARGEST_SIZE
+        if isinstance(loss, Hinge):
+            reach = min(reach, float(np.min(np.divide(cost, np.abs(beta), out=np.full_like(cost, reach), where=beta != 0.0))))
+        if form <= 0.0 or reach <= 1.0 or isinstance(loss, HardMargin):
+            return 1.0
+
+        def primal(log_size):
+            f = np.exp(log_size) * scores
+            return 0.5 * np.exp(2.0 * log_size) * form + loss.value(y, cost, f, loss.intercept(y, cost, f))
+
+        found = minimize_scalar(primal, bounds=(0.0, np.log(reach)), method="bounded", options={"xatol": 1e-3, "maxiter": 30})
+        return float(np.exp(found.x)) if found.fun < primal(0.0) else 1.0
 
     @staticmethod
     def _touching(problem, at):

@@ -26,12 +26,13 @@ from ..machines import DenseMachine
 from ..result import Status
 from .base import Iterate, Solver
 
-WIDEST, SHRINK, NARROWEST = 1.0, 0.25, 1e-9  # widths of the rounded corners, in units of the loss
+WIDEST, SHRINK, NARROWEST = 1.0, 0.5, 1e-9  # widths of the rounded corners, in units of the loss
 ROUNDS, SETTLED = 100, 1e-4  # of weights in a model, and the change of its value that ends them
 FLOOR = 1e-12  # smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
 HALVINGS = 30
 HOLD = 1e-5
-LARGEST_PROGRAM, STEPS = 6000, 100  # points of a quadratic program, and steps per point that it may take
+SOLVED = 0.3  # what is left of the smooth problem, as a part of what its corners are wrong, when they get narrower
+PROGRAM, STEPS = (4000, 12_000), 100  # points of a quadratic program at most, and steps per point that it may take
 LARGEST = 2**31  # bytes of the system of equations
 PATIENCE = 5
 
@@ -109,7 +110,7 @@ class PrimalNewton(Solver):
         scores = bank.dot(v)
         width = 0.0 if all(box.ridge.any() for box in problem.boxes) else WIDEST * problem.unit
         if beta.any() and width:
-            width *= SHRINK**3
+            width *= SHRINK**6
         return self._judged(problem, State(v, np.zeros(len(v)), scores, weights, beta, width))
 
     def step(self, problem, state, tol):
@@ -119,7 +120,7 @@ class PrimalNewton(Solver):
         if patience == 0 or 0.0 < new.width < NARROWEST * problem.unit:
             return self._ended(new)
         new = new._replace(best=min(new.unsolved, state.best), patience=patience)
-        if new.width > 0.0 and new.unsolved <= new.rounded:  # corners are more than what is left of the smooth problem
+        if new.width > 0.0 and new.unsolved <= SOLVED * new.rounded:  # corners are more than what is left of the smooth problem
             new = self._polished(problem, new, tol)
             return new._replace(width=SHRINK * new.width, best=np.inf, patience=PATIENCE)
         return new
@@ -195,12 +196,12 @@ class PrimalNewton(Solver):
         for c, corner in enumerate(_corners(problem, state.width)):
             box = corner.box
             near = np.flatnonzero(corner.near(state.scores[c] + state.b[c]) | box.contains(beta[c]))
-            if near.size > LARGEST_PROGRAM:
+            if near.size > np.clip(0.3 * bank.n, *PROGRAM):
                 return state
-            V = bank.factors[near].astype(float)
+            V = bank.factors[near]
             some = Box(*(np.ascontiguousarray(part[near]) for part in box[:-1]))
             b, F = beta[c, near], scores[c, near] + box.ridge[near] * beta[c, near] - box.linear[near]
-            machine.ascend((V * spread) @ V.T, some, b, F, violation, STEPS * near.size)
+            machine.ascend((V * spread.astype(V.dtype)) @ V.T, some, b, F, violation, STEPS * near.size)
             beta[c, near] = b
         new = self._judged(problem, state._replace(beta=beta))
         if new.iterate.certificate.dual <= state.iterate.certificate.dual:
