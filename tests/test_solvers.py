@@ -258,8 +258,6 @@ class TestChoice:
     def test_unknown(self):
         with pytest.raises(ValueError, match="Unknown solver"):
             choose_solver("sgd")
-        with pytest.raises(NotImplementedError, match="not there yet"):
-            choose_solver("gfb")
 
     def test_what_does_not_fit_names_what_does(self):
         class Own(Regulariser):

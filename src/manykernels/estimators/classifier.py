@@ -34,11 +34,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     loss : {"hinge", "squared_hinge", "hard_margin"} or Loss
         ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two classes or weights per class.
     solver : str or Solver
-        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp", "alignment" or "uniform".
+        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp", "alignment" or "uniform";
+        for approximations also "primal" and "gfb".
         ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
         or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL. The last two set the weights by a rule and
         train one SVM.
-    approximation : None
+    approximation : Approximation, optional
+        Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see `manykernels.lowrank`), for very many
+        points. The certificate is then with respect to the approximated kernels.
     tol : float
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
     max_iter : int, optional
@@ -77,8 +80,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Status, objective, relative duality gap, history and counters.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
-    bank_ : Bank
-        The kernels on the distinct training rows.
+    bank_ : Bank or FeatureMap
+        The kernels on the distinct training rows, or what computes low-rank factors of any rows.
     n_iter_ : int
     p_, p_scores_ : float, mapping from p to mean score on held-out folds
         For ``p="auto"``.

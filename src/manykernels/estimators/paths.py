@@ -94,7 +94,8 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
             start = starts.get(float(cost), models[-1] if models else None)
             model._solve(prepared, None if start is None else _moved(start, cost))
             # a bank that had to be refined stays so for the rest of the path
-            prepared = prepared._replace(bank=model.bank_)
+            if isinstance(model.bank_, Bank):  # in float64 by now, maybe
+                prepared = prepared._replace(bank=model.bank_)
             models.append(model)
             if model.result_.status is Status.INTERRUPTED:
                 return Path(models)

@@ -22,14 +22,16 @@ from ..banks.factors import FactorBank
 from .base import Iterate, Solver
 
 INNER = ("split", "merged", "interior")
+SLOW, FINEST = 0.9, 1e-12
 LARGEST_INTERIOR = 20_000  # points for which an interior-point method is a reference, not a mistake
 
 
 class State(NamedTuple):
-    """Weights to try next, the splitting's variables of every output, and where the last weights led."""
+    """Weights to try next, the splitting's variables of every output, its tolerance, and where the last weights led."""
 
     next_weights: np.ndarray
     variables: list
+    tol: float
     iterate: Iterate
 
 
@@ -40,7 +42,7 @@ class GFB(Solver):
     ----------
     inner : {"split", "merged", "interior"}
     inner_tol : float
-        Relative change of the inner objective at which it ends.
+        Relative change of the inner objective at which it ends; lowered when the gap does not fall any more.
     inner_iter : int
         Inner iterations at most.
     """
@@ -62,16 +64,18 @@ class GFB(Solver):
 
     def init(self, problem):
         weights, beta = problem.start
-        return self._round(problem, weights, [None] * len(beta))
+        return self._round(problem, weights, [None] * len(beta), self.inner_tol)
 
     def step(self, problem, state, tol):
-        return self._round(problem, state.next_weights, state.variables)
+        new = self._round(problem, state.next_weights, state.variables, state.tol)
+        slow = new.iterate.certificate.absolute_gap > SLOW * state.iterate.certificate.absolute_gap
+        return new._replace(tol=max(0.1 * state.tol, FINEST)) if slow else new
 
-    def _round(self, problem, weights, variables):
+    def _round(self, problem, weights, variables, inner_tol):
         bank, betas, kept = problem.bank, [], []
         solve = {"split": _split, "merged": _merged, "interior": _interior}[self.inner]
         for box, before in zip(problem.boxes, variables, strict=True):
-            beta, after, steps = solve(bank, weights, box, before, self.inner_tol, self.inner_iter)
+            beta, after, steps = solve(bank, weights, box, before, inner_tol, self.inner_iter)
             problem.counters.machine_steps += steps
             betas.append(box.feasible(beta))
             kept.append(after)
@@ -80,7 +84,7 @@ class GFB(Solver):
         moments = bank.correlate(beta)
         forms = bank.norms(moments)
         certificate = problem.certificate(weights, beta, scores=bank.dot(bank.spread(weights) * moments), forms=forms)
-        return State(problem.regulariser.reweight(weights**2 * forms), kept, Iterate(weights, beta, certificate))
+        return State(problem.regulariser.reweight(weights**2 * forms), kept, inner_tol, Iterate(weights, beta, certificate))
 
 
 class _Affine:

@@ -32,7 +32,7 @@ FLOOR = 1e-12  # smallest weight that a kernel keeps in a model, as a part of th
 HALVINGS = 30
 HOLD = 1e-5
 SOLVED = 0.3  # what is left of the smooth problem, as a part of what its corners are wrong, when they get narrower
-PROGRAM, STEPS = (4000, 12_000), 100  # points of a quadratic program at most, and steps per point that it may take
+PROGRAM, PROGRAMS, STEPS = (4000, 12_000), 5, 100  # points of a quadratic program at most, their number, steps per point
 LARGEST = 2**31  # bytes of the system of equations
 PATIENCE = 5
 
@@ -51,8 +51,9 @@ class State(NamedTuple):
         Of the rounded corners.
     unsolved, rounded : float
         Duality gap of the problem with rounded corners, and how much the corners can add to it.
-    zone : (t, n) bool, optional
-        Points that bend by the model's coefficients, which know it better than the scores when corners are narrow.
+    zone : (t, n) int, optional
+        Points that bend by the model's coefficients, which know it better than the scores when corners are narrow: the side of
+        the kink that they are on, 0 for the others.
     best, patience : smallest unsolved gap at this width, and how many more steps may pass without a smaller one
     """
 
@@ -117,10 +118,12 @@ class PrimalNewton(Solver):
         moved = self._searched(problem, state, self._model(problem, state))
         new = self._judged(problem, moved)
         patience = PATIENCE if new.unsolved < state.best else state.patience - 1
-        if patience == 0 or 0.0 < new.width < NARROWEST * problem.unit:
+        if (patience == 0 and new.width == 0.0) or 0.0 < new.width < NARROWEST * problem.unit:
             return self._ended(new)
         new = new._replace(best=min(new.unsolved, state.best), patience=patience)
-        if new.width > 0.0 and new.unsolved <= SOLVED * new.rounded:  # corners are more than what is left of the smooth problem
+        if new.width > 0.0 and (
+            patience == 0 or new.unsolved <= SOLVED * new.rounded
+        ):  # corners are more than what is left of the smooth problem
             new = self._polished(problem, new, tol)
             return new._replace(width=SHRINK * new.width, best=np.inf, patience=PATIENCE)
         return new
@@ -179,8 +182,7 @@ class PrimalNewton(Solver):
         weights = model.weights if length == 1.0 else problem.regulariser.reweight(problem.bank.norms(v))
         # not the slopes of the loss there, which the narrow corners make very steep, but the model's, which agree with v
         beta = model.beta - model.bends * length * (change + shift[:, None])
-        inside = np.stack([box.contains(row) for box, row in zip(problem.boxes, beta, strict=True)])
-        zone = None if length < 1.0 else (model.bends > 0.0) & inside
+        zone = np.where(model.bends > 0.0, _inside(problem, beta), 0) if length == 1.0 else None
         return state._replace(v=v, b=b, scores=scores, weights=weights, beta=beta, zone=zone)
 
     def _polished(self, problem, state, tol):
@@ -189,26 +191,38 @@ class PrimalNewton(Solver):
         Few points are near a corner once the smooth problem has found where it is. Their coefficients are a small quadratic
         program, and there corners need not be rounded.
         """
-        bank, machine, beta = problem.bank, DenseMachine(), state.iterate.beta.copy()
+        bank, beta = problem.bank, state.iterate.beta.copy()
         spread = bank.spread(state.weights)
         violation = problem.unit * problem.precision(tol * abs(state.iterate.certificate.dual), beta)
-        scores = bank.dot(spread * bank.correlate(beta))
         for c, corner in enumerate(_corners(problem, state.width)):
-            box = corner.box
-            near = np.flatnonzero(corner.near(state.scores[c] + state.b[c]) | box.contains(beta[c]))
-            if near.size > np.clip(0.3 * bank.n, *PROGRAM):
+            near = corner.near(state.scores[c] + state.b[c]) | (_inside(problem, beta)[c] != 0)
+            if not self._ascended(problem, c, near, beta, spread, violation):
                 return state
-            V = bank.factors[near]
-            some = Box(*(np.ascontiguousarray(part[near]) for part in box[:-1]))
-            b, F = beta[c, near], scores[c, near] + box.ridge[near] * beta[c, near] - box.linear[near]
-            machine.ascend((V * spread.astype(V.dtype)) @ V.T, some, b, F, violation, STEPS * near.size)
-            beta[c, near] = b
         new = self._judged(problem, state._replace(beta=beta))
         if new.iterate.certificate.dual <= state.iterate.certificate.dual:
             return state
         v = spread * bank.correlate(new.iterate.beta)
-        zone = np.stack([box.contains(row) for box, row in zip(problem.boxes, new.iterate.beta, strict=True)])
+        zone = _inside(problem, new.iterate.beta)
         return new._replace(v=v, b=new.iterate.certificate.intercept, scores=bank.dot(v), zone=zone)
+
+    @staticmethod
+    def _ascended(problem, c, near, beta, spread, violation):
+        """Solve output c for the points that are near a corner, and for those that turn out to be; False if they are too many."""
+        bank, box, machine = problem.bank, problem.boxes[c], DenseMachine()
+        for _ in range(PROGRAMS):
+            some = np.flatnonzero(near)
+            if some.size > np.clip(0.3 * bank.n, *PROGRAM):
+                return False
+            F = bank.dot(spread * bank.correlate(beta[c : c + 1]))[0] + box.ridge * beta[c] - box.linear
+            up, down = box.sides(beta[c], F)
+            if up.max() - down.min() <= violation:
+                break
+            V, b, F = bank.factors[some], beta[c, some], F[some]
+            part = Box(*(np.ascontiguousarray(values[some]) for values in box[:-1]))
+            machine.ascend((V * spread.astype(V.dtype)) @ V.T, part, b, F, violation, STEPS * some.size)
+            beta[c, some] = b
+            near = near | (up > down.min() + violation) & (down < np.inf) | (down < up.max() - violation) & (up > -np.inf)
+        return True
 
     def _judged(self, problem, state):
         """The certificate of the coefficients, and what is left of the problem with rounded corners."""
@@ -225,6 +239,13 @@ class PrimalNewton(Solver):
         return state._replace(iterate=Iterate(state.weights, beta, certificate), unsolved=unsolved, rounded=rounded)
 
 
+def _inside(problem, beta):
+    """The side of the kink, 1 or -1, of coefficients strictly inside their box and off the kink; 0 for others, (t, n)."""
+    kinks = np.stack([box.kink for box in problem.boxes]) > 0.0
+    inside = np.stack([box.contains(row) for box, row in zip(problem.boxes, beta, strict=True)])
+    return np.where(inside, np.where(kinks, np.sign(beta), 1), 0).astype(np.int8)
+
+
 def _corners(problem, width):
     return [_Corner(box, cost, width) for box, cost in zip(problem.boxes, problem.cost, strict=True)]
 
@@ -234,16 +255,20 @@ class _Corner:
 
     def __init__(self, box, cost, width):
         self.box = box
-        self.ridge = box.ridge + (np.divide(width, cost, out=np.ones_like(cost), where=cost > 0.0) if width > 0.0 else 0.0)
+        # points without a cost have no coefficient, whatever their ridge
+        self.ridge = np.where(cost > 0.0, box.ridge + width / np.where(cost > 0.0, cost, 1.0), 1.0)
 
     def response(self, f, zone=None):
-        """Coefficients at decision values f, and the curvature of the loss there; as if there were no box in the zone."""
+        """Coefficients at decision values f, and the curvature of the loss there.
+
+        As if there were no box, and one side of the kink only, for points in the zone.
+        """
         box, pull = self.box, self.box.linear - f
         free = np.sign(pull) * np.maximum(np.abs(pull) - box.kink, 0.0) / self.ridge
         beta = np.clip(free, box.lower, box.upper)
         bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
         if zone is not None:
-            beta, bends = np.where(zone, free, beta), bends | zone
+            beta, bends = np.where(zone != 0, (pull - zone * box.kink) / self.ridge, beta), bends | (zone != 0)
         return beta, np.where(bends, 1.0 / self.ridge, 0.0)
 
     def near(self, f):

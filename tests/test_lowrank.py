@@ -1,0 +1,339 @@
+"""Low-rank kernels: factors against kernels, their bank against the dense one, solvers against each other."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from conftest import MIXED, toy
+from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
+from manykernels.banks import KernelsOnPoints
+from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
+from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier, coefficient_bound, quality
+from manykernels.problem import Problem
+from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.result import Status
+from manykernels.solvers import GFB, Newton, PrimalNewton, drive, primal
+
+X, Y = toy(80)
+NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
+KERNELS = KernelBank(MIXED)
+ON_POINTS = KernelsOnPoints(KERNELS, X)
+EXACT = KERNELS.fit(X)
+FULL = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64)
+SHORT = Nystroem(rank=12).fit(ON_POINTS, X, dtype=np.float64)
+FIRST = PNormBall(1)
+LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), Squared()]
+
+
+def targets(loss):
+    return Y if isinstance(loss, (Hinge, SquaredHinge)) else NUMBERS
+
+
+class TestFactors:
+    @pytest.mark.parametrize("threads", [1, 2])
+    @pytest.mark.parametrize("outputs", [1, 3])
+    def test_the_bank_of_all_ranks_is_the_exact_one(self, outputs, threads, rng):
+        bank = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64, n_jobs=threads)
+        beta, weights = rng.standard_normal((outputs, 80)), rng.random(bank.m)
+        beta[:, ::3] = 0.0
+        for name, args in {
+            "combine": (weights,),
+            "quad": (beta,),
+            "products": (beta,),
+            "decision": (weights, beta),
+            "columns": ([3, 7],),
+            "diagonal": (),
+            "combined_diagonal": (weights,),
+        }.items():
+            np.testing.assert_allclose(getattr(bank, name)(*args), getattr(EXACT, name)(*args), atol=1e-6, err_msg=name)
+        new = rng.standard_normal((9, 4))
+        np.testing.assert_allclose(bank.cross(new).decision(weights, beta), EXACT.cross(new).decision(weights, beta), atol=1e-5)
+        np.testing.assert_allclose(bank.combine(weights, [4, 2]), EXACT.combine(weights, [4, 2]), atol=1e-6)
+
+    def test_the_gram_matrix_of_factors(self, rng, monkeypatch):
+        scale = np.where(rng.random(80) < 0.5, rng.random(80), 0.0)
+        expected = SHORT.factors.T @ (scale[:, None] * SHORT.factors)
+        np.testing.assert_allclose(SHORT.gram(scale), expected, atol=1e-10)
+        monkeypatch.setattr("manykernels.banks.factors.ROWS", 7)
+        np.testing.assert_allclose(SHORT.gram(scale), expected, atol=1e-10)
+
+    @pytest.mark.parametrize("landmarks", ["uniform", "kmeans", "leverage"])
+    def test_more_landmarks_are_better(self, landmarks, rng):
+        points = rng.standard_normal((400, 4))
+        kernels = KernelsOnPoints(KernelBank([RBF(0.05), RBF(0.3)]), points)
+        errors = [quality(Nystroem(r, landmarks).fit(kernels, points), kernels, points).max() for r in (10, 40, 160)]
+        assert errors[0] > 2 * errors[1] > 4 * errors[2]
+
+    def test_the_best_approximation_of_a_rank(self, rng):
+        points = rng.standard_normal((200, 4))
+        kernels = KernelsOnPoints(KernelBank([RBF(0.3)]), points)
+        bank = Nystroem(rank=20, n_landmarks=200).fit(kernels, points, dtype=np.float64)
+        K = kernels.between(points, points).columns(np.arange(200))[0]
+        values = np.linalg.eigvalsh(K)[::-1]
+        assert bank.width == 20
+        assert np.linalg.norm(K - bank.factors @ bank.factors.T) == pytest.approx(np.linalg.norm(values[20:]), rel=1e-6)
+
+    def test_the_cutoff_drops_what_is_small(self, rng):
+        points = rng.standard_normal((300, 2))
+        kernels = KernelsOnPoints(KernelBank([RBF(0.01), Linear()]), points)
+        widths = [np.diff(Nystroem(100, cutoff=c).fit(kernels, points).offsets) for c in (1e-12, 1e-7, 1e-2)]
+        assert widths[0][0] > widths[1][0] > widths[2][0]
+        assert widths[1][1] == 2
+        assert quality(Nystroem(100).fit(kernels, points), kernels, points).max() < 1e-5
+
+    def test_random_fourier_features(self, rng):
+        points = rng.standard_normal((200, 3))
+        kernels = KernelsOnPoints(KernelBank([RBF(0.2), RBF(1.0, features=[0, 2])]), points, normalise="trace")
+        errors = [quality(RandomFourier(r).fit(kernels, points), kernels, points).max() for r in (50, 5000)]
+        assert errors[0] > 4 * errors[1]
+        assert errors[1] < 0.05
+        with pytest.raises(ValueError, match="use Nystroem"):
+            RandomFourier(10).fit(ON_POINTS, X)
+
+    def test_incomplete_cholesky_of_precomputed_kernels(self, rng):
+        grams = EXACT.columns(np.arange(80))
+        index = np.arange(80)[:, None]
+        kernels = KernelsOnPoints(KernelBank([Precomputed(K) for K in grams]), index)
+        assert quality(IncompleteCholesky(80, tol=0.0).fit(kernels, index), kernels, index).max() < 1e-5
+        few = IncompleteCholesky(15).fit(kernels, index)
+        assert np.diff(few.offsets).max() <= 15
+        assert np.diff(few.offsets)[2] == 4  # the linear kernel of four features
+        np.testing.assert_allclose(few.features.transform(index), few.factors)
+        with pytest.raises(ValueError, match="landmarks='uniform'"):
+            Nystroem(5, "kmeans").fit(kernels, index)
+
+    def test_masked_kernels(self, rng):
+        masks = rng.random((6, 4)) < 0.6
+        masks[:, 0] = True
+        collection = KernelBank.masked_rbf(np.full(6, 0.2), masks)
+        kernels = KernelsOnPoints(collection, X, normalise="trace")
+        bank = Nystroem(80, cutoff=0.0).fit(kernels, X, dtype=np.float64)
+        np.testing.assert_allclose(bank.columns([1]), collection.fit(X, normalise="trace").columns([1]), atol=1e-8)
+
+    def test_normalisations(self):
+        for normalise in ("diagonal", "trace", "cosine", None):
+            bank = Nystroem(80, cutoff=0.0).fit(KernelsOnPoints(KERNELS, X, normalise=normalise), X, dtype=np.float64)
+            expected = KERNELS.fit(X, normalise=normalise).columns([0, 5])
+            np.testing.assert_allclose(bank.columns([0, 5]), expected, atol=1e-6 * expected.max())
+        with pytest.raises(ValueError, match="center"):
+            KernelsOnPoints(KERNELS, X, normalise="center")
+
+
+class TestMemory:
+    def test_too_much_is_said_before_the_work(self, monkeypatch):
+        monkeypatch.setattr(lowrank.Nystroem, "features", lambda *_: pytest.fail("work was begun"))
+        with pytest.raises(ValueError, match=r"may take 0 MB \(and some 0 s.*cache_size.*folder"):
+            Nystroem(rank=50).fit(ON_POINTS, X, memory_budget=1000)
+
+    def test_factors_in_a_file_without_a_name(self, tmp_path):
+        held = Nystroem(rank=20).fit(ON_POINTS, X)
+        mapped = Nystroem(rank=20, folder=tmp_path).fit(ON_POINTS, X, memory_budget=1000)
+        assert isinstance(mapped.factors, np.memmap)
+        np.testing.assert_array_equal(mapped.factors, held.factors)
+        assert list(tmp_path.iterdir()) == []
+        clf = MKLClassifier(MIXED, approximation=Nystroem(20, folder=tmp_path), cache_size=0.001).fit(X, Y)
+        same = MKLClassifier(MIXED, approximation=Nystroem(20)).fit(X, Y)
+        np.testing.assert_allclose(clf.decision_function(X), same.decision_function(X), atol=1e-6)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            Nystroem(rank=20, folder=tmp_path / "none").fit(ON_POINTS, X, memory_budget=1000)
+
+    def test_interrupted_factors_leave_nothing(self, tmp_path, monkeypatch):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(lowrank.LandmarkMap, "block", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Nystroem(rank=20, folder=tmp_path).fit(ON_POINTS, X, memory_budget=1000)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_progress_only_if_asked(self, capsys):
+        Nystroem(5).fit(ON_POINTS, X)
+        assert capsys.readouterr().out == ""
+        Nystroem(5).fit(ON_POINTS, X, verbose=1)
+        assert "100 %" in capsys.readouterr().out
+
+
+class TestPrimalNewton:
+    @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+    @pytest.mark.parametrize("C", [0.3, 30.0])
+    @pytest.mark.parametrize(
+        "regulariser", [FIRST, PNormBall(1.1), PNormBall(2), PNormBall(np.inf), SquaredPNorm(1.5, 0.4)], ids=repr
+    )
+    def test_agrees_with_the_exact_solvers(self, loss, C, regulariser):
+        cost = np.full(80, C)
+        if np.isinf(getattr(regulariser, "p", 1)):
+            other = "spg"
+        else:
+            other = "newton"
+        # with corners and p = 1 the closed form of the weights is slow
+        tol = 1e-4 if isinstance(loss, EpsilonInsensitive) and regulariser == FIRST else 1e-5
+        found = drive(PrimalNewton(), Problem(SHORT, targets(loss), cost, regulariser, loss=loss), tol=tol)
+        exact = drive(_solver(other), Problem(SHORT, targets(loss), cost, regulariser, loss=loss), tol=1e-6)
+        assert found.status is Status.OPTIMAL, str(found)
+        assert found.objective == pytest.approx(exact.objective, rel=2 * tol)
+        fresh = Problem(SHORT, targets(loss), cost, regulariser, loss=loss).certificate(found.weights, found.beta)
+        assert abs(fresh.gap) <= 1.01 * tol
+
+    @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
+    def test_several_outputs_and_costs(self, loss):
+        y = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)])
+        cost = np.random.default_rng(0).choice([0.0, 1.0, 5.0], (2, 80))
+        problem = Problem(SHORT, y, cost, PNormBall(1.5), loss=loss)
+        found = drive(PrimalNewton(), problem, tol=1e-4)
+        exact = drive(Newton(), Problem(SHORT, y, cost, PNormBall(1.5), loss=loss), tol=1e-5)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(exact.objective, rel=2e-4)
+        assert not found.beta[cost == 0.0].any()
+
+    def test_one_class(self):
+        cost = np.ones(80)
+        found = drive(PrimalNewton(), Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)), tol=1e-4)
+        exact = drive(_solver("spg"), Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)), tol=1e-5)
+        assert found.objective == pytest.approx(exact.objective, abs=2e-4 * abs(exact.objective))
+
+    @pytest.mark.parametrize("most", [(0, 5), (0, 30)])
+    def test_small_programs_or_none(self, most, monkeypatch):
+        monkeypatch.setattr(primal, "PROGRAM", most)
+        found = drive(PrimalNewton(), Problem(SHORT, Y, np.full(80, 3.0), PNormBall(1.5)), tol=1e-3)
+        exact = drive(Newton(), Problem(SHORT, Y, np.full(80, 3.0), PNormBall(1.5)), tol=1e-5)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(exact.objective, rel=2e-3)
+
+    def test_starts_from_an_earlier_result(self):
+        first = drive(PrimalNewton(), Problem(SHORT, Y, np.ones(80), PNormBall(2)), tol=1e-4)
+        again = drive(PrimalNewton(), Problem(SHORT, Y, np.ones(80), PNormBall(2), start=first), tol=2e-4)
+        assert again.n_iter == 0
+
+    def test_what_does_not_fit(self):
+        with pytest.raises(ValueError, match="give an approximation"):
+            drive(PrimalNewton(), Problem(EXACT, Y, np.ones(80), PNormBall(2)))
+        with pytest.raises(ValueError, match="closed-form weights"):
+            drive(PrimalNewton(), Problem(SHORT, Y, np.ones(80), L1()))
+
+
+class TestGFB:
+    @pytest.mark.parametrize(
+        ("inner", "tol", "limit"), [("split", 1e-7, 20_000), ("merged", 1e-7, 20_000), ("interior", 1e-6, 100)]
+    )
+    @pytest.mark.parametrize("p", [1.1, 2])
+    def test_agrees_with_newton(self, inner, tol, limit, p):
+        cost = np.full(80, 1.0)
+        found = drive(GFB(inner, inner_tol=tol, inner_iter=limit), Problem(SHORT, Y, cost, PNormBall(p)), tol=1e-2)
+        exact = drive(Newton(), Problem(SHORT, Y, cost, PNormBall(p)), tol=1e-6)
+        assert found.status is Status.OPTIMAL, str(found)
+        assert found.objective == pytest.approx(exact.objective, rel=1.1e-2)
+        assert found.certificate.dual <= exact.objective
+
+    def test_loose_inner_problems_are_tightened(self):
+        found = drive(GFB("merged", inner_tol=1e-2), Problem(SHORT, Y, np.ones(80), PNormBall(2)), tol=1e-2)
+        assert found.status is Status.OPTIMAL
+
+    @pytest.mark.parametrize("loss", [SquaredHinge(), Squared()], ids=repr)
+    def test_interior_point_with_bounds_at_infinity(self, loss):
+        problem = Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss)
+        found = drive(GFB("interior", inner_tol=1e-8), problem, tol=1e-4)
+        exact = drive(PrimalNewton(), Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss), tol=1e-6)
+        assert found.objective == pytest.approx(exact.objective, rel=2e-4)
+
+    def test_what_does_not_fit(self):
+        with pytest.raises(ValueError, match="give an approximation"):
+            drive(GFB(), Problem(EXACT, Y, np.ones(80), PNormBall(2)))
+        with pytest.raises(ValueError, match="without a kink"):
+            drive(GFB("interior"), Problem(SHORT, NUMBERS, np.ones(80), PNormBall(2), loss=EpsilonInsensitive(0.1)))
+        with pytest.raises(ValueError, match="inner='fast' is not known"):
+            GFB("fast")
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("p", [1, 1.33, 2])
+    def test_full_rank_is_exact(self, loss, p):
+        A, b = toy(200)
+        options = {"loss": loss, "p": p, "C": 3.0, "tol": 1e-5}
+        exact = MKLClassifier(MIXED, **options).fit(A, b)
+        low = MKLClassifier(MIXED, **options, approximation=Nystroem(200, cutoff=0.0)).fit(A, b)
+        assert low.result_.objective == pytest.approx(exact.result_.objective, rel=3e-5)
+        new = np.random.default_rng(5).standard_normal((50, 4))
+        np.testing.assert_allclose(low.decision_function(new), exact.decision_function(new), atol=0.03)
+
+    def test_the_model_does_not_hold_the_data(self):
+        A, b = toy(2000)
+        clf = MKLClassifier([RBF(0.1), RBF(1.0)], approximation=Nystroem(20), C=1.0).fit(A, b)
+        assert not hasattr(clf.bank_, "factors")
+        A[:] = np.nan
+        assert np.isfinite(clf.decision_function(toy(50, seed=3)[0])).all()
+        again = pickle.loads(pickle.dumps(clf))
+        np.testing.assert_array_equal(again.predict(toy(50, seed=3)[0]), clf.predict(toy(50, seed=3)[0]))
+        landmarks = clf.bank_.landmarks
+        assert landmarks.shape == (20, 4)
+        assert not np.shares_memory(landmarks, A)
+
+    def test_several_classes(self):
+        labels = np.where(X[:, 0] > 1, 2, np.where(Y > 0, 1, 0))
+        for weights in ("shared", "per_class"):
+            for multiclass in ("ovr", "ovo"):
+                options = {"weights": weights, "multiclass": multiclass, "p": 1.5, "tol": 1e-4}
+                low = MKLClassifier(MIXED, approximation=Nystroem(80, cutoff=0.0), **options).fit(X, labels)
+                exact = MKLClassifier(MIXED, **options).fit(X, labels)
+                assert low.result_.objective == pytest.approx(exact.result_.objective, rel=5e-4)
+                assert np.mean(low.predict(X) == exact.predict(X)) > 0.95
+
+    def test_other_estimators(self):
+        low = MKLRegressor(MIXED, p=2.0, C=10.0, approximation=Nystroem(80, cutoff=0.0), tol=1e-4).fit(X, NUMBERS)
+        exact = MKLRegressor(MIXED, p=2.0, C=10.0, tol=1e-4).fit(X, NUMBERS)
+        np.testing.assert_allclose(low.predict(X), exact.predict(X), atol=0.02)
+        assert MKLOneClass(MIXED, approximation=Nystroem(20)).fit(X).predict(X).shape == (80,)
+
+    def test_paths_are_warm(self):
+        found = path(MKLClassifier(MIXED, approximation=Nystroem(20)), X, Y, C=[0.1, 1.0, 10.0])
+        assert len(found) == 3
+
+    def test_one_kernel_is_nystroem_and_a_linear_svm(self):
+        A, b = toy(300)
+        low = MKLClassifier([RBF(0.5)], p=1, C=2.0, approximation=Nystroem(30), tol=1e-5).fit(A, b)
+        V = low.bank_.transform(A)
+        svc = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(V @ V.T, b)
+        np.testing.assert_allclose(low.decision_function(A), svc.decision_function(V @ V.T), atol=5e-3)
+
+    def test_precomputed_kernels_by_index(self):
+        grams, index = EXACT.columns(np.arange(80)), np.arange(80)[:, None]
+        low = MKLClassifier([Precomputed(K) for K in grams], approximation=IncompleteCholesky(80, tol=0.0), tol=1e-4).fit(
+            index, Y
+        )
+        exact = MKLClassifier(MIXED, tol=1e-4).fit(X, Y)
+        assert low.result_.objective == pytest.approx(exact.result_.objective, rel=1e-3)
+        np.testing.assert_allclose(low.decision_function(index), exact.decision_function(X), atol=0.05)
+
+    def test_what_does_not_go_together(self):
+        with pytest.raises(ValueError, match="not a fitted bank"):
+            MKLClassifier(EXACT, approximation=Nystroem(5)).fit(X, Y)
+        with pytest.raises(ValueError, match="for sums of kernels"):
+            MKLClassifier(combination="product", approximation=Nystroem(5)).fit(X, Y)
+        for options in ({"rank": 0}, {"landmarks": "best"}, {"n_landmarks": 3}, {"cutoff": 1.0}):
+            with pytest.raises(ValueError, match=next(iter(options))):
+                Nystroem(**options)
+
+
+def test_proposition_two_holds():
+    kernels = KernelBank([RBF(4.0), RBF(8.0)])
+    exact, cost = kernels.fit(X), np.ones(80)
+    points = KernelsOnPoints(kernels, X)
+    for rank in (40, 70, 79):
+        low = Nystroem(rank, cutoff=0.0).fit(points, X, dtype=np.float64)
+        weights = np.array([0.5, 0.5])
+        beta = [Problem(bank, Y, cost, PNormBall(1)).evaluate(weights, np.zeros((1, 80)), 1e-9).beta for bank in (exact, low)]
+        bound = coefficient_bound(exact, low, weights, cost)
+        assert np.linalg.norm(beta[0] - beta[1]) <= bound < np.inf
+    assert coefficient_bound(SHORT, SHORT, np.ones(8), cost) == np.inf
+
+
+def _solver(name):
+    from manykernels.solvers import choose_solver
+
+    return choose_solver(name)
