@@ -253,11 +253,12 @@ class TestGFB:
 class TestEstimators:
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
     @pytest.mark.parametrize("p", [1, 1.33, 2])
-    def test_full_rank_is_exact(self, loss, p):
+    @pytest.mark.parametrize("solver", ["primal", "auto"])
+    def test_full_rank_is_exact(self, loss, p, solver):
         A, b = toy(200)
         options = {"loss": loss, "p": p, "C": 3.0, "tol": 1e-5}
         exact = MKLClassifier(MIXED, **options).fit(A, b)
-        low = MKLClassifier(MIXED, **options, approximation=Nystroem(200, cutoff=0.0)).fit(A, b)
+        low = MKLClassifier(MIXED, **options, approximation=Nystroem(200, cutoff=0.0), solver=solver).fit(A, b)
         assert low.result_.objective == pytest.approx(exact.result_.objective, rel=3e-5)
         new = np.random.default_rng(5).standard_normal((50, 4))
         np.testing.assert_allclose(low.decision_function(new), exact.decision_function(new), atol=0.03)

@@ -5,8 +5,10 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
+from manykernels.banks import KernelsOnPoints
 from manykernels.kernels import KernelBank, Precomputed, paper_bank
 from manykernels.losses import Hinge
+from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
 from manykernels.regularisers import L1, GeneralisedKL, PNormBall, Regulariser, SquaredPNorm
@@ -250,6 +252,12 @@ class TestChoice:
         assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(1))), GroupLasso)
         assert isinstance(choose_solver("auto", self.problem(GeneralisedKL())), Newton)
         assert isinstance(choose_solver("auto", self.problem(PNormBall(2), memory_budget=100)), SPG)
+
+    @pytest.mark.parametrize(("rank", "expected"), [(2, "PrimalNewton"), (30, "Newton")])
+    def test_auto_on_factors(self, rank, expected):
+        X, y = toy(60)
+        bank = Nystroem(rank).fit(KernelsOnPoints(KernelBank(MIXED), X), X)
+        assert type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2)))).__name__ == expected
 
     def test_objects_are_kept(self):
         mine = SPG(nonmonotone=False)

@@ -45,7 +45,11 @@ class Rule(NamedTuple):
 # A solver that does not fit (its `check`) is passed over. What was measured is in benchmarks/small.py.
 AUTO = (
     Rule("mwu", "a hard margin, which the others do not take", lambda problem: isinstance(problem.loss, HardMargin)),
-    Rule("primal", "kernels of low rank, through their factors", lambda problem: isinstance(problem.bank, FactorBank)),
+    Rule(
+        "primal",
+        "kernels of low rank whose factors have fewer columns than half the points",
+        lambda problem: isinstance(problem.bank, FactorBank) and 2 * problem.bank.width < problem.bank.n,
+    ),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralisedKL) or is that of the simplex, and a combined kernel and the products of "

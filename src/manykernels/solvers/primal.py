@@ -207,7 +207,7 @@ class PrimalNewton(Solver):
 
     @staticmethod
     def _ascended(problem, c, near, beta, spread, violation):
-        """Solve output c for the points that are near a corner, and for those that turn out to be; False if they are too many."""
+        """Solve output c for the points near a corner, and for those that turn out to be; False if they are too many."""
         bank, box, machine = problem.bank, problem.boxes[c], DenseMachine()
         for _ in range(PROGRAMS):
             some = np.flatnonzero(near)
