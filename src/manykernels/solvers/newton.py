@@ -108,10 +108,10 @@ class Newton(Solver):
         """The function to step on: a new centre once the proximal problem of the old one is nearly solved."""
         if not hasattr(state.model, "centre"):
             return state.model
-        certificate, weights = state.iterate.certificate, state.iterate.weights
-        gap = certificate.absolute_gap
-        proximal = gap + state.model.divergence(weights)
-        proximal += state.model.conjugate(state.forms) - problem.regulariser.conjugate(state.forms)
+        weights = state.iterate.weights
+        apart = state.iterate.certificate.primal - problem.dual_linear(state.beta)  # the gap but for the kernels' part
+        gap = apart + problem.regulariser.conjugate(state.forms)
+        proximal = apart + state.model.conjugate(state.forms) + state.model.divergence(weights)
         return state.model.recentred(weights) if proximal < 0.3 * gap else state.model
 
     def _solve_program(self, problem, state, model):
