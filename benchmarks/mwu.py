@@ -15,11 +15,11 @@ folds of the first split's training part. UNIFORM is the mean of the kernels, LI
 side by side and scikit-learn's LinearSVC. An error is the median over the splits, and its interval holds the true median in
 95 % of cases.
 
-What was learned: a round of a large masked bank is half matrix product (exponents of two columns), half memory traffic (products
-of all kernels in float64, read twice and written once). With kernels of unit trace the paper's schedule leaves the weights close
-to uniform, so in ``accuracy`` it is mostly UNIFORM with another margin; our schedule does find the sparse optimum, which on these
-sets predicts no better. A round touches two points, so a problem where most points are support vectors (mushrooms, adult with a
-small C) needs as many rounds as it has points before its gap is small.
+What was learned: a round of a large masked bank is half matrix product (exponents of two columns), half memory traffic
+(products of all kernels in float64, read twice and written once). With kernels of unit trace the paper's schedule leaves the
+weights close to uniform, so in ``accuracy`` it is mostly UNIFORM with another margin; our schedule does find the sparse
+optimum, which on these sets predicts no better. A round touches two points, so a problem where most points are support vectors
+(mushrooms, adult with a small C) needs as many rounds as it has points before its gap is small.
 """
 
 import time
