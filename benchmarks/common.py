@@ -99,6 +99,11 @@ def _cell(value):
     return str(value)
 
 
+def exponent(sizes, seconds):
+    """Of the power of the size that fits the seconds best."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
 def save(name, results, out):
     """Write results with a description of the machine to ``out/NAME.json``."""
     machine = {"python": platform.python_version(), "processor": _processor(), "cores": os.cpu_count()}

@@ -28,12 +28,13 @@ from sklearn.preprocessing import StandardScaler
 from manykernels import MKLClassifier
 from manykernels.banks import KernelsOnPoints
 from manykernels.kernels import RBF, KernelBank
+from manykernels.kernels.vector import dense
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularisers import PNormBall
 from manykernels.solvers import GFB, SPG, PrimalNewton, drive
 
-from .common import in_new_process, read, save, table, until
+from .common import exponent, in_new_process, read, save, table, until
 
 SETS = ("svmguide1", "mushrooms", "magic", "poker", "cod_rna", "a9a", "ijcnn1")
 WIDTHS = 10.0 ** np.linspace(0, 2, 50)
@@ -52,10 +53,6 @@ def data(name):
     X = np.concatenate([dense(A) for A in parts[::2]]) if name in ("svmguide1", "a9a", "ijcnn1") else dense(parts[0])
     y = np.concatenate(parts[1::2]) if name in ("svmguide1", "a9a", "ijcnn1") else parts[1]
     return StandardScaler().fit_transform(X), y
-
-
-def dense(A):
-    return A.toarray() if hasattr(A, "toarray") else A
 
 
 def factors(X, kernels, rank):
@@ -169,8 +166,7 @@ def covertype():
         rows.append(in_new_process(RUN.format(n=n)))
         print(rows[-1], flush=True)
     table("Covertype, five kernels of rank 500 (linear: LinearSVC on the raw features)", rows)
-    exponent = np.polyfit(np.log([row["n"] for row in rows]), np.log([row["seconds"] for row in rows]), 1)[0]
-    print(f"exponent of the seconds in n: {exponent:.2f}")
+    print(f"exponent in n: {exponent([row['n'] for row in rows], [row['seconds'] for row in rows]):.2f}")
     return rows
 
 

@@ -36,7 +36,7 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, Polynomial
 from manykernels.solvers import MultiplicativeWeights
 
-from .common import in_new_process, read, save, table
+from .common import exponent, in_new_process, read, save, table
 
 SETS = ("ionosphere", "breast_cancer", "diabetes", "sonar", "heart", "vote", "wdbc", "wpbc")
 WIDTHS, DEGREES = 2.0 ** np.arange(0, 4.25, 0.5), (1, 2, 3)
@@ -136,7 +136,7 @@ def points():
         rows.append(row)
     table("Milliseconds per kernel against n, mushrooms (MWUMKL: at most 200 rounds)", rows)
     for key in [key for key in rows[0] if key.endswith("ms/kernel")]:
-        print(f"{key}: exponent in n {np.polyfit(np.log(ROWS), np.log([row[key] for row in rows]), 1)[0]:.2f}")
+        print(f"{key}: exponent in n {exponent(ROWS, [row[key] for row in rows]):.2f}")
     return rows
 
 
@@ -206,7 +206,6 @@ masks[:, 0] |= ~masks.any(axis=1)
 bank = KernelBank.masked_rbf(2.0 ** rng.uniform(-3, 3, {m}), masks)
 before = megabytes("VmRSS")
 clf = MKLClassifier(bank, normalise="trace", loss="squared_hinge", C=100.0, solver=MultiplicativeWeights(rounds={rounds}))
-warnings.simplefilter("ignore")
 clone(clf).set_params(solver=MultiplicativeWeights(rounds=3)).fit(X, y)  # compiles
 began = time.perf_counter()
 clf.fit(X, y)
@@ -226,8 +225,7 @@ def kernels(full):
         rows.append(row)
         print(row, flush=True)
     table("Sonar with Gaussians on random feature subsets (paper: 3.65 hours for 10^6)", rows)
-    seconds, counts = [row["seconds"] for row in rows], [row["kernels"] for row in rows]
-    print(f"exponent in m: {np.polyfit(np.log(counts), np.log(seconds), 1)[0]:.2f}")
+    print(f"exponent in m: {exponent([row['kernels'] for row in rows], [row['seconds'] for row in rows]):.2f}")
     return rows
 
 

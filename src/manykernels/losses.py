@@ -111,8 +111,7 @@ class Hinge(Loss):
     """``cost_i max(0, 1 - y_i f_i)`` for labels y = ±1; ``beta_i = y_i alpha_i``, ``0 <= alpha_i <= cost_i``."""
 
     def box(self, y, cost):
-        nothing = np.zeros(y.size)
-        return Box(y, np.where(y > 0, 0.0, -cost), np.where(y > 0, cost, 0.0), nothing, nothing)
+        return _half_open(y, cost, np.zeros(y.size))
 
     def value(self, y, cost, scores, b):
         return float(cost @ np.maximum(0.0, 1.0 - y * (scores + b)))
@@ -125,9 +124,7 @@ class SquaredHinge(Loss):
     """``cost_i max(0, 1 - y_i f_i)^2`` for labels y = ±1, as in scikit-learn's LinearSVC."""
 
     def box(self, y, cost):
-        unbounded = np.where(cost > 0, np.inf, 0.0)
-        lower, upper = np.where(y > 0, 0.0, -unbounded), np.where(y > 0, unbounded, 0.0)
-        return Box(y, lower, upper, np.zeros(y.size), _half_inverse(cost))
+        return _half_open(y, np.where(cost > 0, np.inf, 0.0), _half_inverse(cost))
 
     def value(self, y, cost, scores, b):
         return float(cost @ np.square(np.maximum(0.0, 1.0 - y * (scores + b))))
@@ -155,8 +152,7 @@ class HardMargin(Loss):
     """No error at all: zero if ``y_i f_i >= 1`` for every point that has a cost, else infinite; for labels y = ±1."""
 
     def box(self, y, cost):
-        nothing, unbounded = np.zeros(y.size), np.where(cost > 0, np.inf, 0.0)
-        return Box(y, np.where(y > 0, 0.0, -unbounded), np.where(y > 0, unbounded, 0.0), nothing, nothing)
+        return _half_open(y, np.where(cost > 0, np.inf, 0.0), np.zeros(y.size))
 
     def value(self, y, cost, scores, b):
         return 0.0 if np.min((y * (scores + b))[cost > 0]) >= 1.0 - 1e-9 else np.inf
@@ -234,6 +230,11 @@ LOSSES = {
     "squared": Squared,
     "one_class": OneClass,
 }
+
+
+def _half_open(y, bound, ridge):
+    """The box ``0 <= y_i beta_i <= bound_i`` of labels."""
+    return Box(y, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), np.zeros(y.size), ridge)
 
 
 def _half_inverse(cost):

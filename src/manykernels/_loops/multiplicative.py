@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     limit : float
         Two points of opposite classes gain nothing when the sum of their scores is above it.
     rate : float
-        Exponent of the weights per length of ``beta``, see `temperature`.
+        Of the exponents of the weights, see `weigh`.
     grows : bool
         Whether the exponent grows with the rounds themselves, as in the paper, or with their square root.
     """

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import Bank, as_outputs, support_of
+from .base import Bank, as_outputs
 from .threads import Threads
 
 ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
@@ -134,13 +134,12 @@ class FactorBank(Bank):
         return np.concatenate([np.square(self.factors[part]) @ spread for part in self.blocks()]).astype(float)
 
     def decision(self, weights, beta):
-        scores = self.dot(self.spread(weights) * self.correlate(beta))
+        scores = self.dot(self.coefficients(weights, beta))
         return scores if np.ndim(beta) == 2 else scores[0]
 
     def coefficients(self, weights, beta):
         """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map of features."""
-        support = support_of(as_outputs(beta, self.n))
-        return self.spread(weights) * self.correlate(beta) if support.size else np.zeros((len(np.atleast_2d(beta)), self.width))
+        return self.spread(weights) * self.correlate(beta)
 
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]

@@ -75,8 +75,7 @@ def choose_solver(solver, problem=None):
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        candidates = (SOLVERS[rule.solver]() for rule in AUTO if rule.holds(problem))
-        candidates = list(candidates)
+        candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(problem)]
         return next((candidate for candidate in candidates if candidate.fits(problem)), candidates[0])
     if solver in SOLVERS:
         return SOLVERS[solver]()

@@ -107,7 +107,7 @@ class PrimalNewton(Solver):
     def init(self, problem):
         weights, beta = problem.start
         bank = problem.bank
-        v = bank.spread(weights) * bank.correlate(beta)
+        v = bank.coefficients(weights, beta)
         scores = bank.dot(v)
         width = 0.0 if all(box.ridge.any() for box in problem.boxes) else WIDEST * problem.unit
         if beta.any() and width:
@@ -121,9 +121,8 @@ class PrimalNewton(Solver):
         if (patience == 0 and new.width == 0.0) or 0.0 < new.width < NARROWEST * problem.unit:
             return self._ended(new)
         new = new._replace(best=min(new.unsolved, state.best), patience=patience)
-        if new.width > 0.0 and (
-            patience == 0 or new.unsolved <= SOLVED * new.rounded
-        ):  # corners are more than what is left of the smooth problem
+        solved = patience == 0 or new.unsolved <= SOLVED * new.rounded  # what is left is less than the corners are wrong
+        if new.width > 0.0 and solved:
             new = self._polished(problem, new, tol)
             return new._replace(width=SHRINK * new.width, best=np.inf, patience=PATIENCE)
         return new
@@ -201,7 +200,7 @@ class PrimalNewton(Solver):
         new = self._judged(problem, state._replace(beta=beta))
         if new.iterate.certificate.dual <= state.iterate.certificate.dual:
             return state
-        v = spread * bank.correlate(new.iterate.beta)
+        v = bank.coefficients(state.weights, new.iterate.beta)
         zone = _inside(problem, new.iterate.beta)
         return new._replace(v=v, b=new.iterate.certificate.intercept, scores=bank.dot(v), zone=zone)
 
