@@ -15,11 +15,15 @@ def main():
     parser.add_argument("name", choices=names)
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the JSON")
     parser.add_argument("--full", action="store_true", help="also the parts that take long, where the benchmark has some")
+    parser.add_argument(
+        "--part", action="append", dest="parts", help="this part only, where the benchmark has some; repeat for more"
+    )
     chosen = parser.parse_args()
     run = importlib.import_module(f"benchmarks.{chosen.name}").main
-    if chosen.full and "full" not in inspect.signature(run).parameters:
-        parser.error(f"{chosen.name} has no longer version")
-    run(chosen.out, **({"full": True} if chosen.full else {}))
+    options = {name: value for name in ("full", "parts") if (value := getattr(chosen, name))}
+    for name in options.keys() - inspect.signature(run).parameters.keys():
+        parser.error(f"{chosen.name} has no option --{name.removesuffix('s')}")
+    run(chosen.out, **options)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """What benchmarks share: clocks, tables, the machine, real data."""
 
+import contextlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -39,6 +41,30 @@ def until(seconds):
             raise KeyboardInterrupt
 
     return watch
+
+
+@contextlib.contextmanager
+def at_most(seconds):
+    """End what runs inside as Ctrl-C would, which leaves a fitted estimator, after this many whole seconds."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run_parts(name, parts, wanted, out):
+    """Run those parts (functions by name) that are wanted, all by default, and keep what they return."""
+    for unknown in set(wanted or ()) - parts.keys():
+        raise SystemExit(f"{name} has no part {unknown}: there are {', '.join(parts)}")
+    chosen = {part: run for part, run in parts.items() if not wanted or part in wanted}
+    save("-".join([name, *chosen]) if wanted else name, {part: run() for part, run in chosen.items()}, out)
 
 
 def megabytes(field):
