@@ -202,6 +202,19 @@ def _exponents(pairs, r, i, u, size):
 
 
 @fast
+def squared_distances(dots, rows, row_norms, cols, col_norms, unit, largest, out):
+    """``out[i, j] = unit |x_i - y_j|^2`` from dot products and squared norms, clipped to [0, largest].
+
+    Zero where ``rows[i] == cols[j]``, the numbers of the points: there rounding must not leave anything.
+    """
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            distance = unit * (row_norms[i] + col_norms[j] - 2.0 * dots[i, j])
+            distance = min(max(distance, 0.0), largest)
+            out[i, j] = 0.0 if rows[i] == cols[j] else distance
+
+
+@fast
 def _row_size(first, i, width):
     """Columns of row i to visit: ``j <= first + i``. ``first = width`` visits all, the offset of a diagonal tile its
     lower triangle.

@@ -83,6 +83,10 @@ class Bank(ABC):
     def cross(self, X_new, support=None):
         """The same kernels, in float64, with the rows of X_new as rows and the training points (or some) as columns."""
 
+    def among(self, points):
+        """The bank of the same kernels on some of the training points, scaled as they are; None if that cannot be had."""
+        return None
+
     @abstractmethod
     def same_data(self, X):
         """Whether X is the data that this bank was fitted on."""

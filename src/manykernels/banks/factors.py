@@ -93,8 +93,20 @@ class FactorBank(Bank):
         return np.asarray(weights, dtype=float)[self.kernel_of]
 
     def combine(self, weights, rows=None):
-        left = self.factors if rows is None else self.factors[np.asarray(rows)]
-        return (left * self.spread(weights).astype(self.dtype)) @ self.right.T
+        rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
+        spread = self.spread(weights).astype(self.dtype)
+        used = np.flatnonzero(spread)
+        right = self.right if used.size == spread.size else np.ascontiguousarray(self.right[:, used])
+        out = np.empty((rows.size, self.n), self.dtype)
+
+        def fill(part):
+            left = self.factors[rows[part]]
+            left = left * spread if used.size == spread.size else left[:, used] * spread[used]
+            np.matmul(left, right.T, out=out[part])
+
+        step = max(1, min(ROWS, -(-rows.size // self.threads.count)))
+        self.threads.map(fill, [slice(start, min(start + step, rows.size)) for start in range(0, rows.size, step)])
+        return out
 
     def quad(self, beta):
         self._needs_square("quad")
@@ -144,6 +156,9 @@ class FactorBank(Bank):
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]
         return FactorBank(self.features.transform(X_new), self.offsets, self.features, self.threads, right=right)
+
+    def among(self, points):
+        return FactorBank(self.factors[points], self.offsets, self.features, self.threads)
 
     def same_data(self, X):
         return False

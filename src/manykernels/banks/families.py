@@ -6,19 +6,19 @@ values are already normalised (`scales`).
 """
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.spatial.distance import cdist
 
-from .._loops import rbf
-from ..kernels.vector import dense, dot_products, squared_norms
+from .._loops import rbf, tables
+from ..kernels.vector import chosen_rows, dense, dot_products, squared_norms
 from .chains import Chains
+from .distances import LARGEST, Manhattan, make_distances
+from .tables import GaussianTable
 
-LARGEST = 1e15  # exponents beyond are all the same, and its square is a float32
+MANY_CHAINS = 2  # more cost more than looking the sum up in a table
 
 
 class Tile(NamedTuple):
@@ -31,13 +31,6 @@ class Tile(NamedTuple):
     rows: np.ndarray
     cols: np.ndarray
     first: int
-
-
-def chosen_rows(A, chosen):
-    """``A[chosen]``, without a copy where the rows follow each other."""
-    if chosen.size and chosen[-1] - chosen[0] == chosen.size - 1 and (np.diff(chosen) == 1).all():
-        return A[chosen[0] : chosen[-1] + 1]
-    return A[chosen]
 
 
 class Family(ABC):
@@ -56,21 +49,33 @@ class Family(ABC):
     def values(self, tile):
         """Every member on the tile, (members, rows, cols)."""
 
+    def prepared(self, weights):
+        """What `combine` needs to know of the weights (members,): computed once for many tiles."""
+        return weights
+
     @abstractmethod
-    def combine(self, weights, tile, out):
+    def combine(self, prepared, tile, out):
         """``out += sum_l weights[l] K_l`` on the tile; what lies above the diagonal of a triangle may hold anything."""
 
     def write(self, tile, out):
         """Every member on the tile into its place of ``out``, (rows, kernels of the bank, cols)."""
         out[:, self.members] = self.values(tile).transpose(1, 0, 2)
 
-    def forms(self, B, tile):
-        """``sum_ij B[i, j] K_l[i, j]`` for each member; B is zero outside the triangle."""
-        return np.tensordot(self.values(tile), B, 2)
+    def moments(self, *shape):
+        """An array of zeros for sums over tiles: `add_forms` for no shape, `add_products` for the shape (t, rows)."""
+        return np.zeros((self.members.size, *shape))
 
-    def products(self, beta, tile):
-        """``K_l beta`` for each member, (members, t, rows), with beta (t, cols)."""
-        return (self.values(tile) @ beta.T).transpose(0, 2, 1)
+    def add_forms(self, B, tile, moments):
+        """Add ``sum_ij B[i, j] K_l[i, j]``, in the family's own terms; B is zero outside the triangle."""
+        moments += np.tensordot(self.values(tile), B, 2)
+
+    def add_products(self, beta, tile, moments):
+        """Add ``K_l beta``, in the family's own terms, with beta (t, cols)."""
+        moments += (self.values(tile) @ beta.T).transpose(0, 2, 1)
+
+    def gathered(self, moments):
+        """The sums for each member, (members, ...)."""
+        return moments
 
 
 class _Gaussians(Family):
@@ -84,22 +89,27 @@ class _Gaussians(Family):
     def pairs(self, tile):
         """The tile as `rbf.Pairs`."""
 
-    def combine(self, weights, tile, out):
-        rbf.combine(self.pairs(tile), self.chains.spread(weights * self.scales, self.dtype), tile.first, out)
+    def prepared(self, weights):
+        return self.chains.spread(weights * self.scales, self.dtype)
 
-    def forms(self, B, tile):
-        table = np.zeros(self.chains.shape)
-        rbf.forms(self.pairs(tile), B, tile.first, table)
-        return self.chains.gather(table) * self.scales
+    def combine(self, prepared, tile, out):
+        rbf.combine(self.pairs(tile), prepared, tile.first, out)
 
-    def products(self, beta, tile):
+    def moments(self, *shape):
+        return np.zeros((*shape[:1], *self.chains.shape, *shape[1:]))
+
+    def add_forms(self, B, tile, moments):
+        rbf.forms(self.pairs(tile), B, tile.first, moments)
+
+    def add_products(self, beta, tile, moments):
         pairs = self.pairs(tile)
-        out = np.empty((self.members.size, beta.shape[0], len(tile.rows)))
-        for output, b in enumerate(beta):
-            table = np.zeros((*self.chains.shape, len(tile.rows)))
-            rbf.products(pairs, np.ascontiguousarray(b, dtype=self.dtype), table)
-            out[:, output] = self.chains.gather(table) * self.scales[:, None]
-        return out
+        for b, of_output in zip(beta, moments, strict=True):
+            rbf.products(pairs, np.ascontiguousarray(b, dtype=self.dtype), of_output)
+
+    def gathered(self, moments):
+        if moments.ndim == 2:
+            return self.chains.gather(moments) * self.scales
+        return np.stack([self.chains.gather(of_output) for of_output in moments], axis=1) * self.scales[:, None, None]
 
     def write(self, tile, out):
         for members, scales in self._places:
@@ -154,68 +164,71 @@ class FeatureGaussians(_Gaussians):
 
 
 class _Distances(_Gaussians):
-    """Kernels of one distance over several features: subclasses compute it, in units of the widest kernel."""
+    """Kernels of one distance over several features, in units of the widest kernel.
 
-    def __init__(self, members, gammas, scales, dtype):
+    A few chains of widths are computed as such; if there are more, the sum of the kernels is looked up in a table.
+
+    Parameters
+    ----------
+    distances : callable
+        What has ``tile(tile)``, from the smallest and the largest factor of the distances, in base two.
+    """
+
+    def __init__(self, members, gammas, scales, dtype, distances):
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas)
-        self.widest = self.chains.base.min() * rbf.LOG2_E
         self.factors = (self.chains.base / self.chains.base.min()).astype(dtype)
-
-    @abstractmethod
-    def distances(self, tile):
-        """Distances of the tile in float64, times gamma of the widest kernel, in base two."""
+        self._distances = distances(gammas.min() * rbf.LOG2_E, gammas.max() * rbf.LOG2_E)
+        self._table = GaussianTable(gammas / self.chains.base.min(), dtype) if self.chains.base.size > MANY_CHAINS else None
 
     def pairs(self, tile):
-        distances = np.clip(self.distances(tile), 0.0, LARGEST)
         none = np.empty((0, 0), self.dtype)
-        return rbf.Pairs(none, none, np.ascontiguousarray(distances, dtype=self.dtype), self.factors)
+        return rbf.Pairs(none, none, self._distances.tile(tile), self.factors)
+
+    def prepared(self, weights):
+        if self._table is None:
+            return super().prepared(weights)
+        return self._table.table(weights * self.scales)
+
+    def combine(self, prepared, tile, out):
+        if self._table is None:
+            super().combine(prepared, tile, out)
+        else:
+            tables.look_up(self._distances.tile(tile), prepared, self._table.grid, tile.first, out)
+
+    def moments(self, *shape):
+        return super().moments(*shape) if self._table is None else np.zeros((*shape, *self._table.nodes.shape))
+
+    def add_forms(self, B, tile, moments):
+        if self._table is None:
+            super().add_forms(B, tile, moments)
+        else:
+            tables.deposit(self._distances.tile(tile), B, self._table.grid, tile.first, moments)
+
+    def add_products(self, beta, tile, moments):
+        if self._table is None:
+            super().add_products(beta, tile, moments)
+        else:
+            tables.deposit_rows(self._distances.tile(tile), np.ascontiguousarray(beta, self.dtype), self._table.grid, moments)
+
+    def gathered(self, moments):
+        if self._table is None:
+            return super().gathered(moments)
+        return self._table.gather(moments) * self.scales.reshape(-1, *[1] * (moments.ndim - 2))
 
 
 class DistanceGaussians(_Distances):
-    """Gaussians ``exp(-gammas[l] |x - y|^2)``.
-
-    Distances come from a matrix product in float64: in float32 near points would keep no digit, and narrow kernels live on
-    those. Where even float64 would not do, because points lie very far apart, differences are taken directly.
-    """
+    """Gaussians ``exp(-gammas[l] |x - y|^2)``."""
 
     def __init__(self, members, gammas, scales, left, right, dtype):
-        super().__init__(members, gammas, scales, dtype)
-        unit = np.sqrt(self.widest)
-        centre = 0.0 if sparse.issparse(right) else np.median(right, axis=0)
-        self.right = self._scaled(right, centre, unit)
-        self.left = self.right if left is right else self._scaled(left, centre, unit)
-        self.right_norms = squared_norms(self.right)
-        self.left_norms = self.right_norms if left is right else squared_norms(self.left)
-        largest = max(self.right_norms.max(initial=0.0), self.left_norms.max(initial=0.0))
-        self.direct = largest * float(self.factors.max()) > 1e8  # float64 keeps sixteen digits, half of them are needed
-
-    @staticmethod
-    def _scaled(X, centre, unit):
-        return X * unit if sparse.issparse(X) else (X - centre) * unit
-
-    def distances(self, tile):
-        a, b = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
-        if self.direct:
-            return cdist(dense(a), dense(b), "sqeuclidean")
-        distances = dot_products(a, b)
-        distances *= -2.0
-        distances += self.left_norms[tile.rows, None]
-        distances += self.right_norms[tile.cols]
-        if self.left is self.right:
-            distances[tile.rows[:, None] == tile.cols] = 0.0
-        return distances
+        super().__init__(members, gammas, scales, dtype, partial(make_distances, left, right, dtype=dtype))
 
 
 class DistanceLaplacians(_Distances):
-    """Laplacian kernels ``exp(-gammas[l] |x - y|_1)``: chains of the Manhattan distance."""
+    """Laplacian kernels ``exp(-gammas[l] |x - y|_1)``: Gaussians of the root of the Manhattan distance."""
 
     def __init__(self, members, gammas, scales, left, right, dtype):
-        super().__init__(members, gammas, scales, dtype)
-        self.left, self.right = left, right
-
-    def distances(self, tile):
-        return self.widest * cdist(dense(self.left[tile.rows]), dense(self.right[tile.cols]), "cityblock")
+        super().__init__(members, gammas, scales, dtype, lambda unit, _: Manhattan(left, right, unit, dtype))
 
 
 def power_coefficients(kernels, scales, units):
@@ -255,23 +268,27 @@ class FeaturePolynomials(Family):
         z = (dense(X[:, self.features]) / self.unit).T
         return np.stack([z**r for r in range(self.coefficients.shape[1])]).astype(self.dtype)
 
-    def combine(self, weights, tile, out):
+    def prepared(self, weights):
         table = np.zeros((self.coefficients.shape[1], self.features.size))
         np.add.at(table.T, self.slot, weights[:, None] * self.coefficients)
-        left = self.left[1:, :, tile.rows] * table[1:, :, None].astype(self.dtype)
+        return table[1:, :, None].astype(self.dtype), self.dtype(table[0].sum())
+
+    def combine(self, prepared, tile, out):
+        powers, constant = prepared
+        left = self.left[1:, :, tile.rows] * powers
         right = self.right[1:, :, tile.cols]
         out += left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
-        out += self.dtype(table[0].sum())
+        out += constant
 
     def values(self, tile):
         left, right = self.left[:, :, tile.rows], self.right[:, :, tile.cols]
         powers = left[..., :, None] * right[..., None, :]
         return np.einsum("lr,rlij->lij", self.coefficients, powers[:, self.slot])
 
-    def products(self, beta, tile):
-        moments = self.right[:, :, tile.cols].astype(float) @ beta.T
+    def add_products(self, beta, tile, moments):
+        sums = self.right[:, :, tile.cols].astype(float) @ beta.T
         left = self.left[:, :, tile.rows].astype(float)
-        return np.einsum("lr,rlt,rli->lti", self.coefficients, moments[:, self.slot], left[:, self.slot], optimize=True)
+        moments += np.einsum("lr,rlt,rli->lti", self.coefficients, sums[:, self.slot], left[:, self.slot], optimize=True)
 
     def quad(self, beta):
         """Quadratic forms of each member, summed over outputs; beta (t, n)."""
@@ -294,11 +311,13 @@ class DotPolynomials(Family):
             self.dtype
         )
 
-    def combine(self, weights, tile, out):
+    def prepared(self, weights):
+        return (weights @ self.coefficients).astype(self.dtype)
+
+    def combine(self, prepared, tile, out):
         t = self._dots(tile)
-        polynomial = (weights @ self.coefficients).astype(self.dtype)
-        total = np.full_like(t, polynomial[-1])
-        for coefficient in polynomial[-2::-1]:
+        total = np.full_like(t, prepared[-1])
+        for coefficient in prepared[-2::-1]:
             total *= t
             total += coefficient
         out += total
@@ -308,21 +327,24 @@ class DotPolynomials(Family):
         powers = np.stack([t**r for r in range(self.coefficients.shape[1])])
         return np.tensordot(self.coefficients, powers, 1)
 
-    def products(self, beta, tile):
-        t, coefficients = self._dots(tile), beta.T.astype(self.dtype)
-        power, moments = np.ones_like(t), []
-        for _ in range(self.coefficients.shape[1]):
-            moments.append(power @ coefficients)
-            power *= t
-        return np.tensordot(self.coefficients, np.stack(moments), 1).transpose(0, 2, 1)
+    def moments(self, *shape):
+        return np.zeros((self.coefficients.shape[1], *shape))
 
-    def forms(self, B, tile):
-        t, moments = self._dots(tile), []
-        B = B.astype(float)
-        for _ in range(self.coefficients.shape[1]):
-            moments.append(B.sum())
+    def add_products(self, beta, tile, moments):
+        t, coefficients = self._dots(tile), beta.astype(self.dtype)
+        power = np.ones_like(t)
+        for sums in moments:
+            sums += coefficients @ power.T
+            power *= t
+
+    def add_forms(self, B, tile, moments):
+        t, B = self._dots(tile), B.astype(float)
+        for r in range(moments.size):
+            moments[r] += B.sum()
             B *= t
-        return self.coefficients @ np.array(moments)
+
+    def gathered(self, moments):
+        return np.tensordot(self.coefficients, moments, 1)
 
 
 class OneKernel(Family):
@@ -343,5 +365,5 @@ class OneKernel(Family):
     def values(self, tile):
         return self._block(tile)[None]
 
-    def combine(self, weights, tile, out):
-        out += (weights[0] * self._block(tile)).astype(self.dtype)
+    def combine(self, prepared, tile, out):
+        out += (prepared[0] * self._block(tile)).astype(self.dtype)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..kernels import RBF, Laplacian, Linear, Polynomial
+from ..kernels import RBF, Laplacian, Linear, Polynomial, Precomputed
 from ..kernels.points import as_points
 from .base import Bank, as_outputs, mirror, support_of
 from .families import (
@@ -27,6 +27,8 @@ PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: 
 HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
+TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
+SHARES = 8  # tasks per thread, or strips per task if that makes more
 LINES = 4  # rows of every kernel that one task computes
 
 
@@ -51,14 +53,14 @@ class TiledBank(Bank):
         self.names, self.groups, self.normalise = spec.names, spec.groups, spec.normalise
         self.dtype, self.threads, self.held = np.dtype(dtype), threads, held or {}
         self.families = assemble(spec, left, right, self.dtype.type, self.held)
+        self._latest = np.empty(0), []
 
     @property
     def symmetric(self):
         return self.left is self.right
 
     def combine(self, weights, rows=None):
-        weights = np.asarray(weights, dtype=float)
-        active = [(family, weights[family.members]) for family in self.families if weights[family.members].any()]
+        active = self._prepared(np.asarray(weights, dtype=float))
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
         out = np.zeros((rows.size, self.n), dtype=self.dtype)
@@ -66,14 +68,23 @@ class TiledBank(Bank):
         def fill(part):
             for cols, tile in _tiles(rows[part], np.arange(self.n), part.start if triangle else None):
                 block = np.zeros((tile.rows.size, tile.cols.size), dtype=self.dtype)
-                for family, w in active:
-                    family.combine(w, tile, block)
+                for family, prepared in active:
+                    family.combine(prepared, tile, block)
                 out[part, cols] = block
 
-        self.threads.map(fill, _strips(rows.size))
+        self.threads.map(fill, _strips(rows.size, TALL if rows.size >= TALL * self.threads.count else ROWS))
         if triangle:
             mirror(out)
         return out
+
+    def _prepared(self, weights):
+        """Families with a weight above zero, and the weights as they want them; those of the last call are kept."""
+        last, prepared = self._latest
+        if not np.array_equal(weights, last):
+            used = [family for family in self.families if weights[family.members].any()]
+            prepared = [(family, family.prepared(weights[family.members])) for family in used]
+            self._latest = weights.copy(), prepared
+        return prepared
 
     def quad(self, beta):
         self._needs_square("quad")
@@ -86,15 +97,21 @@ class TiledBank(Bank):
                 out[family.members] = family.quad(beta)
         pairwise = [family for family in self.families if not family.explicit]
 
-        def sums(part):
-            total = np.zeros(self.m)
-            for cols, tile in _tiles(support[part], support, part.start):
-                B = _pair_weights(coefficients[:, part], coefficients[:, cols], tile.first).astype(self.dtype)
-                for family in pairwise:
-                    total[family.members] += family.forms(B, tile)
-            return total
+        def sums(parts):
+            totals = [family.moments() for family in pairwise]
+            for part in parts:
+                for cols, tile in _tiles(support[part], support, part.start):
+                    B = _pair_weights(coefficients[:, part], coefficients[:, cols], tile.first).astype(self.dtype)
+                    for family, moments in zip(pairwise, totals, strict=True):
+                        family.add_forms(B, tile, moments)
+            return totals
 
-        return sum(self.threads.map(sums, _strips(support.size) if pairwise else []), out)
+        strips = _strips(support.size) if pairwise else []
+        count = max(SHARES * self.threads.count, len(strips) // SHARES)
+        shares = [strips[i::count] for i in range(min(count, len(strips)))]
+        for family, *moments in zip(pairwise, *self.threads.map(sums, shares), strict=True):
+            out[family.members] = family.gathered(sum(moments))
+        return out
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
@@ -102,10 +119,12 @@ class TiledBank(Bank):
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
 
         def multiply(part):
+            totals = [family.moments(outputs.shape[0], part.stop - part.start) for family in self.families]
             for _, tile in _tiles(np.arange(self.n_rows)[part], support, None):
-                coefficients = outputs[:, tile.cols]
-                for family in self.families:
-                    out[family.members, :, part] += family.products(coefficients, tile)
+                for family, moments in zip(self.families, totals, strict=True):
+                    family.add_products(outputs[:, tile.cols], tile, moments)
+            for family, moments in zip(self.families, totals, strict=True):
+                out[family.members, :, part] = family.gathered(moments)
 
         self.threads.map(multiply, _strips(self.n_rows))
         return out if np.ndim(beta) == 2 else out[:, 0]
@@ -181,6 +200,11 @@ class TiledBank(Bank):
         right = self.right if support is None else self.right[support]
         return TiledBank(self.spec, X_new, right, np.float64, self.threads)
 
+    def among(self, points):
+        some = self.right[points]
+        held = {k: Precomputed(kernel.K[np.ix_(points, points)]) for k, kernel in self.held.items()}
+        return TiledBank(self.spec, some, some, self.dtype, self.threads, held)
+
     def same_data(self, X):
         if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
             return False
@@ -221,9 +245,9 @@ def _family(spec, key, members, left, right, dtype):
     return DotPolynomials(members, kernels, scales, a, b, dtype)
 
 
-def _strips(size):
+def _strips(size, rows=ROWS):
     """Strips of rows, the last first: in a triangle those are the longest, and the shortest should end the queue."""
-    return [slice(start, min(start + ROWS, size)) for start in range(0, size, ROWS)][::-1]
+    return [slice(start, min(start + rows, size)) for start in range(0, size, rows)][::-1]
 
 
 def _tiles(rows, cols, diagonal):

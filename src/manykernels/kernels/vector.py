@@ -25,6 +25,13 @@ def dot_products(A, B):
     return product.toarray() if sparse.issparse(product) else product
 
 
+def chosen_rows(A, chosen):
+    """``A[chosen]``, without a copy where the rows follow each other."""
+    if chosen.size and chosen[-1] - chosen[0] == chosen.size - 1 and (np.diff(chosen) == 1).all():
+        return A[chosen[0] : chosen[-1] + 1]
+    return A[chosen]
+
+
 def _floats(A):
     """A with floating-point entries: products of small integers would overflow."""
     return A if A.dtype.kind == "f" else A.astype(float)

@@ -1,9 +1,37 @@
 """A working-set method for kernels that do not fit into memory."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .._loops.smo import Walls, smo
+from ..banks.threads import Threads
 from .base import Machine
+
+COLUMNS = 1024
+
+
+class Rows(NamedTuple):
+    """Some rows of a kernel, where they lie: row i is ``matrix[places[i]]``."""
+
+    matrix: np.ndarray
+    places: np.ndarray
+    threads: Threads
+
+    def square(self, columns):
+        """These rows at some columns."""
+        return self.matrix[self.places[:, None], columns]
+
+    def sums(self, coefficients):
+        """The sum of the rows, each times its coefficient, in float64."""
+        moved = np.flatnonzero(coefficients)
+        coefficients, places, out = coefficients[moved], self.places[moved], np.empty(self.matrix.shape[1])
+
+        def fill(part):  # a few columns at a time: they are copied, and turned into float64
+            out[part] = coefficients @ self.matrix[places, part]
+
+        self.threads.map(fill, [slice(start, min(start + COLUMNS, out.size)) for start in range(0, out.size, COLUMNS)])
+        return out
 
 
 class KernelRows:
@@ -30,20 +58,20 @@ class KernelRows:
         self.computed = 0
 
     def rows(self, chosen):
-        """The chosen rows, (len(chosen), n)."""
-        out = np.empty((chosen.size, self.n), dtype=self.bank.dtype)
+        """The chosen rows, as `Rows`; good until the next call."""
         self._clock += 1
-        known = self._slot[chosen] >= 0
-        slots = self._slot[chosen[known]]
-        out[known] = self._store[slots]
-        self._used[slots] = self._clock
-        missing = chosen[~known]
+        missing = chosen[self._slot[chosen] < 0]
+        self._used[self._slot[chosen[self._slot[chosen] >= 0]]] = self._clock
         if missing.size:
             fresh = self.bank.combine(self.weights, missing)
-            out[~known] = fresh
             self.computed += missing.size
             self._keep(missing, fresh)
-        return out
+        slots = self._slot[chosen]
+        if (slots >= 0).all():
+            return Rows(self._store, slots, self.bank.threads)
+        known, out = ~np.isin(chosen, missing), np.empty((chosen.size, self.n), dtype=self.bank.dtype)
+        out[known], out[~known] = self._store[slots[known]], fresh
+        return Rows(out, np.arange(chosen.size), self.bank.threads)
 
     def _keep(self, chosen, rows):
         count = min(chosen.size, self.capacity)
@@ -78,7 +106,7 @@ class BlockedMachine(Machine):
         support = np.flatnonzero(beta)
         for start in range(0, support.size, self.size):
             part = support[start : start + self.size]
-            out += beta[part] @ kernel.rows(part)
+            out += kernel.rows(part).sums(beta[part])
         return out
 
     def ascend(self, kernel, box, beta, F, tol, max_steps):
@@ -91,7 +119,7 @@ class BlockedMachine(Machine):
             working_set = self._choose(up, down, working_set)
             rows = kernel.rows(working_set)
             inner = max(0.5 * tol, 0.1 * violation)
-            done += self._improve(rows, kernel.diagonal, box, beta, F, working_set, inner)
+            done += self._improve(rows, kernel.diagonal[working_set], box, beta, F, working_set, inner)
 
     def _choose(self, up, down, previous):
         """The worst violators in both directions, filled up with the latest of the previous set."""
@@ -104,14 +132,13 @@ class BlockedMachine(Machine):
 
     @staticmethod
     def _improve(rows, diagonal, box, beta, F, chosen, tol):
-        square = np.ascontiguousarray(rows[:, chosen])
+        square = rows.square(chosen)
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
         walls = Walls(*(side[chosen] for side in box.bounded()[1:5]))
-        steps, _ = smo(square, diagonal[chosen] + walls.ridge, walls, part, gradient, tol, limit)
+        steps, _ = smo(square, diagonal + walls.ridge, walls, part, gradient, tol, limit)
         change = part - beta[chosen]
-        moved = np.flatnonzero(change)
-        F += change[moved] @ rows[moved]
+        F += rows.sums(change)
         F[chosen] += walls.ridge * change
         beta[chosen] = part
         return max(steps, 1)

@@ -1,0 +1,79 @@
+"""Tables of Gaussians of one distance (see `manykernels._loops.tables`)."""
+
+from functools import cached_property
+
+import numpy as np
+
+from .._loops.tables import BITS, Grid
+
+DEGREE = {np.dtype(np.float32): 3, np.dtype(np.float64): 7}  # errors of 2e-8 and 2e-16
+STARTS = {np.dtype(np.float32): -31, np.dtype(np.float64): -56}  # log2 of the exponents that are as good as zero
+ENDS = {np.dtype(np.float32): 8, np.dtype(np.float64): 11}  # log2 of those whose kernel is as good as zero
+NEGLIGIBLE = 1e-25
+HELD = 2**23  # entries of the members' tables that are kept
+AT_ONCE = 2**21  # entries computed at a time
+
+
+class GaussianTable:
+    """Gaussians ``2^-(factors[l] t)`` of one number t as polynomials on the cells of a table.
+
+    Parameters
+    ----------
+    factors : (members,) array, at least one
+    dtype : float32 or float64
+    """
+
+    def __init__(self, factors, dtype):
+        dtype = np.dtype(dtype)
+        self.factors, self.dtype, self.degree = np.asarray(factors, dtype=float), dtype, DEGREE[dtype]
+        start = np.floor(STARTS[dtype] - np.log2(self.factors.max()))
+        stop = ENDS[dtype]
+        ends = np.nextafter(np.exp2([start, stop]).astype(dtype), dtype.type(0.0))
+        ends[0] = np.exp2(start)
+        whole, mantissa = (np.int32, 23) if dtype == np.float32 else (np.int64, 52)
+        first, last = (ends.view(whole) >> (mantissa - BITS)).tolist()
+        self.grid = Grid(first, ends[0], ends[1])
+        self.cells = last - first + 1
+        octaves, steps = np.divmod(np.arange(self.cells), 2**BITS)
+        left = np.exp2(start + octaves) * (1.0 + steps / 2**BITS)
+        widths = np.exp2(start + octaves - BITS)
+        places = -0.5 * np.cos(np.pi * (np.arange(self.degree + 1) + 0.5) / (self.degree + 1))
+        self.nodes = left[:, None] + widths[:, None] * (0.5 + places)
+        self._to_powers = np.linalg.inv(np.vander(places, increasing=True))  # values at the nodes of a cell to coefficients
+
+    def table(self, weights):
+        """The table of ``sum_l weights[l] 2^-(factors[l] t)``."""
+        values = np.zeros(self.nodes.size)
+        used = np.flatnonzero(weights)
+        for part, chosen in self._parts(used, None):
+            values += weights[part] @ chosen
+        table = values.reshape(self.nodes.shape) @ self._to_powers.T
+        table[np.abs(table) < NEGLIGIBLE * np.abs(weights).sum()] = 0.0  # denormal numbers make the loops five times slower
+        return np.ascontiguousarray(table, dtype=self.dtype)
+
+    def gather(self, moments):
+        """What `deposit` summed, (..., cells, degree + 1), as the sum for each member, (members, ...)."""
+        used = np.flatnonzero(moments.any(axis=(*range(moments.ndim - 2), moments.ndim - 1)))
+        at_nodes = (moments[..., used, :] @ self._to_powers).reshape(*moments.shape[:-2], -1)
+        out = np.empty((self.factors.size, *moments.shape[:-2]))
+        for part, values in self._parts(np.arange(self.factors.size), used):
+            out[part] = np.tensordot(values, at_nodes, (1, -1))
+        return out
+
+    def _parts(self, members, cells):
+        """Some members at a time, with their values at the nodes of some cells, all by default."""
+        if self._held is not None:
+            nodes = slice(None) if cells is None else (cells[:, None] * (self.degree + 1) + np.arange(self.degree + 1)).ravel()
+            yield members, self._held[members][:, nodes]
+            return
+        t = self.nodes.ravel() if cells is None else self.nodes[cells].ravel()
+        step = max(1, AT_ONCE // max(t.size, 1))
+        for start in range(0, members.size, step):
+            part = members[start : start + step]
+            yield part, np.exp2(-self.factors[part, None] * t)
+
+    @cached_property
+    def _held(self):
+        if self.factors.size * self.nodes.size > HELD:
+            return None
+        return np.exp2(-self.factors[:, None] * self.nodes.ravel())

@@ -1,0 +1,75 @@
+"""Kernel weights from some of the points first.
+
+Weights depend on averages over the points, so a few thousand points tell them well, and what they do not tell is small enough
+for one or two more rounds with all points. The coefficients of all points begin where the decision function of the sample puts
+them: nearly all of those that will be at a bound are there from the beginning.
+"""
+
+import numpy as np
+
+from ..problem import Problem
+from ..result import Status
+from .base import Solver, drive
+
+SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
+TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
+WIDTH = 0.3  # of the rounded corners of the loss, by which decision values become coefficients
+
+
+class FromSample(Solver):
+    """Solve for a sample of the points, then go on with all of them.
+
+    Parameters
+    ----------
+    solver, first : Solver
+        For all points, and for the sample.
+    size : int
+        Points in the sample.
+    """
+
+    def __init__(self, solver, first, size=SIZE):
+        self.solver, self.first, self.size = solver, first, size
+        self.max_iter, self.stationarity_tol, self.sums_only = solver.max_iter, solver.stationarity_tol, solver.sums_only
+
+    def needs(self, problem):
+        self.solver.check(problem)
+        given = any(box.total for box in problem.boxes)
+        if given or hasattr(problem.regulariser, "bound") or problem.bank.among(np.arange(1)) is None:
+            raise ValueError("A sample of the points does not stand for all of them here: use solver='spg'.")
+
+    def init(self, problem):
+        if problem.bank.n > self.size and not problem.start[1].any():
+            problem.start = problem.latest = self._start(problem)
+        return self.solver.init(problem)
+
+    def step(self, problem, state, tol):
+        return self.solver.step(problem, state, tol)
+
+    def _start(self, problem):
+        rows = _spread_out(problem.targets, self.size)
+        share = problem.bank.n / rows.size
+        some = Problem(
+            problem.bank.among(rows), problem.targets[:, rows], share * problem.cost[:, rows], problem.regulariser,
+            loss=problem.loss, memory_budget=problem.memory_budget,
+        )  # fmt: skip
+        result = drive(self.first, some, tol=TOLERANCE)
+        beta = np.zeros_like(problem.targets)
+        beta[:, rows] = result.beta
+        if result.status is not Status.INTERRUPTED:
+            problem.counters.kernel_passes += 1
+            scores = problem.bank.decision(result.weights, beta) + result.intercept[:, None]
+            width = WIDTH * problem.unit
+            boxes = zip(problem.boxes, problem.cost, scores, strict=True)
+            beta = np.stack([box.response(f, box.ridge + width / np.maximum(cost, 1e-300)) for box, cost, f in boxes])
+        beta = np.stack([box.feasible(b) for box, b in zip(problem.boxes, beta, strict=True)])
+        if result.status is Status.INTERRUPTED:
+            problem.latest = result.weights, beta
+            raise KeyboardInterrupt
+        return result.weights, beta
+
+
+def _spread_out(targets, size):
+    """Random points whose targets are spread as those of all points."""
+    shuffled = np.random.default_rng(0).permutation(targets.shape[1])
+    ordered = shuffled[np.lexsort(targets[:, shuffled])]
+    return np.sort(ordered[np.linspace(0, ordered.size - 1, size).round().astype(int)])
