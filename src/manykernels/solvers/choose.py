@@ -13,6 +13,7 @@ from .group_lasso import GroupLasso
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
 from .primal import PrimalNewton
+from .sample import LARGE, FromSample
 from .simplex import SILP, MirrorDescent, SimpleMKL
 from .smo_mkl import SMO
 from .spg import SPG
@@ -70,13 +71,27 @@ AUTO = (
 )
 
 
+def _by_table(problem):
+    candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(problem)]
+    return next((candidate for candidate in candidates if candidate.fits(problem)), candidates[0])
+
+
+def _for_many_points(problem):
+    """The solver with the fewest SVMs from good weights; near them, closed forms converge fast but for p = 1."""
+    smooth = hasattr(problem.regulariser, "reweight") and getattr(problem.regulariser, "smooth", False)
+    return GroupLasso() if smooth else SPG()
+
+
 def choose_solver(solver, problem=None):
-    """A solver from its name, or the object itself; ``"auto"`` follows the table `AUTO` for the problem."""
+    """A solver from its name, or the object itself; ``"auto"`` follows the table `AUTO` for the problem.
+
+    Problems with many points begin with a sample of them (`FromSample`), where that is possible.
+    """
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(problem)]
-        return next((candidate for candidate in candidates if candidate.fits(problem)), candidates[0])
+        sampled = FromSample(_for_many_points(problem), _by_table) if problem.bank.n >= LARGE else None
+        return sampled if sampled and sampled.fits(problem) else _by_table(problem)
     if solver in SOLVERS:
         return SOLVERS[solver]()
     raise ValueError(f"Unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver object.")

@@ -21,8 +21,10 @@ class FromSample(Solver):
 
     Parameters
     ----------
-    solver, first : Solver
-        For all points, and for the sample.
+    solver : Solver
+        For all points.
+    first : callable
+        The solver for the problem of the sample, given that problem.
     size : int
         Points in the sample.
     """
@@ -52,7 +54,7 @@ class FromSample(Solver):
             problem.bank.among(rows), problem.targets[:, rows], share * problem.cost[:, rows], problem.regulariser,
             loss=problem.loss, memory_budget=problem.memory_budget,
         )  # fmt: skip
-        result = drive(self.first, some, tol=TOLERANCE)
+        result = drive(self.first(some), some, tol=TOLERANCE)
         beta = np.zeros_like(problem.targets)
         beta[:, rows] = result.beta
         if result.status is not Status.INTERRUPTED:

@@ -1,0 +1,182 @@
+"""Sums of many kernels of one distance by tables, distances by bits, and weights from a sample."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from manykernels import MKLClassifier, MKLRegressor
+from manykernels._loops import tables
+from manykernels._loops.bits import differing_bits, packed
+from manykernels.banks.distances import Bits, Differences, Dots, make_distances
+from manykernels.banks.families import Tile
+from manykernels.banks.tables import GaussianTable
+from manykernels.kernels import RBF, KernelBank, Laplacian
+from manykernels.problem import Problem
+from manykernels.regularisers import PNormBall
+from manykernels.result import Status
+from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, drive
+from manykernels.solvers import choose as choosing
+from manykernels.solvers.sample import FromSample
+
+ERROR = {np.float32: 3e-7, np.float64: 3e-14}
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@DTYPES
+class TestGaussianTable:
+    def made(self, dtype):
+        rng = np.random.default_rng(0)
+        factors = np.append(1.0, 10.0 ** rng.uniform(0, 6, 29))
+        distances = (10.0 ** rng.uniform(-12, 4, (9, 70))).astype(dtype)
+        distances[0, :3] = 0.0, 1e15, np.finfo(dtype).tiny
+        values = np.exp2(-factors[:, None, None] * distances.astype(float))
+        return GaussianTable(factors, dtype), distances, values
+
+    def test_look_up(self, dtype):
+        table, distances, values = self.made(dtype)
+        weights = np.random.default_rng(1).random(30)
+        out = np.zeros(distances.shape, dtype)
+        tables.look_up(distances, table.table(weights), table.grid, 70, out)
+        np.testing.assert_allclose(out, np.tensordot(weights, values, 1), atol=ERROR[dtype] * weights.sum())
+
+    def test_only_the_triangle_is_visited(self, dtype):
+        table, distances, values = self.made(dtype)
+        out = np.zeros(distances.shape, dtype)
+        tables.look_up(distances, table.table(np.ones(30)), table.grid, 20, out)
+        counted = np.arange(70) <= 20 + np.arange(9)[:, None]
+        np.testing.assert_allclose(out, np.where(counted, values.sum(axis=0), 0.0), atol=30 * ERROR[dtype])
+
+    @pytest.mark.parametrize("held", [2**23, 0])
+    def test_deposit_is_the_transpose(self, dtype, held, monkeypatch):
+        monkeypatch.setattr("manykernels.banks.tables.HELD", held)
+        monkeypatch.setattr("manykernels.banks.tables.AT_ONCE", 20_000)
+        table, distances, values = self.made(dtype)
+        B = np.random.default_rng(2).standard_normal(distances.shape).astype(dtype)
+        moments = np.zeros(table.nodes.shape)
+        tables.deposit(distances.copy(), B, table.grid, 70, moments)
+        expected = np.tensordot(values, B.astype(float), 2)
+        np.testing.assert_allclose(table.gather(moments), expected, atol=ERROR[dtype] * np.abs(B).sum())
+        beta = B[:2]
+        rows = np.zeros((2, 9, *table.nodes.shape))
+        tables.deposit_rows(distances.copy(), beta, table.grid, rows)
+        expected = np.moveaxis(values @ beta.T.astype(float), 2, 1)
+        np.testing.assert_allclose(table.gather(rows), expected, atol=ERROR[dtype] * np.abs(beta).sum())
+
+    def test_nothing_deposited(self, dtype):
+        table = self.made(dtype)[0]
+        assert np.array_equal(table.gather(np.zeros(table.nodes.shape)), np.zeros(30))
+
+
+@DTYPES
+@pytest.mark.parametrize("kernel", [RBF, Laplacian])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_banks_with_many_widths(dtype, kernel, form, rng):
+    """All that a bank computes, against the kernels one by one."""
+    X = np.round(rng.random((90, 4)), 2) * (rng.random((90, 4)) < 0.7)
+    kernels = [kernel(gamma) for gamma in np.geomspace(1e-3, 50, 17)]
+    bank = KernelBank(kernels).fit(form(X), dtype=dtype, storage="fly")
+    assert bank.families[0]._table is not None
+    grams = np.stack([k.block(X, X) for k in kernels])
+    weights, beta = rng.random(17), rng.standard_normal((2, 90))
+    error = 100 * ERROR[dtype]
+    np.testing.assert_allclose(bank.combine(weights), np.tensordot(weights, grams, 1), atol=error)
+    np.testing.assert_allclose(bank.combine(2 * weights, [5, 3]), 2 * np.tensordot(weights, grams[:, [5, 3]], 1), atol=error)
+    np.testing.assert_allclose(bank.quad(beta), np.einsum("ti,kij,tj->k", beta, grams, beta), atol=100 * error)
+    np.testing.assert_allclose(bank.products(beta), np.einsum("kij,tj->kti", grams, beta), atol=10 * error)
+    new = bank.cross(form(X[:7]))
+    np.testing.assert_allclose(new.combine(weights), np.tensordot(weights, grams[:, :7], 1), atol=1e-10)
+    some = bank.among(np.array([4, 8, 60]))
+    np.testing.assert_allclose(some.combine(weights), np.tensordot(weights, grams, 1)[np.ix_([4, 8, 60], [4, 8, 60])], atol=error)
+
+
+class TestDistances:
+    TILE = Tile(np.array([0, 3, 4]), np.arange(1, 30), 29)
+
+    @pytest.mark.parametrize("width", [1, 63, 64, 65, 300])
+    def test_bits(self, width, rng):
+        A = rng.random((11, width)) < 0.4
+        out = np.empty((11, 11), np.float32)
+        differing_bits(packed(A), np.ascontiguousarray(packed(A).T), 0.5, out)
+        assert np.array_equal(out, 0.5 * cdist(A, A, "cityblock"))
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize(
+        "X, narrowest, kind",
+        [
+            (np.random.default_rng(0).random((40, 6)) < 0.5, 1.0, Bits),
+            (np.random.default_rng(0).random((40, 6)), 1.0, Dots),
+            (1e6 + np.random.default_rng(0).random((40, 6)), 1.0, Dots),
+            (1e6 * np.random.default_rng(0).random((40, 6)), 1.0, Differences),
+        ],
+    )
+    def test_the_way_that_fits(self, X, narrowest, kind, form):
+        points = form(X.astype(float))
+        distances = make_distances(points, points, 2.0, narrowest, np.float64)
+        assert type(distances) is kind
+        expected = 2.0 * cdist(X.astype(float), X.astype(float), "sqeuclidean")[np.ix_(self.TILE.rows, self.TILE.cols)]
+        np.testing.assert_allclose(distances.tile(self.TILE), expected, rtol=1e-9, atol=1e-9)
+
+    def test_sparse_points_in_many_dimensions_stay_sparse(self):
+        X = sparse.random(50, 5000, density=1e-3, random_state=0, format="csr")
+        distances = make_distances(X, X, 1.0, 1.0, np.float64)
+        assert sparse.issparse(distances.right)
+        expected = cdist(X.toarray(), X.toarray(), "sqeuclidean")[np.ix_(self.TILE.rows, self.TILE.cols)]
+        np.testing.assert_allclose(distances.tile(self.TILE), expected, atol=1e-12)
+
+    def test_new_points_that_are_not_binary(self, rng):
+        train = (rng.random((30, 5)) < 0.5).astype(float)
+        distances = make_distances(rng.random((6, 5)), train, 1.0, 1.0, np.float64)
+        assert type(distances) is Dots
+
+
+def data(n=600):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, 3))
+    return X, np.where(X[:, 0] ** 2 + 0.5 * X[:, 1] > 0.8 + 0.3 * rng.standard_normal(n), 1.0, -1.0)
+
+
+KERNELS = KernelBank([RBF(0.1), RBF(1.0), RBF(1.0, features=0), RBF(3.0, features=2)])
+
+
+class TestSample:
+    @pytest.mark.parametrize("p, solver", [(1.33, GroupLasso()), (1, SPG()), (2, Newton())])
+    def test_same_optimum(self, p, solver):
+        X, y = data()
+        problem = lambda: Problem(KERNELS.fit(X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
+        sampled = drive(FromSample(solver, lambda problem: Newton(), size=150), problem(), tol=1e-4)
+        plain = drive(solver, problem(), tol=1e-4)
+        assert sampled.status is Status.OPTIMAL
+        assert sampled.objective == pytest.approx(plain.objective, rel=2e-4)
+
+    def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
+        X, y = data()
+        assert not isinstance(choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))), FromSample)
+        monkeypatch.setattr(choosing, "LARGE", 500)
+        assert isinstance(choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))), FromSample)
+        clf = MKLClassifier(KERNELS, p=1.5).fit(X, y)
+        assert clf.result_.status is Status.OPTIMAL
+        MKLRegressor(KERNELS, p=1.5).fit(X, X[:, 0])
+        MKLClassifier(KERNELS, p=1.5).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+
+    def test_rare_classes_are_in_the_sample(self):
+        X, _ = data()
+        y = np.where(np.arange(600) < 9, 1.0, -1.0)
+        seen = []
+        solver = FromSample(GroupLasso(), lambda problem: seen.append(problem.targets) or Newton(), size=100)
+        drive(solver, Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))
+        assert (seen[0] == 1).sum() in (1, 2)
+
+    def test_interrupt_in_the_sample_leaves_a_model(self):
+        X, y = data()
+
+        class Stopped(Newton):
+            def step(self, problem, state, tol):
+                raise KeyboardInterrupt
+
+        problem = Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))
+        result = drive(FromSample(GroupLasso(), lambda problem: Stopped(), size=100), problem, tol=1e-6)
+        assert result.status is Status.INTERRUPTED
+        assert result.beta.any() and np.isfinite(result.certificate.primal)
+        again = problem.certificate(result.weights, result.beta)
+        assert again.primal == pytest.approx(result.certificate.primal, rel=1e-6)
