@@ -13,9 +13,14 @@ from abc import ABC, abstractmethod
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ._loops.exponentials import take_powers
+from ._loops.rbf import LOG2_E, squared_distances
+from .banks.threads import Threads
 from .kernels.vector import dense
 
 BLOCK = 256
+ENTRIES, FEWEST = 2**19, 16  # of the rows of a kernel that are computed at a time, which then stay in cache
+LARGEST = 1e15  # exponents beyond are all the same
 
 
 class Combination(ABC):
@@ -30,9 +35,12 @@ class Combination(ABC):
         How many starting points are tried; the best result is kept.
     X : (n, d) array
         The training points, after `fit`.
+    threads : Threads
+        To share out the work of `gradient` on; those of its bank.
     """
 
     starts = 1
+    threads = Threads(1)
 
     def fit(self, X):
         """A copy that knows the training points."""
@@ -71,7 +79,7 @@ class Combination(ABC):
         return np.concatenate([np.diagonal(np.asarray(self.gram(weights, block, block))) for block in blocks])
 
     def __repr__(self):
-        shown = {name: value for name, value in vars(self).items() if name != "X" and not name.startswith("_")}
+        shown = {name: value for name, value in vars(self).items() if name not in ("X", "threads") and not name.startswith("_")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
@@ -113,15 +121,25 @@ class Product(Combination):
         scale = np.sqrt(weights)[self._group]
         used = scale > 0.0
         a, b = ((points[:, used] - self._centre[used]) * scale[used] for points in (rows, cols))
-        return np.exp(-_squared_distances(a, b, rows is cols))
+        exponents = _squared_distances(a, b, rows is cols)
+        take_powers(exponents, 1.0)
+        return exponents
 
     def gradient(self, weights, beta):
         support = np.flatnonzero(beta.any(axis=0))
-        points, coefficients = self.X[support] - self._centre, beta[:, support]
-        B = (coefficients.T @ coefficients) * self.gram(weights, self.X[support], self.X[support])
-        # sum_ij B_ij (x_i - x_j)^2 for every feature at once
-        spread = 2.0 * (np.square(points).T @ B.sum(axis=1) - np.einsum("if,if->f", points, B @ points))
-        return -np.bincount(self._group, weights=spread, minlength=self.m)
+        X, coefficients = self.X[support], beta[:, support]
+        points = X - self._centre
+
+        def spread(part):
+            B = self.gram(weights, X[part], X)
+            B *= coefficients[:, part].T @ coefficients
+            # sum_ij B_ij (x_i - x_j)^2 for every feature at once
+            return np.square(points[part]).T @ B.sum(axis=1) - np.einsum("if,if->f", points[part], B @ points)
+
+        step = max(FEWEST, ENTRIES // max(support.size, 1))
+        parts = [slice(start, start + step) for start in range(0, support.size, step)]
+        total = 2.0 * sum(self.threads.map(spread, parts), np.zeros(self.X.shape[1]))
+        return -np.bincount(self._group, weights=total, minlength=self.m)
 
     def diagonal(self, weights, points):
         return np.ones(len(points))
@@ -155,18 +173,15 @@ def namespace(array):
 
 
 def _squared_distances(a, b, same):
-    """Squared distances by a matrix product; rounding must not make them negative, or a point far from itself."""
+    """Squared distances in base two; rounding must not make them negative, or a point far from itself."""
     if a.shape[1] <= 4:  # exact, and not slower
-        return cdist(a, b, "sqeuclidean")
-    norms_a, norms_b = np.square(a).sum(axis=1), np.square(b).sum(axis=1)
-    distances = a @ b.T
-    distances *= -2.0
-    distances += norms_a[:, None]
-    distances += norms_b
-    np.maximum(distances, 0.0, out=distances)
-    if same:
-        np.fill_diagonal(distances, 0.0)
-    return distances
+        return np.ascontiguousarray(LOG2_E * cdist(a, b, "sqeuclidean"))
+    norms = (np.square(points).sum(axis=1) for points in (a, b))
+    out, rows = a @ b.T, np.arange(len(a))
+    squared_distances(
+        out, rows, next(norms), np.arange(len(b)) if same else np.full(len(b), -1), next(norms), LOG2_E, LARGEST, out
+    )
+    return out
 
 
 def _autograd(combination, weights, beta):

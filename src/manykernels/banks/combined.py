@@ -4,6 +4,9 @@ import numpy as np
 
 from ..kernels.vector import dense
 from .base import Bank, as_outputs
+from .threads import Threads, thread_count
+
+ENTRIES, FEWEST = 2**19, 16  # of the rows that are computed at a time: they stay in cache, and are worth a call
 
 
 class CombinationBank(Bank):
@@ -17,14 +20,17 @@ class CombinationBank(Bank):
     support : indices, optional
         Some of the training points as columns; all by default.
     feature_names : sequence of str, optional
+    n_jobs : int, optional
+        Threads, all cores by default.
     """
 
     linear = False
     normalise = None
     dtype = np.dtype(np.float64)
 
-    def __init__(self, combination, left=None, support=None, feature_names=None):
-        self.combination = combination
+    def __init__(self, combination, left=None, support=None, feature_names=None, n_jobs=None):
+        self.combination, self.threads = combination, Threads(thread_count(n_jobs))
+        combination.threads = self.threads
         self.right = combination.X if support is None else combination.X[support]
         self.left = self.right if left is None else left
         self.m, self.n, self.n_rows = combination.m, len(self.right), len(self.left)
@@ -44,8 +50,19 @@ class CombinationBank(Bank):
         return regulariser.project(self.combination.start(self.m))
 
     def combine(self, weights, rows=None):
-        left = self.left if rows is None else self.left[rows]
-        return np.ascontiguousarray(self.combination.gram(np.asarray(weights, dtype=float), left, self.right))
+        left, weights = self.left if rows is None else self.left[rows], np.asarray(weights, dtype=float)
+        step = max(FEWEST, ENTRIES // self.n)
+        if len(left) <= step:
+            return np.ascontiguousarray(self.combination.gram(weights, left, self.right))
+        out = np.empty((len(left), self.n))
+
+        def fill(start):
+            out[start : start + step] = self.combination.gram(weights, left[start : start + step], self.right)
+
+        self.threads.map(fill, range(0, len(left), step))
+        if left is self.right:  # a block does not know which of its points are the same
+            out[np.diag_indices_from(out)] = self.combination.diagonal(weights, left)
+        return out
 
     def slopes(self, weights, beta):
         self._needs_square("slopes")
@@ -56,7 +73,7 @@ class CombinationBank(Bank):
         return np.asarray(self.combination.diagonal(np.asarray(weights, dtype=float), self.right), dtype=float)
 
     def cross(self, X_new, support=None):
-        return CombinationBank(self.combination, dense(X_new), support, self._feature_names)
+        return CombinationBank(self.combination, dense(X_new), support, self._feature_names, self.threads.count)
 
     def same_data(self, X):
         return X.shape == self.right.shape and np.array_equal(dense(X), self.right)

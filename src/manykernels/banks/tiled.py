@@ -110,7 +110,7 @@ class TiledBank(Bank):
         count = max(SHARES * self.threads.count, len(strips) // SHARES)
         shares = [strips[i::count] for i in range(min(count, len(strips)))]
         for family, *moments in zip(pairwise, *self.threads.map(sums, shares), strict=True):
-            out[family.members] = family.gathered(sum(moments))
+            out[family.members] = family.gathered(sum(moments, family.moments()))
         return out
 
     def products(self, beta):

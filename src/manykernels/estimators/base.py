@@ -121,7 +121,8 @@ class MKLEstimator(BaseEstimator):
             raise ValueError("Approximations are for sums of kernels; with a combination leave approximation=None.")
         if self.normalise not in ("diagonal", None):
             raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
-        return CombinationBank(combination.fit(X), feature_names=getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        return CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs)
 
     def _prepare(self, X, targets, distinct, cost, offset=0.0):
         """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""
