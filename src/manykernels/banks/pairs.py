@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 PAIRS = 512  # of a block
+HELD = 2**26  # bytes of arrays about pairs that are kept; if they are more, they are computed whenever their block is asked for
 
 
 class Block(NamedTuple):
@@ -26,15 +27,13 @@ class Pairs:
         Only pairs with ``i > j``, line by line as `numpy.tril_indices` has them.
     describe : callable
         ``describe(i, j)`` returns a tuple of arrays about the pairs of a block.
-    budget : int
-        Bytes of such arrays to keep; if they are more, they are computed again whenever their block is asked for.
     """
 
-    def __init__(self, n_rows, n_cols, triangle, describe, budget=2**26):
+    def __init__(self, n_rows, n_cols, triangle, describe):
         self.triangle, self.n_cols, self.describe = triangle, n_cols, describe
         self.size = n_rows * (n_rows - 1) // 2 if triangle else n_rows * n_cols
         self._held = None
-        if self.size and sum(array.nbytes for array in self[0].arrays) * len(self) <= budget:
+        if self.size and sum(array.nbytes for array in self[0].arrays) * len(self) <= HELD:
             self._held = [self[number] for number in range(len(self))]
 
     def __len__(self):
