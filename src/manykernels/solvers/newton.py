@@ -35,10 +35,10 @@ from .dual import COARSEST, best_multiple, first_svm
 from .points import HeldPoint, StreamedPoint
 
 FINEST = 1e-11  # tolerance of the quadratic program
-FIRST_TEMPERATURE = 0.05  # relative to the largest quadratic form of the first SVM
+COOL = 0.1  # temperature relative to the gap of a start that is nearly optimal
 PATIENCE = 4
 SWEEPS, SETTLED = 50, 0.03  # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
-HELD = 2**26  # bytes of products that are held in any case
+HELD = 2**24  # bytes of products that are held in any case
 MANY = 10_000  # kernels, from which on a part of them is looked at first
 SAMPLE, SMALLEST_SAMPLE, ROUGH = 32, 1000, 1e-3  # one kernel in so many, but so many at least; the gap to reach on them
 
@@ -76,12 +76,14 @@ class Newton(Solver):
     partial : bool, optional
         Whether to look at a part of the kernels first: for p = 1 at those which may have weight (`working_set`), otherwise at
         a sample, whose solution is a good start for all; by default where kernels are many and the bank can.
+    temperature : float
+        Of the first smoothing for p = 1, relative to the largest quadratic form of the first SVM.
     """
 
     max_iter = 200
 
-    def __init__(self, streamed=None, partial=None):
-        self.streamed, self.partial = streamed, partial
+    def __init__(self, streamed=None, partial=None, temperature=0.05):
+        self.streamed, self.partial, self.temperature = streamed, partial, temperature
 
     def needs(self, problem):
         r = problem.regulariser
@@ -109,26 +111,25 @@ class Newton(Solver):
         """Whether to look at a part of the kernels first."""
         if self.partial is not None:
             return self.partial
-        return problem.bank.m > MANY and hasattr(problem.bank, "select")
+        return problem.bank.m >= MANY and hasattr(problem.bank, "select")
 
     def init(self, problem):
         parts = self._parts(problem)
         if parts and not problem.regulariser.smooth:
-            return working_set.begin(self._whole, problem)
+            return working_set.begin(self, problem)
         beta = self._sampled(problem) if parts and not problem.start[1].any() else first_svm(problem)
         point = (StreamedPoint if self._streams(problem) else HeldPoint).at(problem, beta)
         size = best_multiple(problem, beta, point.forms)
         return _state(problem, point.times(size), self._first_model(problem, point.forms))
 
-    @property
-    def _whole(self):
-        """The same method for all kernels at once."""
-        return Newton(self.streamed, partial=False)
+    def whole(self, gap=np.inf):
+        """The same method for all kernels at once, from a start with so large a relative gap."""
+        return Newton(self.streamed, partial=False, temperature=min(self.temperature, COOL * gap))
 
     def _sampled(self, problem):
         """Coefficients that solve the problem of a sample of the kernels."""
         bank = SampledBank(problem.bank, min(problem.bank.m, max(SMALLEST_SAMPLE, problem.bank.m // SAMPLE)))
-        return working_set.solved(self._whole, problem, bank, *problem.start, ROUGH).beta
+        return working_set.solved(self.whole(), problem, bank, *problem.start, ROUGH).beta
 
     def _first_model(self, problem, forms):
         """The regulariser, or its smooth stand-in around the first weights."""
@@ -137,11 +138,11 @@ class Newton(Solver):
             return model
         weights = 0.9 * problem.start[0] + 0.1 / forms.size  # an earlier result may lack kernels that are needed now
         longest = forms.max()
-        return model.smoothed(weights, FIRST_TEMPERATURE * longest if longest > 0.0 else 1.0)
+        return model.smoothed(weights, self.temperature * longest if longest > 0.0 else 1.0)
 
     def step(self, problem, state, tol):
         if isinstance(state, working_set.WorkingSet):
-            return working_set.advanced(self._whole, problem, state, tol)
+            return working_set.advanced(self, problem, state, tol)
         model = self._model(problem, state)
         point, program = state.point.program(problem, model)
         line = point.line(problem, self._solve(problem, state, program) - point.beta)

@@ -45,7 +45,7 @@ def begin(newton, problem):
     if beta.any():
         return _judged(problem, np.flatnonzero(weights), weights, beta)
     kernels = np.sort(np.random.default_rng(0).choice(problem.bank.m, min(FIRST, problem.bank.m), replace=False))
-    return _solved(newton, problem, kernels, weights, beta, ROUGH)
+    return _solved(newton.whole(), problem, kernels, weights, beta, ROUGH)
 
 
 def advanced(newton, problem, state, tol):
@@ -53,7 +53,7 @@ def advanced(newton, problem, state, tol):
     outside = state.forms.copy()
     outside[state.kernels] = -np.inf
     kernels = np.union1d(state.kernels, np.argpartition(-outside, min(MORE, outside.size - 1))[:MORE])
-    new = _solved(newton, problem, kernels, *state.iterate[:2], SHARE * tol)
+    new = _solved(newton.whole(state.iterate.certificate.gap), problem, kernels, *state.iterate[:2], SHARE * tol)
     gap = new.iterate.certificate.absolute_gap
     new = new._replace(best=min(state.best, gap), patience=PATIENCE if gap < state.best else state.patience - 1)
     return new if new.patience > 0 else _stuck(problem, new)
