@@ -10,6 +10,7 @@ from .base import Bank, Sums, as_outputs, mirror, support_of
 from .pairs import PAIRS, Pairs
 
 LARGEST = 1e30
+NEGLIGIBLE = 1e-20  # weight relative to the largest
 KERNELS = 512  # of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level cache
 CHUNKS = 32  # whose factors are held at a time where blocks of pairs are shared out among the threads
 
@@ -53,7 +54,7 @@ class MaskedBank(Bank):
         return MaskedBank(chosen, self.left, self.right, self.normalise, self.dtype, self.threads, self.scale)
 
     def combine(self, weights, rows=None):
-        weights = np.asarray(weights, dtype=float) * self.scale
+        weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
@@ -124,7 +125,7 @@ class MaskedBank(Bank):
 
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
-        beta, weights = as_outputs(beta, self.n), np.asarray(weights, dtype=float) * self.scale
+        beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         pairs = Pairs(self.n, self.n, True, lambda i, j: (self._differences(i, j),))
         idle = [_Share(beta, pairs.size) for _ in range(self.threads.count)]
         totals, coefficients = beta.sum(axis=1).astype(self.dtype), beta.astype(self.dtype)
@@ -201,6 +202,11 @@ class MaskedBank(Bank):
 
     def same_data(self, X):
         return np.array_equal(dense(X), self.right)
+
+    def _scaled(self, weights):
+        """Weights times the scale, without those that cannot matter: denormal numbers would make the loops slow."""
+        weights = np.asarray(weights, dtype=float) * self.scale
+        return np.where(np.abs(weights) > NEGLIGIBLE * np.abs(weights).max(initial=0.0), weights, 0.0)
 
     def _factors(self, kernels):
         """Exponent per squared feature difference, (kernels, n_features), in base two."""
