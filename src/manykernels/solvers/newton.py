@@ -35,7 +35,7 @@ from .dual import COARSEST, best_multiple, first_svm
 from .points import HeldPoint, StreamedPoint
 
 FINEST = 1e-11  # tolerance of the quadratic program
-COOL = 0.1  # temperature relative to the gap of a start that is nearly optimal
+COOL, COOLEST = 0.1, 1e-3  # first temperature relative to the gap of a start that is nearly optimal, and the lowest
 PATIENCE = 4
 SWEEPS, SETTLED = 50, 0.03  # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
 HELD = 2**24  # bytes of products that are held in any case
@@ -124,7 +124,7 @@ class Newton(Solver):
 
     def whole(self, gap=np.inf):
         """The same method for all kernels at once, from a start with so large a relative gap."""
-        return Newton(self.streamed, partial=False, temperature=min(self.temperature, COOL * gap))
+        return Newton(self.streamed, partial=False, temperature=min(self.temperature, max(COOL * gap, COOLEST)))
 
     def _sampled(self, problem):
         """Coefficients that solve the problem of a sample of the kernels."""
