@@ -141,7 +141,10 @@ class Bank(ABC):
         beta = np.asarray(beta, dtype=float)
         out = np.zeros((*beta.shape[:-1], self.n_rows))
         if self.symmetric:  # rows of the support do as well as columns, and are fewer
-            for rows in _blocks(support_of(as_outputs(beta, self.n))):
+            support = support_of(as_outputs(beta, self.n))
+            if self.n <= min(ROW_BLOCK, 2 * support.size):  # half of the pairs are enough for the whole
+                return beta @ self.combine(weights)
+            for rows in _blocks(support):
                 out += beta[..., rows] @ self.combine(weights, rows)
         else:
             for rows in _blocks(np.arange(self.n_rows)):

@@ -109,9 +109,8 @@ class Newton(Solver):
 
     def _parts(self, problem):
         """Whether to look at a part of the kernels first."""
-        if self.partial is not None:
-            return self.partial
-        return problem.bank.m >= MANY and hasattr(problem.bank, "select")
+        wanted = problem.bank.m >= MANY if self.partial is None else self.partial
+        return wanted and hasattr(problem.bank, "select")
 
     def init(self, problem):
         parts = self._parts(problem)

@@ -81,10 +81,11 @@ def solved(newton, problem, bank, weights, beta, tol, spread=np.asarray):
     part.start, part.latest = (problem.regulariser.adopt(weights), beta), problem.latest
     state, steps = newton.init(part), 0
     best = state.iterate
+    problem.latest = spread(best.weights), best.beta
     while abs(best.certificate.gap) > tol and state.iterate.ended is None and steps < STEPS:
-        problem.latest = spread(best.weights), best.beta
         state = newton.step(part, state, tol)
         best = min(best, state.iterate, key=lambda iterate: abs(iterate.certificate.absolute_gap))
+        problem.latest = spread(best.weights), best.beta
         steps += 1
     problem.counters.svm_solves += part.counters.svm_solves
     problem.counters.machine_steps += part.counters.machine_steps
