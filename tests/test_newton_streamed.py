@@ -145,6 +145,13 @@ class TestParts:
             again = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(p), start=first), tol=1e-3)
             assert again.n_iter <= 1
 
+    def test_starts_from_a_result_that_uses_all_kernels(self):
+        first = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(2)), tol=1e-4)
+        task = problem(BANKS["masked"], PNormBall(1), start=first)
+        assert Newton(partial=True).init(task).kernels.size == 12
+        again, cold = (drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(1), start=s)) for s in (first, None))
+        assert again.objective == pytest.approx(cold.objective, rel=2e-3)
+
     def test_float32_that_is_too_coarse(self):
         bank = MASKED.fit(X, dtype=np.float32)
         for p in (1, 1.33):

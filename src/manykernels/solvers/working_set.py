@@ -40,11 +40,12 @@ class WorkingSet(NamedTuple):
 
 
 def begin(newton, problem):
-    """The first state: from an earlier result, or from some kernels taken at random."""
+    """The first state: from the heaviest kernels of an earlier result, or from some taken at random."""
     weights, beta = problem.start
-    if beta.any():
+    if beta.any() and np.count_nonzero(weights) <= FIRST:
         return _judged(problem, np.flatnonzero(weights), weights, beta)
-    kernels = np.sort(np.random.default_rng(0).choice(problem.bank.m, min(FIRST, problem.bank.m), replace=False))
+    order = weights if beta.any() else np.random.default_rng(0).random(weights.size)
+    kernels = np.sort(np.argpartition(-order, min(FIRST, order.size - 1))[:FIRST])
     return _solved(newton.whole(), problem, kernels, weights, beta, ROUGH)
 
 
