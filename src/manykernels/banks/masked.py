@@ -58,9 +58,10 @@ class MaskedBank(Bank):
         active = np.flatnonzero(weights)
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
-        pairs = Pairs(rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),))
+        parts = _slices(active.size, CHUNKS * KERNELS)
+        pairs = Pairs(rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),), len(parts))
         totals = np.full(pairs.size, weights.sum())
-        for some in _slices(active.size, CHUNKS * KERNELS):
+        for some in parts:
             chunks = [active[some][part] for part in _slices(active[some].size)]
             factors = [(self._factors(kernels), weights[kernels].astype(self.dtype)) for kernels in chunks]
 
@@ -92,7 +93,7 @@ class MaskedBank(Bank):
             both = [(a[:, i] * b[:, j] + a[:, j] * b[:, i]).sum(axis=0) for a, b in couples]
             return self._differences(support[i], support[j]), np.stack(both).astype(self.dtype)
 
-        pairs = Pairs(support.size, support.size, True, describe)
+        pairs = Pairs(support.size, support.size, True, describe, len(self._chunks))
         out = np.empty((len(couples), self.m))
         out[...] = np.array([a.sum(axis=1) @ b.sum(axis=1) for a, b in couples])[:, None]
 
@@ -102,14 +103,15 @@ class MaskedBank(Bank):
                 add_rows(exponents, block.arrays[1], part)
                 out[:, kernels] += part
 
-        self.threads.map(add, _slices(self.m))
+        self.threads.map(add, self._chunks)
         return out * self.scale
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
         points = np.arange(self.n) if self.symmetric else support_of(outputs)
         coefficients = np.ascontiguousarray(outputs[:, points])
-        pairs = Pairs(self.n_rows, points.size, self.symmetric, lambda i, j: (self._differences(i, points[j]),))
+        chunks = self._chunks
+        pairs = Pairs(self.n_rows, points.size, self.symmetric, lambda i, j: (self._differences(i, points[j]),), len(chunks))
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
         out[...] = outputs.sum(axis=1)[None, :, None]
 
@@ -119,14 +121,14 @@ class MaskedBank(Bank):
                 multiply_rows(exponents, block.rows, block.cols, coefficients, self.symmetric, part)
             out[kernels] += part.transpose(2, 0, 1)
 
-        self.threads.map(multiply, _slices(self.m))
+        self.threads.map(multiply, chunks)
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
-        pairs = Pairs(self.n, self.n, True, lambda i, j: (self._differences(i, j),))
+        pairs = Pairs(self.n, self.n, True, lambda i, j: (self._differences(i, j),), len(self._chunks))
         idle = [_Share(beta, pairs.size) for _ in range(self.threads.count)]
         totals, coefficients = beta.sum(axis=1).astype(self.dtype), beta.astype(self.dtype)
 
@@ -139,7 +141,7 @@ class MaskedBank(Bank):
             share.add(products, J.diagonal[kernels], J.vector[kernels])
             idle.append(share)
 
-        self.threads.map(visit, _slices(self.m))
+        self.threads.map(visit, self._chunks)
         total = weights.sum()
         K = _square(total + sum(share.combined for share in idle), total, self.n, np.float64)
         squares = self.scale**2 * sum(share.squares for share in idle)
@@ -218,6 +220,11 @@ class MaskedBank(Bank):
         differences = self.left[rows] - self.right[cols]
         # bounded, since an infinite difference in a feature that a mask leaves out would make 0 times infinity of it
         return np.minimum(np.square(differences, out=differences), LARGEST, out=differences).astype(self.dtype)
+
+    @property
+    def _chunks(self):
+        """Slices of the kernels, enough of them for all threads unless that makes them short."""
+        return _slices(self.m, min(KERNELS, max(KERNELS // 4, -(-self.m // self.threads.count))))
 
     def _tables(self, kernels, pairs):
         """Blocks of pairs, each with its table of exponents, (pairs, kernels), in one buffer."""
