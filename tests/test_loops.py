@@ -80,12 +80,28 @@ def test_float32_chain_keeps_its_digits_through_twenty_squarings():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_exponentials(dtype):
     rng = np.random.default_rng(0)
-    exponents, weights, b = rng.exponential(3, (4, 50)).astype(dtype), rng.random(4).astype(dtype), rng.random(50).astype(dtype)
-    out, dots = np.zeros(50, dtype), np.zeros(4)
-    exponentials.add_kernels(exponents.copy(), weights, out)
-    exponentials.dot_kernels(exponents.copy(), b, dots)
-    np.testing.assert_allclose(out, weights @ np.exp2(-exponents), atol=5 * TOLERANCE[dtype])
-    np.testing.assert_allclose(dots, np.exp2(-exponents) @ b, atol=50 * TOLERANCE[dtype])
+    exponents, tol = rng.exponential(3, (10, 50)).astype(dtype), 50 * TOLERANCE[dtype]
+    u = 1 - np.exp2(-exponents.astype(float))
+    weights, factors, beta = (rng.standard_normal(shape).astype(dtype) for shape in (50, (2, 10), (2, 5)))
+    beta[1, 3] = 0
+    rows, cols = np.tril_indices(5, -1)
+    combined, forms, products = np.ones(10), np.ones((2, 50)), np.ones((2, 5, 50))
+    exponentials.combine_rows(exponents.copy(), weights, combined)
+    exponentials.add_rows(exponents.copy(), factors, forms)
+    exponentials.multiply_rows(exponents.copy(), rows, cols, beta, True, products)
+    np.testing.assert_allclose(combined, 1 - u @ weights, atol=tol)
+    np.testing.assert_allclose(forms, 1 - factors @ u, atol=tol)
+    U = np.zeros((5, 5, 50))
+    U[rows, cols] = U[cols, rows] = u
+    np.testing.assert_allclose(products, 1 - np.einsum("ijk,cj->cik", U, beta), atol=tol)
+    swept = np.ones(10), np.ones((2, 5, 50))
+    exponentials.sweep_rows(exponents.copy(), rows, cols, weights, beta, *swept)
+    np.testing.assert_array_equal(swept[0], combined)
+    np.testing.assert_array_equal(swept[1], products)
+    below = np.ones((2, 5, 50))
+    exponentials.multiply_rows(exponents.copy(), rows, cols, beta, False, below)
+    U[cols, rows] = 0
+    np.testing.assert_allclose(below, 1 - np.einsum("ijk,cj->cik", U, beta), atol=tol)
 
 
 @pytest.mark.parametrize("n", [1, 5, 256, 257, 1000])

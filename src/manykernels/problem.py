@@ -131,6 +131,21 @@ class Problem:
         self.counters.kernel_passes += 1
         return self.bank.combine(weights)
 
+    def sweep(self, weights, beta, J):
+        """What Newton's method needs of the products of all kernels, added up; see `Bank.sweep`."""
+        self.counters.kernel_passes += 1
+        return self.bank.sweep(weights, beta, J)
+
+    def along(self, beta, change):
+        """Slopes and curvatures of the quadratic forms along a change of beta, (m,) each."""
+        self.counters.kernel_passes += 1
+        return self.bank.along(beta, change)
+
+    def decision(self, weights, beta):
+        """``K_d beta``, (t, n)."""
+        self.counters.kernel_passes += 1
+        return self.bank.decision(weights, beta)
+
     def judge(self, at):
         """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the kernels gives both.
 
@@ -181,8 +196,7 @@ class Problem:
         if not np.array_equal(beta, given):
             scores = forms = None
         if scores is None:
-            self.counters.kernel_passes += 1
-            scores = self.bank.decision(weights, beta)
+            scores = self.decision(weights, beta)
         data = list(zip(self.targets, self.cost, scores, strict=True))
         intercept = np.array([self.loss.intercept(*of) for of in data])
         primal = self.regulariser.value(weights)

@@ -1,4 +1,8 @@
-"""Sums over a table of exponents, one kernel per row and one pair of points per column."""
+"""Sums over a table of exponents, one pair of points per row and one kernel per column.
+
+Kernels lie along the rows because there are always as many of them in a table, while the pairs of a point are few or many: so
+all loops have the same length. Sums are of the complements ``u = 1 - 2^-exponent`` (see `rbf`); the exponents are overwritten.
+"""
 
 import numpy as np
 
@@ -6,38 +10,68 @@ from .rbf import fast, start_chain
 
 
 @fast
-def _subtract(u, weight, out):
-    for p in range(out.size):
-        out[p] -= weight * u[p]
+def _subtract(weight, row, out):
+    for k in range(row.size):
+        out[k] -= weight * row[k]
 
 
 @fast
-def add_kernels(exponents, weights, out):
-    """``out[p] += sum_k weights[k] 2^-exponents[k, p]``; the exponents are overwritten."""
-    powers = np.empty_like(out)
-    total = weights.sum()
-    for p in range(out.size):
-        out[p] += total
-    for k in range(weights.size):
-        start_chain(exponents[k], powers, out.size)
-        _subtract(exponents[k], weights[k], out)
-
-
-@fast
-def _dot(u, b):
-    total = u.dtype.type(0.0)
-    for p in range(b.size):
-        total += b[p] * (u.dtype.type(1.0) - u[p])
+def _dot(weights, row):
+    total = row.dtype.type(0.0)
+    for k in range(row.size):
+        total += weights[k] * row[k]
     return total
 
 
 @fast
-def dot_kernels(exponents, b, out):
-    """``out[k] += sum_p b[p] 2^-exponents[k, p]``; the exponents are overwritten, out is float64."""
-    powers = np.empty_like(b)
-    for k in range(out.size):
-        start_chain(exponents[k], powers, b.size)
-        out[k] += _dot(exponents[k], b)
+def combine_rows(exponents, weights, out):
+    """``out[p] -= sum_k weights[k] u[p, k]``; out is float64."""
+    powers = np.empty_like(exponents[0])
+    for p in range(exponents.shape[0]):
+        row = exponents[p]
+        start_chain(row, powers, row.size)
+        out[p] -= _dot(weights, row)
+
+
+@fast
+def add_rows(exponents, factors, out):
+    """``out[a, k] -= sum_p factors[a, p] u[p, k]``."""
+    powers = np.empty_like(exponents[0])
+    for p in range(exponents.shape[0]):
+        row = exponents[p]
+        start_chain(row, powers, row.size)
+        for a in range(factors.shape[0]):
+            _subtract(factors[a, p], row, out[a])
+
+
+@fast
+def _multiply(row, i, j, beta, mirrored, out):
+    for c in range(beta.shape[0]):
+        if beta[c, j] != 0.0:
+            _subtract(beta[c, j], row, out[c, i])
+        if mirrored and beta[c, i] != 0.0:
+            _subtract(beta[c, i], row, out[c, j])
+
+
+@fast
+def multiply_rows(exponents, rows, cols, beta, mirrored, out):
+    """``out[c, i, k] -= u_k(i, j) beta[c, j]`` for the pairs (i, j) and, if mirrored, (j, i)."""
+    powers = np.empty_like(exponents[0])
+    for p in range(exponents.shape[0]):
+        row = exponents[p]
+        start_chain(row, powers, row.size)
+        _multiply(row, rows[p], cols[p], beta, mirrored, out)
+
+
+@fast
+def sweep_rows(exponents, rows, cols, weights, beta, combined, products):
+    """`combine_rows` and mirrored `multiply_rows` at once."""
+    powers = np.empty_like(exponents[0])
+    for p in range(exponents.shape[0]):
+        row = exponents[p]
+        start_chain(row, powers, row.size)
+        combined[p] -= _dot(weights, row)
+        _multiply(row, rows[p], cols[p], beta, True, products)
 
 
 @fast

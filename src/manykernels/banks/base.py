@@ -1,12 +1,30 @@
 """The protocol of a bank: many kernels on one data set, and all the n×n work on them."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
 from .threads import Threads
 
 ROW_BLOCK = 1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
+
+
+class Sums(NamedTuple):
+    """What `Bank.sweep` adds up over the kernels, with the products ``M_kc = K_k beta_c``.
+
+    Attributes
+    ----------
+    K : (n, n) combined kernel
+    squares : (t, t, n, n)
+        ``squares[c, e] = sum_k diagonal[k] outer(M_kc, M_ke)``.
+    mixed : (t, n)
+        ``sum_k vector[k] M_kc``.
+    """
+
+    K: np.ndarray
+    squares: np.ndarray
+    mixed: np.ndarray
 
 
 class Bank(ABC):
@@ -24,9 +42,14 @@ class Bank(ABC):
         Whether rows and columns are the same points.
     linear : bool
         Whether the combined kernel is the weighted sum of the kernels; only then is there `quad` and what builds on it.
+    streams : bool
+        Whether `sweep` and `along` need no memory for the products of all kernels.
+
+    A bank that can be cut down to some of its kernels has a method ``select(kernels)``, which returns the bank of those.
     """
 
     linear = True
+    streams = False
     threads = Threads(1)
 
     def start(self, regulariser):
@@ -48,6 +71,20 @@ class Bank(ABC):
     @abstractmethod
     def products(self, beta):
         """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
+
+    def sweep(self, weights, beta, J):
+        """The `Sums` for weights (m,), beta (t, n) and the diagonal and vector of a `Curvature` J; for the training points."""
+        self._needs_square("sweep")
+        products = self.products(as_outputs(beta, self.n))
+        scaled = products * J.diagonal[:, None, None]
+        outputs = range(products.shape[1])
+        squares = np.array([[scaled[:, c].T @ products[:, other] for other in outputs] for c in outputs])
+        return Sums(self.combine(weights), squares, np.tensordot(J.vector, products, 1))
+
+    def along(self, beta, change):
+        """``sum_c change_c' K_k beta_c`` and ``sum_c change_c' K_k change_c``: how the forms change from beta on, (m,) each."""
+        moved = self.products(as_outputs(change, self.n))
+        return tuple(np.einsum("ktn,tn->k", moved, as_outputs(other, self.n)) for other in (beta, change))
 
     @abstractmethod
     def columns(self, chosen):
@@ -108,7 +145,10 @@ class Bank(ABC):
         beta = np.asarray(beta, dtype=float)
         out = np.zeros((*beta.shape[:-1], self.n_rows))
         if self.symmetric:  # rows of the support do as well as columns, and are fewer
-            for rows in _blocks(support_of(as_outputs(beta, self.n))):
+            support = support_of(as_outputs(beta, self.n))
+            if self.n <= min(ROW_BLOCK, 2 * support.size):  # half of the pairs are enough for the whole
+                return beta @ self.combine(weights)
+            for rows in _blocks(support):
                 out += beta[..., rows] @ self.combine(weights, rows)
         else:
             for rows in _blocks(np.arange(self.n_rows)):

@@ -2,21 +2,24 @@
 
 import numpy as np
 
-from .._loops.exponentials import add_kernels, dot_kernels, take_powers
+from .._loops.exponentials import add_rows, combine_rows, multiply_rows, sweep_rows, take_powers
 from .._loops.rbf import LOG2_E
 from ..kernels.points import as_points
 from ..kernels.vector import dense
-from .base import Bank, as_outputs, mirror, support_of
+from .base import Bank, Sums, as_outputs, mirror, support_of
+from .pairs import PAIRS, Pairs
 
 LARGEST = 1e30
-KERNELS, PAIRS = 256, 2048  # of a chunk: its exponents (2 MB in float32) stay in the second-level cache
+NEGLIGIBLE = 1e-20  # weight relative to the largest
+KERNELS = 512  # of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level cache
+CHUNKS = 32  # whose factors are held at a time where blocks of pairs are shared out among the threads
 
 
 class MaskedBank(Bank):
     """Gaussians ``exp(-gamma_k sum_f mask_kf (x_f - y_f)^2)``, from two arrays.
 
-    The exponents of a chunk of kernels on a block of pairs are one matrix product, ``(gammas * masks) @ F``, where F holds
-    the squared feature differences of the pairs.
+    The exponents of a chunk of kernels on a block of pairs are one matrix product, ``D @ (gammas * masks)'``, where D holds
+    the squared feature differences of the pairs. Among the training points each pair is visited once.
 
     Parameters
     ----------
@@ -25,6 +28,8 @@ class MaskedBank(Bank):
     normalise : str or None
         Its diagonals are one, so only ``"trace"`` changes anything.
     """
+
+    streams = True
 
     def __init__(self, collection, left, right, normalise, dtype, threads, scale):
         self.collection, self.left, self.right = collection, left, right
@@ -44,81 +49,112 @@ class MaskedBank(Bank):
     def groups(self):
         return self.collection.groups
 
-    def _factors(self, kernels):
-        """Exponent per squared feature difference, (kernels, n_features), in base two."""
-        gammas = self.collection.gammas[kernels] * LOG2_E
-        return (self.collection.masks(kernels) * gammas[:, None]).astype(self.dtype)
-
-    def _differences(self, rows, cols):
-        """Squared feature differences of all pairs, (n_features, rows * cols)."""
-        differences = self.left[rows].T[:, :, None] - self.right[cols].T[:, None, :]
-        # bounded, since an infinite difference in a feature that a mask leaves out would make 0 times infinity of it
-        squares = np.minimum(np.square(differences), LARGEST)
-        return squares.astype(self.dtype).reshape(self.left.shape[1], -1)
+    def select(self, kernels):
+        chosen = self.collection.select(kernels)
+        return MaskedBank(chosen, self.left, self.right, self.normalise, self.dtype, self.threads, self.scale)
 
     def combine(self, weights, rows=None):
-        weights = np.asarray(weights, dtype=float) * self.scale
+        weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
-        out = np.zeros((rows.size, self.n), dtype=self.dtype)
+        parts = _slices(active.size, CHUNKS * KERNELS)
+        pairs = Pairs(rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),), len(parts))
+        totals = np.full(pairs.size, weights.sum())
+        for some in parts:
+            chunks = [active[some][part] for part in _slices(active[some].size)]
+            factors = [(self._factors(kernels), weights[kernels].astype(self.dtype)) for kernels in chunks]
 
-        def fill(part):
-            stop = part.stop if triangle else self.n
-            line = np.zeros((part.stop - part.start) * stop, dtype=self.dtype)
-            differences = self._differences(rows[part], np.arange(stop))
-            for kernels in _chunks(active):
-                add_kernels(self._factors(kernels) @ differences, weights[kernels].astype(self.dtype), line)
-            out[part, :stop] = line.reshape(-1, stop)
+            def add(number, factors=factors):
+                block, buffer = pairs[number], self._buffer()
+                for one, w in factors:
+                    combine_rows(_exponents(block, one, buffer), w, totals[block.place])
 
-        self.threads.map(fill, self._row_blocks(rows.size))
+            self.threads.map(add, range(len(pairs)))
         if triangle:
-            mirror(out)
-        return out
+            return _square(totals, weights.sum(), self.n, self.dtype)
+        return totals.astype(self.dtype).reshape(rows.size, self.n)
 
     def quad(self, beta):
-        self._needs_square("quad")
         beta = as_outputs(beta, self.n)
-        support = support_of(beta)
-        B = np.tril(2.0 * (beta[:, support].T @ beta[:, support]), -1)
-        diagonal = np.square(beta).sum()
-        blocks = (
-            (self._differences(support[part], support[: part.stop]), B[part, : part.stop].astype(self.dtype).ravel())
-            for part in self._row_blocks(support.size)
-        )
-        out = np.full(self.m, diagonal)
-        for differences, b in blocks:
+        return self._forms([(beta, beta)])[0]
 
-            def sums(kernels, differences=differences, b=b):
-                total = np.zeros(kernels.stop - kernels.start)
-                dot_kernels(self._factors(kernels) @ differences, b, total)
-                out[kernels] += total
+    def along(self, beta, change):
+        beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
+        return tuple(self._forms([(beta, change), (change, change)]))
 
-            self.threads.map(sums, _slices(self.m))
+    def _forms(self, couples):
+        """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
+        self._needs_square("quad")
+        support = support_of(np.concatenate([part for couple in couples for part in couple]))
+        couples = [(a[:, support], b[:, support]) for a, b in couples]
+
+        def describe(i, j):
+            both = [(a[:, i] * b[:, j] + a[:, j] * b[:, i]).sum(axis=0) for a, b in couples]
+            return self._differences(support[i], support[j]), np.stack(both).astype(self.dtype)
+
+        pairs = Pairs(support.size, support.size, True, describe, len(self._chunks))
+        out = np.empty((len(couples), self.m))
+        out[...] = np.array([a.sum(axis=1) @ b.sum(axis=1) for a, b in couples])[:, None]
+
+        def add(kernels):
+            for block, exponents in self._tables(kernels, pairs):
+                part = np.zeros((len(couples), exponents.shape[1]), dtype=self.dtype)
+                add_rows(exponents, block.arrays[1], part)
+                out[:, kernels] += part
+
+        self.threads.map(add, self._chunks)
         return out * self.scale
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
-        support = support_of(outputs)
-        coefficients = outputs[:, support].T
+        points = np.arange(self.n) if self.symmetric else support_of(outputs)
+        coefficients = np.ascontiguousarray(outputs[:, points])
+        chunks = self._chunks
+        pairs = Pairs(self.n_rows, points.size, self.symmetric, lambda i, j: (self._differences(i, points[j]),), len(chunks))
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
+        out[...] = outputs.sum(axis=1)[None, :, None]
 
         def multiply(kernels):
-            factors = self._factors(kernels)
-            for part in self._row_blocks(self.n_rows):
-                values = np.exp2(-(factors @ self._differences(np.arange(self.n_rows)[part], support)))
-                block = values.reshape(factors.shape[0], -1, support.size) @ coefficients
-                out[kernels, :, part] = block.transpose(0, 2, 1)
+            part = np.zeros((outputs.shape[0], self.n_rows, kernels.stop - kernels.start))
+            for block, exponents in self._tables(kernels, pairs):
+                multiply_rows(exponents, block.rows, block.cols, coefficients, self.symmetric, part)
+            out[kernels] += part.transpose(2, 0, 1)
 
-        self.threads.map(multiply, _slices(self.m))
+        self.threads.map(multiply, chunks)
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
+    def sweep(self, weights, beta, J):
+        self._needs_square("sweep")
+        beta, weights = as_outputs(beta, self.n), self._scaled(weights)
+        pairs = Pairs(self.n, self.n, True, lambda i, j: (self._differences(i, j),), len(self._chunks))
+        idle = [_Share(beta, pairs.size) for _ in range(self.threads.count)]
+        totals, coefficients = beta.sum(axis=1).astype(self.dtype), beta.astype(self.dtype)
+
+        def visit(kernels):
+            share, w = idle.pop(), weights[kernels].astype(self.dtype)
+            products = np.empty((*beta.shape, w.size), dtype=self.dtype)
+            products[...] = totals[:, None, None]
+            for block, exponents in self._tables(kernels, pairs):
+                sweep_rows(exponents, block.rows, block.cols, w, coefficients, share.combined[block.place], products)
+            share.add(products, J.diagonal[kernels], J.vector[kernels])
+            idle.append(share)
+
+        self.threads.map(visit, self._chunks)
+        total = weights.sum()
+        K = _square(total + sum(share.combined for share in idle), total, self.n, np.float64)
+        squares = self.scale**2 * sum(share.squares for share in idle)
+        for c in range(len(beta)):
+            squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
+        return Sums(K, squares, self.scale * sum(share.mixed for share in idle))
+
     def columns(self, chosen):
         chosen = np.asarray(chosen)
+        i, j = (index.ravel() for index in np.meshgrid(np.arange(self.n_rows), chosen, indexing="ij"))
         out = np.empty((self.m, self.n_rows, chosen.size))
         for kernels in _slices(self.m):
-            exponents = self._factors(kernels) @ self._differences(np.arange(self.n_rows), chosen)
+            exponents = self._factors(kernels) @ self._differences(i, j).T
             out[kernels] = np.exp2(-exponents).reshape(-1, self.n_rows, chosen.size)
         return out * self.scale
 
@@ -137,7 +173,7 @@ class MaskedBank(Bank):
 
     def _visit(self, chosen, points, visitor):
         """`visit_lines` over some points."""
-        differences = [self._differences(np.array([i]), points) for i in chosen]
+        differences = [np.ascontiguousarray(self._differences([i], points).T) for i in chosen]
 
         def fill(kernels):
             factors = self._factors(kernels)
@@ -169,15 +205,68 @@ class MaskedBank(Bank):
     def same_data(self, X):
         return np.array_equal(dense(X), self.right)
 
-    def _row_blocks(self, size):
-        step = max(1, PAIRS // self.n)
-        return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+    def _scaled(self, weights):
+        """Weights times the scale, without those that cannot matter: denormal numbers would make the loops slow."""
+        weights = np.asarray(weights, dtype=float) * self.scale
+        return np.where(np.abs(weights) > NEGLIGIBLE * np.abs(weights).max(initial=0.0), weights, 0.0)
+
+    def _factors(self, kernels):
+        """Exponent per squared feature difference, (kernels, n_features), in base two."""
+        gammas = (self.collection.gammas[kernels] * LOG2_E).astype(self.dtype)
+        return self.collection.masks(kernels) * gammas[:, None]
+
+    def _differences(self, rows, cols):
+        """Squared feature differences of pairs, (pairs, n_features)."""
+        differences = self.left[rows] - self.right[cols]
+        # bounded, since an infinite difference in a feature that a mask leaves out would make 0 times infinity of it
+        return np.minimum(np.square(differences, out=differences), LARGEST, out=differences).astype(self.dtype)
+
+    @property
+    def _chunks(self):
+        """Slices of the kernels, enough of them for all threads unless that makes them short."""
+        return _slices(self.m, min(KERNELS, max(KERNELS // 4, -(-self.m // self.threads.count))))
+
+    def _tables(self, kernels, pairs):
+        """Blocks of pairs, each with its table of exponents, (pairs, kernels), in one buffer."""
+        factors, buffer = self._factors(kernels), self._buffer()
+        return ((block, _exponents(block, factors, buffer)) for block in pairs)
+
+    def _buffer(self):
+        """Room for a table."""
+        return np.empty(PAIRS * KERNELS, dtype=self.dtype)
+
+
+class _Share:
+    """What a thread has added up of a sweep."""
+
+    def __init__(self, beta, pairs):
+        (t, n), self.combined = beta.shape, np.zeros(pairs)
+        self.squares, self.mixed = np.zeros((t, t, n, n)), np.zeros((t, n))
+
+    def add(self, products, diagonal, vector):
+        """The part of some kernels, from their products (t, n, kernels)."""
+        rows = products * np.sqrt(diagonal).astype(products.dtype)
+        for c in range(len(rows)):
+            for other in range(c, len(rows)):
+                self.squares[c, other] += rows[c] @ rows[other].T
+        self.mixed += products @ vector.astype(products.dtype)
+
+
+def _exponents(block, factors, buffer):
+    """The table of a block of pairs and a chunk of kernels."""
+    shape = block.rows.size, len(factors)
+    return np.matmul(block.arrays[0], factors.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
+
+
+def _square(below, diagonal, n, dtype):
+    """A symmetric matrix from its entries below the diagonal, line by line, and one number on it."""
+    out = np.full((n, n), diagonal, dtype=dtype)
+    for i in range(1, n):
+        out[i, :i] = below[i * (i - 1) // 2 : i * (i + 1) // 2]
+    mirror(out)
+    return out
 
 
 def _slices(size, step=None):
     step = step or KERNELS
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
-
-
-def _chunks(chosen):
-    return (chosen[part] for part in _slices(chosen.size))

@@ -1,7 +1,8 @@
 """A collection of kernels before it meets data."""
 
+import copy
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -90,8 +91,38 @@ class MaskedKernelBank(KernelBank):
         k = range(len(self))[k]
         return RBF(gamma=float(self.gammas[k]), features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()))
 
+    def select(self, kernels):
+        """The collection of some of the kernels."""
+        chosen = copy.copy(self)
+        chosen.gammas, chosen.packed = self.gammas[kernels], self.packed[kernels]
+        return chosen
+
     def names(self, feature_names=None):
-        return [self[k].name(feature_names) for k in range(len(self))]
+        """One readable name per kernel, made when it is asked for: a million of them take a minute."""
+        return _Names(self, feature_names)
+
+
+class _Names(Sequence):
+    """Names of the kernels of a collection."""
+
+    def __init__(self, collection, feature_names):
+        self._collection, self._feature_names = collection, feature_names
+
+    def __len__(self):
+        return len(self._collection)
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self[place] for place in range(len(self))[k]]
+        return self._collection[k].name(self._feature_names)
+
+    def __eq__(self, other):
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"<names of {len(self)} kernels>"
 
 
 def _listed(kernels):

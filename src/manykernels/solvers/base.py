@@ -93,8 +93,8 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     began = time.perf_counter()
     limit = solver.max_iter if max_iter is None else max_iter
     history, best, status = [], None, None
-    try:
-        with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
+    with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
+        try:
             state = solver.init(problem)
             while status is None:
                 best = _better(best, state.iterate)
@@ -109,10 +109,10 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
                     state = solver.init(problem)
                 elif status is None:
                     state = solver.step(problem, state, tol)
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-        if best is None:  # not even the first SVM was finished: certify what there is of it
-            best = Iterate(*problem.latest, problem.certificate(*problem.latest))
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+            if best is None:  # not even the first SVM was finished: certify what there is of it
+                best = Iterate(*problem.latest, problem.certificate(*problem.latest))
     problem.counters.seconds = time.perf_counter() - began
     certificate = best.certificate
     steps = max(len(history) - 1, 0)

@@ -53,8 +53,8 @@ AUTO = (
     ),
     Rule(
         "newton",
-        "the conjugate is smooth (p > 1, GeneralisedKL) or is that of the simplex, and a combined kernel and the products of "
-        "all kernels with all points fit into memory",
+        "the conjugate is smooth (p > 1, GeneralisedKL) or is that of the simplex, and a combined kernel and, unless the bank "
+        "can do without them, the products of all kernels with all points fit into memory",
         lambda problem: True,
     ),
     Rule(

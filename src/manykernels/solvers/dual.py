@@ -9,17 +9,18 @@ COARSEST = 0.1  # violation of the first SVM
 
 
 def rough_start(problem):
-    """Coefficients, products and forms of an SVM solved roughly at the first weights, times the factor that suits the dual.
-
-    The factor is returned as well; it costs nothing and saves up to ten iterations where the scale of the weights is not known
-    beforehand (the squared norm).
-    """
-    weights, beta = problem.start
-    beta = problem.evaluate(weights, beta, COARSEST).beta
+    """Coefficients, products and forms of an SVM solved roughly at the first weights, times the factor that suits the dual."""
+    beta = first_svm(problem)
     products = problem.products(beta)
     forms = forms_of(products, beta)
-    size = _best_multiple(problem, beta, forms)
-    return size * beta, size * products, size**2 * forms, size
+    size = best_multiple(problem, beta, forms)
+    return size * beta, size * products, size**2 * forms
+
+
+def first_svm(problem):
+    """Coefficients of an SVM solved roughly at the first weights."""
+    weights, beta = problem.start
+    return problem.evaluate(weights, beta, COARSEST).beta
 
 
 def judged(problem, model, beta, products, forms):
@@ -41,8 +42,11 @@ def forms_of(products, beta):
     return np.maximum(np.einsum("ktn,tn->k", products, beta), 0.0)
 
 
-def _best_multiple(problem, beta, forms):
-    """The factor in (0, 1] on beta with the largest dual value; one where the sum of beta is given."""
+def best_multiple(problem, beta, forms):
+    """The factor in (0, 1] on beta with the largest dual value; one where the sum of beta is given.
+
+    It costs nothing and saves up to ten iterations where the scale of the weights is not known beforehand (the squared norm).
+    """
     if any(box.total for box in problem.boxes):
         return 1.0
 

@@ -8,6 +8,9 @@ so that a Newton step over the box is itself an SVM-like quadratic program with 
 the step every quadratic form is a parabola in the step size, so the line search is exact and costs no pass. An iteration takes
 two passes over the kernels, one for ``K_d`` and one for the products with the step.
 
+The products M are either held, or never in memory: then the first pass adds up H itself, and the second gives the parabolas
+(see `points`). So a million kernels take no more memory than a few numbers for each.
+
 How precisely the program is solved decides everything: a violation v costs up to ``v sum(cost)`` in the gap, so it is solved to
 a fifth of the gap divided by the total cost (`Problem.precision`). With a tolerance that does not know C the method stalls.
 
@@ -23,15 +26,21 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..banks.sample import SampledBank
 from ..machines import DenseMachine
 from ..result import Status
+from . import working_set
 from .base import Iterate, Solver
-from .dual import COARSEST, computed, forms_of, judged, rough_start
+from .dual import COARSEST, best_multiple, first_svm
+from .points import HeldPoint, StreamedPoint
 
 FINEST = 1e-11  # tolerance of the quadratic program
-FIRST_TEMPERATURE = 0.05  # relative to the largest quadratic form of the first SVM
+COOL, COOLEST = 0.1, 1e-3  # first temperature relative to the gap of a start that is nearly optimal, and the lowest
 PATIENCE = 4
 SWEEPS, SETTLED = 50, 0.03  # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
+HELD = 2**24  # bytes of products that are held in any case
+MANY = 10_000  # kernels, from which on a part of them is looked at first
+SAMPLE, SMALLEST_SAMPLE, ROUGH = 32, 1000, 1e-3  # one kernel in so many, but so many at least; the gap to reach on them
 
 
 class State(NamedTuple):
@@ -39,9 +48,7 @@ class State(NamedTuple):
 
     Attributes
     ----------
-    beta : (t, n)
-    products : (m, t, n)
-    forms : (m,)
+    point : HeldPoint or StreamedPoint
     model : has ``conjugate``, ``weights``, ``curvature``
         The regulariser, or a smoothed version of it.
     iterate : Iterate
@@ -49,9 +56,7 @@ class State(NamedTuple):
         Smallest absolute gap so far, and how many more steps may pass without a smaller one.
     """
 
-    beta: np.ndarray
-    products: np.ndarray
-    forms: np.ndarray
+    point: object
     model: object
     iterate: Iterate
     best: float = np.inf
@@ -62,10 +67,23 @@ class Newton(Solver):
     """Second-order ascent on the dual of sums of kernels.
 
     Needs a regulariser with a smooth conjugate or a smoothed stand-in for it, and room for a combined kernel and for the (m, n)
-    products.
+    products, unless the bank can do without them.
+
+    Parameters
+    ----------
+    streamed : bool, optional
+        Whether to do without the products of all kernels; by default where they are large and the bank can.
+    partial : bool, optional
+        Whether to look at a part of the kernels first: for p = 1 at those which may have weight (`working_set`), otherwise at
+        a sample, whose solution is a good start for all; by default where kernels are many and the bank can.
+    temperature : float
+        Of the first smoothing for p = 1, relative to the largest quadratic form of the first SVM.
     """
 
     max_iter = 200
+
+    def __init__(self, streamed=None, partial=None, temperature=0.05):
+        self.streamed, self.partial, self.temperature = streamed, partial, temperature
 
     def needs(self, problem):
         r = problem.regulariser
@@ -74,33 +92,63 @@ class Newton(Solver):
                 f"Newton's method needs a conjugate that is smooth, or PNormBall(1); {r!r} has neither: use solver='spg'."
             )
         outputs, n = problem.targets.shape
-        products = 16 * problem.bank.m * outputs * n
-        if not problem.dense or max(products, outputs * n**2 * problem.bank.dtype.itemsize) > problem.memory_budget:
+        held = _sizes(problem)[1 if self._streams(problem) else 0]
+        if not problem.dense or max(held, outputs * n**2 * problem.bank.dtype.itemsize) > problem.memory_budget:
             raise ValueError(
                 f"Newton's method holds a combined kernel for each of {outputs} outputs and the products of {problem.bank.m} "
-                f"kernels with {n} points, which are over the memory budget: raise cache_size or use solver='spg'."
+                f"kernels with {n} points, or their sums for each pair of outputs, which are over the memory budget: raise "
+                "cache_size or use solver='spg'."
             )
 
+    def _streams(self, problem):
+        """Whether to do without the products."""
+        if self.streamed is not None:
+            return self.streamed
+        products, sums = _sizes(problem)
+        return problem.bank.streams and products > max(HELD, sums)
+
+    def _parts(self, problem):
+        """Whether to look at a part of the kernels first."""
+        wanted = problem.bank.m >= MANY if self.partial is None else self.partial
+        return wanted and hasattr(problem.bank, "select")
+
     def init(self, problem):
-        beta, products, forms, size = rough_start(problem)
+        parts = self._parts(problem)
+        if parts and not problem.regulariser.smooth:
+            return working_set.begin(self, problem)
+        beta = self._sampled(problem) if parts and not problem.start[1].any() else first_svm(problem)
+        point = (StreamedPoint if self._streams(problem) else HeldPoint).at(problem, beta)
+        size = best_multiple(problem, beta, point.forms)
+        return _state(problem, point.times(size), self._first_model(problem, point.forms))
+
+    def whole(self, gap=np.inf):
+        """The same method for all kernels at once, from a start with so large a relative gap."""
+        return Newton(self.streamed, partial=False, temperature=min(self.temperature, max(COOL * gap, COOLEST)))
+
+    def _sampled(self, problem):
+        """Coefficients that solve the problem of a sample of the kernels."""
+        bank = SampledBank(problem.bank, min(problem.bank.m, max(SMALLEST_SAMPLE, problem.bank.m // SAMPLE)))
+        return working_set.solved(self.whole(), problem, bank, *problem.start, ROUGH).beta
+
+    def _first_model(self, problem, forms):
+        """The regulariser, or its smooth stand-in around the first weights."""
         model = problem.regulariser
-        if not model.smooth:
-            weights = 0.9 * problem.start[0] + 0.1 / forms.size  # an earlier result may lack kernels that are needed now
-            longest = forms.max() / size**2
-            model = model.smoothed(weights, FIRST_TEMPERATURE * longest if longest > 0.0 else 1.0)
-        return _state(problem, beta, products, forms, model)
+        if model.smooth:
+            return model
+        weights = 0.9 * problem.start[0] + 0.1 / forms.size  # an earlier result may lack kernels that are needed now
+        longest = forms.max()
+        return model.smoothed(weights, self.temperature * longest if longest > 0.0 else 1.0)
 
     def step(self, problem, state, tol):
+        if isinstance(state, working_set.WorkingSet):
+            return working_set.advanced(self, problem, state, tol)
         model = self._model(problem, state)
-        change = self._solve_program(problem, state, model) - state.beta
-        moved = problem.products(change)
-        slope, curve = np.einsum("ktn,tn->k", state.products, change), forms_of(moved, change)
-        size = _line_search(problem, state, model, change, slope, curve)
-        forms = np.maximum(state.forms + 2 * size * slope + size**2 * curve, 0.0)
-        new = _state(problem, state.beta + size * change, state.products + size * moved, forms, model)
+        point, program = state.point.program(problem, model)
+        line = point.line(problem, self._solve(problem, state, program) - point.beta)
+        new = _state(problem, point.moved(line, _line_search(problem, point, model, line)), model)
         gap = new.iterate.certificate.absolute_gap
-        if new.iterate.certificate.gap <= tol:  # products were updated, not computed: judge by fresh ones
-            new = _sparse(problem, _fresh(problem, new), tol)
+        if new.iterate.certificate.gap <= tol:  # forms were updated, not computed: judge by fresh ones
+            new = _sparse(problem, _state(problem, new.point.fresh(problem), model), tol)
         new = new._replace(best=min(state.best, gap), patience=PATIENCE if gap < state.best else state.patience - 1)
         return new if new.patience > 0 else self._stuck(problem, new)
 
@@ -108,35 +156,27 @@ class Newton(Solver):
         """The function to step on: a new centre once the proximal problem of the old one is nearly solved."""
         if not hasattr(state.model, "centre"):
             return state.model
-        weights = state.iterate.weights
-        apart = state.iterate.certificate.primal - problem.dual_linear(state.beta)  # the gap but for the kernels' part
-        gap = apart + problem.regulariser.conjugate(state.forms)
-        proximal = apart + state.model.conjugate(state.forms) + state.model.divergence(weights)
+        weights, point = state.iterate.weights, state.point
+        apart = state.iterate.certificate.primal - problem.dual_linear(point.beta)  # the gap but for the kernels' part
+        gap = apart + problem.regulariser.conjugate(point.forms)
+        proximal = apart + state.model.conjugate(point.forms) + state.model.divergence(weights)
         return state.model.recentred(weights) if proximal < 0.3 * gap else state.model
 
-    def _solve_program(self, problem, state, model):
+    def _solve(self, problem, state, program):
         """The maximiser over the box of the quadratic model of the dual, output by output."""
-        weights = model.weights(state.forms)
-        K = problem.combine(weights)
-        J = model.curvature(state.forms)
-        certificate = state.iterate.certificate
-        tol = problem.unit * np.clip(problem.precision(certificate.absolute_gap, state.beta), FINEST, COARSEST)
-        scores = np.einsum("k,ktn->tn", weights, state.products)
-        target, pull = state.beta.copy(), np.zeros(len(weights))
-        machine, outputs = DenseMachine(), range(len(target))
-        kernels = [_curved(K, state.products[:, c], J) for c in outputs]
-        for _ in range(SWEEPS if len(target) > 1 else 1):
+        beta, certificate = state.point.beta, state.iterate.certificate
+        tol = problem.unit * np.clip(problem.precision(certificate.absolute_gap, beta), FINEST, COARSEST)
+        target, machine = beta.copy(), DenseMachine()
+        for _ in range(SWEEPS if len(beta) > 1 else 1):
             last = target.copy()
-            for c in outputs:
-                M, before = state.products[:, c], target[c].copy()
-                coupling = 2.0 * (_apply(J, pull - M @ (target[c] - state.beta[c])) @ M)
-                own = kernels[c] @ (target[c] - state.beta[c])
-                box = problem.boxes[c]
-                F = scores[c] + box.ridge * target[c] - box.linear + own + coupling
-                steps, _ = machine.ascend(kernels[c], box, target[c], F, tol, 1_000_000)
+            for c, (kernel, box) in enumerate(zip(program.kernels, problem.boxes, strict=True)):
+                F = program.scores[c] + box.ridge * target[c] - box.linear + kernel @ (target[c] - beta[c])
+                if len(beta) > 1:
+                    F += program.coupling(c)
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, 1_000_000)
                 problem.counters.machine_steps += steps
-                pull += M @ (target[c] - before)
-            if np.abs(target - last).max() <= SETTLED * np.abs(target - state.beta).max():
+                program.moved(c, target[c] - beta[c])
+            if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():
                 break
         problem.counters.svm_solves += len(target)
         return target
@@ -144,23 +184,24 @@ class Newton(Solver):
     def _stuck(self, problem, state):
         """No smaller gap for a while: finer kernels or, if they are fine, the end."""
         if problem.refine():
-            return _fresh(problem, state)._replace(patience=PATIENCE)
+            return _state(problem, state.point.at(problem, state.point.beta), state.model)
         return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 
 
-def _state(problem, beta, products, forms, model):
-    return State(beta, products, forms, model, judged(problem, model, beta, products, forms))
+def _sizes(problem):
+    """Bytes of the products of all kernels, and of what is kept of them by a sweep."""
+    outputs, n = problem.targets.shape
+    return 16 * problem.bank.m * outputs * n, 8 * (problem.bank.threads.count + 1) * (outputs * n) ** 2
 
 
-def _fresh(problem, state):
-    """The same point with products computed anew."""
-    products, forms, iterate = computed(problem, state.model, state.beta)
-    return State(state.beta, products, forms, state.model, iterate)
+def _state(problem, point, model):
+    point, iterate = point.judged(problem, model)
+    return State(point, model, iterate)
 
 
 def _sparse(problem, state, tol):
     """The same point without kernels of negligible weight, if it is still good enough; only smoothed weights need it."""
-    weights = state.iterate.weights
+    weights, point = state.iterate.weights, state.point
     if not hasattr(state.model, "centre"):
         return state
     ascending = np.sort(weights)
@@ -168,34 +209,17 @@ def _sparse(problem, state, tol):
         cut = ascending[np.searchsorted(np.cumsum(ascending), share * tol)]
         kept = np.where(weights >= cut, weights, 0.0)
         kept /= kept.sum()
-        scores = np.einsum("k,ktn->tn", kept, state.products)
-        certificate = problem.certificate(kept, state.beta, scores=scores, forms=state.forms)
+        certificate = problem.certificate(kept, point.beta, scores=point.scores(problem, kept), forms=point.forms)
         if certificate.gap <= tol:
-            return state._replace(iterate=Iterate(kept, state.beta, certificate))
+            return state._replace(iterate=Iterate(kept, point.beta, certificate))
     return state
 
 
-def _apply(J, x):
-    """``J x`` for a diagonal plus rank-one matrix."""
-    return J.diagonal * x + J.factor * (J.vector @ x) * J.vector
-
-
-def _curved(K, M, J):
-    """``K + 2 M' J M``, in the precision of K."""
-    rows = (M * np.sqrt(2.0 * J.diagonal)[:, None]).astype(K.dtype)
-    out = rows.T @ rows
-    out += K
-    v = (J.vector @ M).astype(K.dtype)
-    out += K.dtype.type(2.0 * J.factor) * np.outer(v, v)
-    return out
-
-
-def _line_search(problem, state, model, change, slope, curve):
-    """The step in [0, 1] that maximises the dual along the change, exactly."""
+def _line_search(problem, point, model, line):
+    """The step in [0, 1] that maximises the dual along the line, exactly."""
 
     def loss(size):
-        forms = np.maximum(state.forms + 2 * size * slope + size**2 * curve, 0.0)
-        return model.conjugate(forms) - problem.dual_linear(state.beta + size * change)
+        return model.conjugate(line.forms(point.forms, size)) - problem.dual_linear(point.beta + size * line.change)
 
     inner = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole step

@@ -68,7 +68,7 @@ class SMO(Solver):
             )
 
     def init(self, problem):
-        beta, products, forms, _ = rough_start(problem)
+        beta, products, forms = rough_start(problem)
         return State(beta, products, forms, None, judged(problem, problem.regulariser, beta, products, forms))
 
     def step(self, problem, state, tol):

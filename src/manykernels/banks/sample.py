@@ -1,0 +1,66 @@
+"""Some kernels in place of all."""
+
+import numpy as np
+
+from .base import Bank
+
+
+class SampledBank(Bank):
+    """As many kernels as a bank has, but neighbours are taken to be equal to one of them.
+
+    Its optimum is close to that of the whole bank at a small part of the price: a good place to begin from.
+
+    Parameters
+    ----------
+    bank : Bank
+        One that can `select`.
+    size : int
+        How many kernels are computed.
+    seed : int
+        Of the choice among neighbours.
+    """
+
+    def __init__(self, bank, size, seed=0):
+        self.m, self.n, self.n_rows, self.symmetric = bank.m, bank.n, bank.n_rows, bank.symmetric
+        self.names, self.groups, self.normalise = bank.names, bank.groups, bank.normalise
+        self.dtype, self.threads, self.streams = bank.dtype, bank.threads, bank.streams
+        self.source, self.size = bank, size
+        self.stands_for = np.arange(self.m) * size // self.m  # which of the chosen kernels each one is taken to be
+        first = np.searchsorted(self.stands_for, np.arange(size))
+        last = np.append(first[1:], self.m)
+        self.chosen = np.random.default_rng(seed).integers(first, last)
+        self.bank = bank.select(self.chosen)
+
+    def _summed(self, weights):
+        return np.bincount(self.stands_for, weights, minlength=self.size)
+
+    def combine(self, weights, rows=None):
+        return self.bank.combine(self._summed(weights), rows)
+
+    def quad(self, beta):
+        return self.bank.quad(beta)[self.stands_for]
+
+    def along(self, beta, change):
+        return tuple(forms[self.stands_for] for forms in self.bank.along(beta, change))
+
+    def products(self, beta):
+        return self.bank.products(beta)[self.stands_for]
+
+    def sweep(self, weights, beta, J):
+        summed = J._replace(diagonal=self._summed(J.diagonal), vector=self._summed(J.vector))
+        return self.bank.sweep(self._summed(weights), beta, summed)
+
+    def columns(self, chosen):
+        return self.bank.columns(chosen)[self.stands_for]
+
+    def diagonal(self):
+        return self.bank.diagonal()[self.stands_for]
+
+    def combined_diagonal(self, weights):
+        return self.bank.combined_diagonal(self._summed(weights))
+
+    def cross(self, X_new, support=None):
+        return SampledBank(self.source.cross(X_new, support), self.size)
+
+    def same_data(self, X):
+        return self.source.same_data(X)
