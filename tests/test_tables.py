@@ -87,7 +87,9 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     new = bank.cross(form(X[:7]))
     np.testing.assert_allclose(new.combine(weights), np.tensordot(weights, grams[:, :7], 1), atol=1e-10)
     some = bank.among(np.array([4, 8, 60]))
-    np.testing.assert_allclose(some.combine(weights), np.tensordot(weights, grams, 1)[np.ix_([4, 8, 60], [4, 8, 60])], atol=error)
+    np.testing.assert_allclose(
+        some.combine(weights), np.tensordot(weights, grams, 1)[np.ix_([4, 8, 60], [4, 8, 60])], atol=error
+    )
 
 
 class TestDistances:

@@ -90,8 +90,11 @@ def choose_solver(solver, problem=None):
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        sampled = FromSample(_for_many_points(problem), _by_table) if problem.bank.n >= LARGE else None
-        return sampled if sampled and sampled.fits(problem) else _by_table(problem)
+        chosen = _by_table(problem)
+        if problem.bank.n < LARGE or isinstance(chosen, PrimalNewton | MultiplicativeWeights):
+            return chosen
+        sampled = FromSample(_for_many_points(problem), _by_table, chosen)
+        return sampled if sampled.fits(problem) else chosen
     if solver in SOLVERS:
         return SOLVERS[solver]()
     raise ValueError(f"Unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver object.")

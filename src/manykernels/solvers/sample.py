@@ -5,6 +5,8 @@ for one or two more rounds with all points. The coefficients of all points begin
 them: nearly all of those that will be at a bound are there from the beginning.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..problem import Problem
@@ -13,7 +15,20 @@ from .base import Solver, drive
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
 TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
+ROUNDS = 8
 WIDTH = 0.3  # of the rounded corners of the loss, by which decision values become coefficients
+
+
+class State(NamedTuple):
+    """The state of the solver at work, and how many steps were taken."""
+
+    solver: Solver
+    state: object
+    steps: int
+
+    @property
+    def iterate(self):
+        return self.state.iterate
 
 
 class FromSample(Solver):
@@ -25,12 +40,14 @@ class FromSample(Solver):
         For all points.
     first : callable
         The solver for the problem of the sample, given that problem.
+    last : Solver, optional
+        One that takes over after `ROUNDS` steps, for tolerances that need more of them.
     size : int
         Points in the sample.
     """
 
-    def __init__(self, solver, first, size=SIZE):
-        self.solver, self.first, self.size = solver, first, size
+    def __init__(self, solver, first, last=None, size=SIZE):
+        self.solver, self.first, self.last, self.size = solver, first, last, size
         self.max_iter, self.stationarity_tol, self.sums_only = solver.max_iter, solver.stationarity_tol, solver.sums_only
 
     def needs(self, problem):
@@ -42,10 +59,13 @@ class FromSample(Solver):
     def init(self, problem):
         if problem.bank.n > self.size and not problem.start[1].any():
             problem.start = problem.latest = self._start(problem)
-        return self.solver.init(problem)
+        return State(self.solver, self.solver.init(problem), 0)
 
     def step(self, problem, state, tol):
-        return self.solver.step(problem, state, tol)
+        if state.steps == ROUNDS and self.last is not None:
+            problem.start = state.iterate[:2]
+            return State(self.last, self.last.init(problem), ROUNDS + 1)
+        return State(state.solver, state.solver.step(problem, state.state, tol), state.steps + 1)
 
     def _start(self, problem):
         rows = _spread_out(problem.targets, self.size)
