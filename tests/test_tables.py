@@ -8,12 +8,13 @@ from scipy.spatial.distance import cdist
 from manykernels import MKLClassifier, MKLRegressor
 from manykernels._loops import tables
 from manykernels._loops.bits import differing_bits, packed
+from manykernels.banks import Bank
 from manykernels.banks.distances import Bits, Differences, Dots, make_distances
 from manykernels.banks.families import Tile
 from manykernels.banks.tables import GaussianTable
 from manykernels.kernels import RBF, KernelBank, Laplacian
 from manykernels.problem import Problem
-from manykernels.regularisers import PNormBall
+from manykernels.regularisers import Curvature, PNormBall
 from manykernels.result import Status
 from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, drive
 from manykernels.solvers import choose as choosing
@@ -84,6 +85,11 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     np.testing.assert_allclose(bank.combine(2 * weights, [5, 3]), 2 * np.tensordot(weights, grams[:, [5, 3]], 1), atol=error)
     np.testing.assert_allclose(bank.quad(beta), np.einsum("ti,kij,tj->k", beta, grams, beta), atol=100 * error)
     np.testing.assert_allclose(bank.products(beta), np.einsum("kij,tj->kti", grams, beta), atol=10 * error)
+    change, J = rng.standard_normal((2, 90)), Curvature(rng.random(17), rng.random(17), -0.3)
+    for ours, plain in zip(bank.sweep(weights, beta, J), Bank.sweep(bank, weights, beta, J), strict=True):
+        np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
+    for ours, plain in zip(bank.along(beta, change), Bank.along(bank, beta, change), strict=True):
+        np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     new = bank.cross(form(X[:7]))
     np.testing.assert_allclose(new.combine(weights), np.tensordot(weights, grams[:, :7], 1), atol=1e-10)
     some = bank.among(np.array([4, 8, 60]))
@@ -104,7 +110,7 @@ class TestDistances:
 
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
     @pytest.mark.parametrize(
-        "X, narrowest, kind",
+        ("X", "narrowest", "kind"),
         [
             (np.random.default_rng(0).random((40, 6)) < 0.5, 1.0, Bits),
             (np.random.default_rng(0).random((40, 6)), 1.0, Dots),
@@ -142,7 +148,7 @@ KERNELS = KernelBank([RBF(0.1), RBF(1.0), RBF(1.0, features=0), RBF(3.0, feature
 
 
 class TestSample:
-    @pytest.mark.parametrize("p, solver", [(1.33, GroupLasso()), (1, SPG()), (2, Newton())])
+    @pytest.mark.parametrize(("p", "solver"), [(1.33, GroupLasso()), (1, SPG()), (2, Newton())])
     def test_same_optimum(self, p, solver):
         X, y = data()
         problem = lambda: Problem(KERNELS.fit(X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
@@ -179,6 +185,7 @@ class TestSample:
         problem = Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))
         result = drive(FromSample(GroupLasso(), lambda problem: Stopped(), size=100), problem, tol=1e-6)
         assert result.status is Status.INTERRUPTED
-        assert result.beta.any() and np.isfinite(result.certificate.primal)
+        assert result.beta.any()
+        assert np.isfinite(result.certificate.primal)
         again = problem.certificate(result.weights, result.beta)
         assert again.primal == pytest.approx(result.certificate.primal, rel=1e-6)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from .banks.factors import FactorBank
 from .banks.threads import Threads, thread_count
@@ -116,7 +117,7 @@ class Approximation(ABC):
     """
 
     @abstractmethod
-    def features(self, kernels, X, dtype):
+    def features(self, kernels, X, dtype, threads):
         """The FeatureMap for kernels on the training points X."""
 
     def estimate(self, n, m, itemsize):
@@ -142,14 +143,17 @@ class Approximation(ABC):
                 f"{seconds:.0f} s to compute), which is over the memory budget of {memory_budget / MEGABYTE:.0f} MB: lower the "
                 "rank, raise cache_size, or give the approximation a folder for a memory-mapped file."
             )
-        features = self.features(kernels, X, dtype)
+        threads = Threads(thread_count(n_jobs))
+        with threadpool_limits(1, user_api="blas"):  # our threads share out the kernels, and then the points
+            features = self.features(kernels, X, dtype, threads)
         out = None
         size = X.shape[0] * features.width * np.dtype(dtype).itemsize
         if size > memory_budget:
             out = _mapped(self.folder, (X.shape[0], features.width), dtype, size)
-        threads = Threads(thread_count(n_jobs))
         progress = _bar(X.shape[0]) if verbose else None
-        return FactorBank(features.transform(X, out, threads, progress), features.offsets, features, threads)
+        with threadpool_limits(1, user_api="blas"):
+            factors = features.transform(X, out, threads, progress)
+        return FactorBank(factors, features.offsets, features, threads)
 
 
 @dataclass(frozen=True)
@@ -187,10 +191,10 @@ class Nystroem(Approximation):
         if not 0.0 <= self.cutoff < 1.0:
             raise ValueError(f"cutoff must be at least 0 and below 1, got {self.cutoff!r}.")
 
-    def features(self, kernels, X, dtype):
+    def features(self, kernels, X, dtype, threads):
         Z = self._landmarks(kernels, X)
         W = kernels.between(Z, Z).columns(np.arange(Z.shape[0]))
-        return LandmarkMap(kernels, Z, [self._projection(K) for K in W], dtype)
+        return LandmarkMap(kernels, Z, threads.map(self._projection, W), dtype)
 
     def _projection(self, W):
         """``L D^-1/2`` of the largest eigenvalues of a kernel on the landmarks."""
@@ -235,7 +239,7 @@ class IncompleteCholesky(Approximation):
         if not self.tol >= 0.0:
             raise ValueError(f"tol must not be negative, got {self.tol!r}.")
 
-    def features(self, kernels, X, dtype):
+    def features(self, kernels, X, dtype, threads):
         pivots = [self._pivots(kernels.between(X, X, only=k), X.shape[0]) for k in range(kernels.m)]
         used = np.unique(np.concatenate(pivots)).astype(np.intp)
         Z = X[used]
@@ -276,7 +280,7 @@ class RandomFourier(Approximation):
     def __post_init__(self):
         _check_rank(self.rank)
 
-    def features(self, kernels, X, dtype):
+    def features(self, kernels, X, dtype, threads):
         rng, columns, frequencies = check_random_state(self.seed), [], []
         for k, kernel in enumerate(kernels.listed("random Fourier features")):
             if not isinstance(kernel, RBF):

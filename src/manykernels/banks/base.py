@@ -44,12 +44,15 @@ class Bank(ABC):
         Whether the combined kernel is the weighted sum of the kernels; only then is there `quad` and what builds on it.
     streams : bool
         Whether `sweep` and `along` need no memory for the products of all kernels.
+    cheap_sweeps : bool
+        Whether they cost as much for many kernels as for a few.
 
     A bank that can be cut down to some of its kernels has a method ``select(kernels)``, which returns the bank of those.
     """
 
     linear = True
     streams = False
+    cheap_sweeps = False
     threads = Threads(1)
 
     def start(self, regulariser):

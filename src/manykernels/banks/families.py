@@ -39,7 +39,8 @@ class Family(ABC):
     Two methods are all that a family must have; the others have default forms in terms of `values`.
     """
 
-    explicit = False  # True: quadratic forms and products do not need to visit pairs
+    explicit = False  # True: `forms(a, b)` gives quadratic forms without visiting pairs
+    tabulated = False  # True: `swept` sums over the members at the price of a few
 
     def __init__(self, members, dtype):
         self.members = np.asarray(members, dtype=np.intp)
@@ -211,6 +212,14 @@ class _Distances(_Gaussians):
         else:
             tables.deposit_rows(self._distances.tile(tile), np.ascontiguousarray(beta, self.dtype), self._table.grid, moments)
 
+    @property
+    def tabulated(self):
+        return self._table is not None
+
+    def swept(self, moments, diagonal, vector):
+        """Sums over the members as in `Sums`, from the cells and sums of all points that `TiledBank.sweep` collects."""
+        return self._table.swept(*moments, diagonal * np.square(self.scales), vector * self.scales)
+
     def gathered(self, moments):
         if self._table is None:
             return super().gathered(moments)
@@ -290,10 +299,10 @@ class FeaturePolynomials(Family):
         left = self.left[:, :, tile.rows].astype(float)
         moments += np.einsum("lr,rlt,rli->lti", self.coefficients, sums[:, self.slot], left[:, self.slot], optimize=True)
 
-    def quad(self, beta):
-        """Quadratic forms of each member, summed over outputs; beta (t, n)."""
-        moments = self.right.astype(float) @ beta.T
-        return np.einsum("lr,rl->l", self.coefficients, np.square(moments).sum(axis=2)[:, self.slot])
+    def forms(self, a, b):
+        """``sum_c a_c' K_l b_c`` of each member; a and b (t, n)."""
+        left, right = (self.right.astype(float) @ beta.T for beta in (a, b))
+        return np.einsum("lr,rl->l", self.coefficients, (left * right).sum(axis=2)[:, self.slot])
 
 
 class DotPolynomials(Family):

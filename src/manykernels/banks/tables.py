@@ -60,6 +60,19 @@ class GaussianTable:
             out[part] = np.tensordot(values, at_nodes, (1, -1))
         return out
 
+    def swept(self, cells, moments, diagonal, vector):
+        """``sum_l diagonal[l] outer(M_lc, M_le)``, (t, t, n, n), and ``sum_l vector[l] M_lc``, (t, n), over the members.
+
+        M_lc are what `gather` would give of the moments (t, n, cells, degree + 1), of some cells.
+        """
+        at_nodes = (moments @ self._to_powers).reshape(*moments.shape[:2], -1)
+        inner, mixed = 0.0, 0.0
+        for part, values in self._parts(np.arange(self.factors.size), cells):
+            inner = inner + (values.T * diagonal[part]) @ values
+            mixed = mixed + vector[part] @ values
+        half = at_nodes @ inner
+        return np.einsum("cix,ejx->ceij", half, at_nodes, optimize=True), at_nodes @ mixed
+
     def _parts(self, members, cells):
         """Some members at a time, with their values at the nodes of some cells, all by default."""
         if self._held is not None:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..kernels import RBF, Laplacian, Linear, Polynomial, Precomputed
 from ..kernels.points import as_points
-from .base import Bank, as_outputs, mirror, support_of
+from .base import Bank, Sums, as_outputs, mirror, support_of
 from .families import (
     DistanceGaussians,
     DistanceLaplacians,
@@ -87,31 +87,80 @@ class TiledBank(Bank):
         return prepared
 
     def quad(self, beta):
-        self._needs_square("quad")
         beta = as_outputs(beta, self.n)
-        support = support_of(beta)
-        coefficients = beta[:, support]
-        out = np.zeros(self.m)
+        return self._forms([(beta, beta)])[0]
+
+    def _forms(self, couples):
+        """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
+        self._needs_square("quad")
+        support = support_of(np.concatenate([part for couple in couples for part in couple]))
+        out = np.zeros((len(couples), self.m))
         for family in self.families:
             if family.explicit:
-                out[family.members] = family.quad(beta)
+                for row, (a, b) in zip(out, couples, strict=True):
+                    row[family.members] = family.forms(a, b)
         pairwise = [family for family in self.families if not family.explicit]
+        couples = [(a[:, support], b[:, support]) for a, b in couples]
 
         def sums(parts):
-            totals = [family.moments() for family in pairwise]
+            totals = [[family.moments() for family in pairwise] for _ in couples]
             for part in parts:
                 for cols, tile in _tiles(support[part], support, part.start):
-                    B = _pair_weights(coefficients[:, part], coefficients[:, cols], tile.first).astype(self.dtype)
-                    for family, moments in zip(pairwise, totals, strict=True):
-                        family.add_forms(B, tile, moments)
+                    for (a, b), total in zip(couples, totals, strict=True):
+                        B = _pair_weights(a, b, part, cols, tile.first).astype(self.dtype)
+                        for family, moments in zip(pairwise, total, strict=True):
+                            family.add_forms(B, tile, moments)
             return totals
 
         strips = _strips(support.size) if pairwise else []
         count = max(SHARES * self.threads.count, len(strips) // SHARES)
-        shares = [strips[i::count] for i in range(min(count, len(strips)))]
-        for family, *moments in zip(pairwise, *self.threads.map(sums, shares), strict=True):
-            out[family.members] = family.gathered(sum(moments, family.moments()))
+        shares = self.threads.map(sums, [strips[i::count] for i in range(min(count, len(strips)))])
+        for place, row in enumerate(out):
+            for number, family in enumerate(pairwise):
+                row[family.members] = family.gathered(sum((share[place][number] for share in shares), family.moments()))
         return out
+
+    @property
+    def streams(self):
+        return self.cheap_sweeps
+
+    @property
+    def cheap_sweeps(self):
+        return all(family.tabulated for family in self.families)
+
+    def along(self, beta, change):
+        if not self.streams:
+            return super().along(beta, change)
+        beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
+        return tuple(self._forms([(beta, change), (change, change)]))
+
+    def sweep(self, weights, beta, J):
+        if not self.streams:
+            return super().sweep(weights, beta, J)
+        outputs, sums = as_outputs(beta, self.n), []
+        for family in self.families:
+            moments = self._moments(family, outputs)
+            sums.append(family.swept(moments, J.diagonal[family.members], J.vector[family.members]))
+        squares, mixed = (sum(parts) for parts in zip(*sums, strict=True))
+        return Sums(self.combine(weights), squares, mixed)
+
+    def _moments(self, family, outputs):
+        """What `add_products` sums for all points at once, (t, n, cells, degree + 1), without the cells that no pair is in."""
+        support = support_of(outputs)
+
+        def fill(part):
+            moments = family.moments(outputs.shape[0], part.stop - part.start)
+            for _, tile in _tiles(np.arange(self.n)[part], support, None):
+                family.add_products(outputs[:, tile.cols], tile, moments)
+            used = np.flatnonzero(moments.any(axis=(0, 1, 3)))
+            return part, used, moments[:, :, used]
+
+        parts = self.threads.map(fill, _strips(self.n))
+        cells = np.unique(np.concatenate([used for _, used, _ in parts]))
+        out = np.zeros((outputs.shape[0], self.n, cells.size, parts[0][2].shape[-1]))
+        for part, used, moments in parts:
+            out[:, part, np.searchsorted(cells, used)] = moments
+        return cells, out
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
@@ -261,10 +310,11 @@ def _tiles(rows, cols, diagonal):
         yield places, Tile(rows, cols[places], COLS if diagonal is None else diagonal - start)
 
 
-def _pair_weights(left, right, first):
-    """Weight of each pair in a quadratic form that visits the lower triangle only."""
-    B = 2.0 * (left.T @ right)
-    i, j = np.arange(left.shape[1])[:, None], np.arange(right.shape[1])
+def _pair_weights(a, b, rows, cols, first):
+    """Weight of each pair in ``sum_c a_c' K b_c`` when the lower triangle only is visited; a and b (t, points)."""
+    B = a[:, rows].T @ b[:, cols]
+    B += B if a is b else b[:, rows].T @ a[:, cols]
+    i, j = np.arange(B.shape[0])[:, None], np.arange(B.shape[1])
     B[j > first + i] = 0.0
     B[j == first + i] *= 0.5
     return B

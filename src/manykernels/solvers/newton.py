@@ -39,6 +39,7 @@ COOL, COOLEST = 0.1, 1e-3  # first temperature relative to the gap of a start th
 PATIENCE = 4
 SWEEPS, SETTLED = 50, 0.03  # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
 HELD = 2**24  # bytes of products that are held in any case
+CHEAP = 100  # kernels, from which on sweeps that cost the same for any number are used
 MANY = 10_000  # kernels, from which on a part of them is looked at first
 SAMPLE, SMALLEST_SAMPLE, ROUGH = 32, 1000, 1e-3  # one kernel in so many, but so many at least; the gap to reach on them
 
@@ -104,6 +105,8 @@ class Newton(Solver):
         """Whether to do without the products."""
         if self.streamed is not None:
             return self.streamed
+        if problem.bank.cheap_sweeps:
+            return problem.bank.m >= CHEAP
         products, sums = _sizes(problem)
         return problem.bank.streams and products > max(HELD, sums)
 
