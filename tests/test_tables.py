@@ -85,7 +85,7 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     np.testing.assert_allclose(bank.combine(2 * weights, [5, 3]), 2 * np.tensordot(weights, grams[:, [5, 3]], 1), atol=error)
     np.testing.assert_allclose(bank.quad(beta), np.einsum("ti,kij,tj->k", beta, grams, beta), atol=100 * error)
     np.testing.assert_allclose(bank.products(beta), np.einsum("kij,tj->kti", grams, beta), atol=10 * error)
-    change, J = rng.standard_normal((2, 90)), Curvature(rng.random(17), rng.random(17), -0.3)
+    change, J = rng.standard_normal((2, 90)), Curvature(rng.random(17), -0.3, rng.random(17))
     for ours, plain in zip(bank.sweep(weights, beta, J), Bank.sweep(bank, weights, beta, J), strict=True):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     for ours, plain in zip(bank.along(beta, change), Bank.along(bank, beta, change), strict=True):
