@@ -216,9 +216,9 @@ class _Distances(_Gaussians):
     def tabulated(self):
         return self._table is not None
 
-    def swept(self, moments, diagonal, vector):
+    def swept(self, moments, diagonal, vector, threads):
         """Sums over the members as in `Sums`, from the cells and sums of all points that `TiledBank.sweep` collects."""
-        return self._table.swept(*moments, diagonal * np.square(self.scales), vector * self.scales)
+        return self._table.swept(*moments, diagonal * np.square(self.scales), vector * self.scales, threads)
 
     def gathered(self, moments):
         if self._table is None:

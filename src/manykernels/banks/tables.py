@@ -12,6 +12,7 @@ ENDS = {np.dtype(np.float32): 8, np.dtype(np.float64): 11}  # log2 of those whos
 NEGLIGIBLE = 1e-25
 HELD = 2**23  # entries of the members' tables that are kept
 AT_ONCE = 2**21  # entries computed at a time
+ROWS = 256
 
 
 class GaussianTable:
@@ -43,10 +44,10 @@ class GaussianTable:
 
     def table(self, weights):
         """The table of ``sum_l weights[l] 2^-(factors[l] t)``."""
-        values = np.zeros(self.nodes.size)
-        used = np.flatnonzero(weights)
-        for part, chosen in self._parts(used, None):
-            values += weights[part] @ chosen
+        if self._held is not None:
+            values = weights @ self._held
+        else:
+            values = sum(weights[part] @ some for part, some in self._values(self.nodes))
         table = values.reshape(self.nodes.shape) @ self._to_powers.T
         table[np.abs(table) < NEGLIGIBLE * np.abs(weights).sum()] = 0.0  # denormal numbers make the loops five times slower
         return np.ascontiguousarray(table, dtype=self.dtype)
@@ -56,33 +57,39 @@ class GaussianTable:
         used = np.flatnonzero(moments.any(axis=(*range(moments.ndim - 2), moments.ndim - 1)))
         at_nodes = (moments[..., used, :] @ self._to_powers).reshape(*moments.shape[:-2], -1)
         out = np.empty((self.factors.size, *moments.shape[:-2]))
-        for part, values in self._parts(np.arange(self.factors.size), used):
+        for part, values in self._values(self.nodes[used]):
             out[part] = np.tensordot(values, at_nodes, (1, -1))
         return out
 
-    def swept(self, cells, moments, diagonal, vector):
+    def swept(self, cells, moments, diagonal, vector, threads):
         """``sum_l diagonal[l] outer(M_lc, M_le)``, (t, t, n, n), and ``sum_l vector[l] M_lc``, (t, n), over the members.
 
-        M_lc are what `gather` would give of the moments (t, n, cells, degree + 1), of some cells.
+        M_lc are what `gather` would give of the moments (t, n, cells, degree + 1), of some cells; the first sum is in the
+        table's precision.
         """
         at_nodes = (moments @ self._to_powers).reshape(*moments.shape[:2], -1)
         inner, mixed = 0.0, 0.0
-        for part, values in self._parts(np.arange(self.factors.size), cells):
+        for part, values in self._values(self.nodes[cells]):
             inner = inner + (values.T * diagonal[part]) @ values
             mixed = mixed + vector[part] @ values
-        half = at_nodes @ inner
-        return np.einsum("cix,ejx->ceij", half, at_nodes, optimize=True), at_nodes @ mixed
+        half, whole = ((at_nodes @ inner).astype(self.dtype), at_nodes.astype(self.dtype))
+        t, n = whole.shape[:2]
+        squares = np.empty((t, t, n, n), self.dtype)
 
-    def _parts(self, members, cells):
-        """Some members at a time, with their values at the nodes of some cells, all by default."""
-        if self._held is not None:
-            nodes = slice(None) if cells is None else (cells[:, None] * (self.degree + 1) + np.arange(self.degree + 1)).ravel()
-            yield members, self._held[members][:, nodes]
-            return
-        t = self.nodes.ravel() if cells is None else self.nodes[cells].ravel()
+        def fill(start):
+            for c in range(t):
+                for e in range(t):
+                    np.matmul(half[c, start : start + ROWS], whole[e].T, out=squares[c, e, start : start + ROWS])
+
+        threads.map(fill, range(0, n, ROWS))
+        return squares, at_nodes @ mixed
+
+    def _values(self, nodes):
+        """Some members at a time, with their values at some nodes."""
+        t = nodes.ravel()
         step = max(1, AT_ONCE // max(t.size, 1))
-        for start in range(0, members.size, step):
-            part = members[start : start + step]
+        for start in range(0, self.factors.size, step):
+            part = slice(start, start + step)
             yield part, np.exp2(-self.factors[part, None] * t)
 
     @cached_property

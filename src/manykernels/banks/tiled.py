@@ -140,8 +140,11 @@ class TiledBank(Bank):
         outputs, sums = as_outputs(beta, self.n), []
         for family in self.families:
             moments = self._moments(family, outputs)
-            sums.append(family.swept(moments, J.diagonal[family.members], J.vector[family.members]))
-        squares, mixed = (sum(parts) for parts in zip(*sums, strict=True))
+            sums.append(family.swept(moments, J.diagonal[family.members], J.vector[family.members], self.threads))
+        (squares, mixed), *others = sums
+        for more, mixed_more in others:
+            squares += more
+            mixed += mixed_more
         return Sums(self.combine(weights), squares, mixed)
 
     def _moments(self, family, outputs):

@@ -15,6 +15,8 @@ from ..machines import DenseMachine
 from .base import Iterate
 from .dual import forms_of, judged
 
+ROWS = 256
+
 
 class Line(NamedTuple):
     """Quadratic forms ``s + 2 size slope + size^2 curve`` along a change of beta, and its products if they are held."""
@@ -158,8 +160,18 @@ class StreamedProgram:
 
     def __init__(self, sums, factor, beta, dtype):
         self.sums, self.factor, self.scores = sums, factor, _multiply(sums.K, beta)
-        self.kernels = [(sums.K + 2.0 * self._block(c, c)).astype(dtype) for c in range(len(beta))]
+        self.kernels = [self._curved(c, np.dtype(dtype).type) for c in range(len(beta))]
         self._changes = np.zeros_like(beta)
+
+    def _curved(self, c, dtype):
+        """``K + 2 squares + 2 factor outer(mixed, mixed)``, in as few passes as it takes."""
+        out = self.sums.squares[c, c].astype(dtype)
+        out *= dtype(2.0)
+        out += self.sums.K
+        v = self.sums.mixed[c]
+        for start in range(0, v.size, ROWS):
+            out[start : start + ROWS] += np.outer(2.0 * self.factor * v[start : start + ROWS], v).astype(dtype)
+        return out
 
     def moved(self, c, change):
         self._changes[c] = change
