@@ -40,6 +40,7 @@ class GaussianTable:
         widths = np.exp2(start + octaves - BITS)
         places = -0.5 * np.cos(np.pi * (np.arange(self.degree + 1) + 0.5) / (self.degree + 1))
         self.nodes = left[:, None] + widths[:, None] * (0.5 + places)
+        self._rates = -np.log(2.0) * self.factors  # numpy's exp is vectorised, its exp2 is not
         self._to_powers = np.linalg.inv(np.vander(places, increasing=True))  # values at the nodes of a cell to coefficients
 
     def table(self, weights):
@@ -90,10 +91,10 @@ class GaussianTable:
         step = max(1, AT_ONCE // max(t.size, 1))
         for start in range(0, self.factors.size, step):
             part = slice(start, start + step)
-            yield part, np.exp2(-self.factors[part, None] * t)
+            yield part, np.exp(self._rates[part, None] * t)
 
     @cached_property
     def _held(self):
         if self.factors.size * self.nodes.size > HELD:
             return None
-        return np.exp2(-self.factors[:, None] * self.nodes.ravel())
+        return np.exp(self._rates[:, None] * self.nodes.ravel())

@@ -37,8 +37,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp", "alignment" or "uniform";
         for approximations also "primal" and "gfb".
         ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
-        or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL. The last two set the weights by a rule and
-        train one SVM.
+        or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL; with ten thousand points or more, weights
+        come from a sample of them first. The last two set the weights by a rule and train one SVM.
     approximation : Approximation, optional
         Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see `manykernels.lowrank`), for very many
         points. The certificate is then with respect to the approximated kernels.
