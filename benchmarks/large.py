@@ -1,7 +1,7 @@
 """Many points, exact kernels: MKL at the price of one SVM.
 
-``large``: a9a, w8a and cod_rna with 50 Gaussians on all features (gamma from 1e-3 to 10; cod_rna scaled to [0, 1]), C = 1, gap
-1e-2, on all points; accuracy on the test part (its first 20,000 points). Beside it one
+``large``: a9a, w8a and cod_rna (scaled to [0, 1]) with 50 Gaussians on all features, gamma from a hundredth of SVC's to SVC's, C
+= 1, gap 1e-2, on all points; accuracy on the test part (its first 20,000 points). Beside it one
 SVC of scikit-learn with gamma = "scale", the same C, tolerance 1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our
 time over its. Each set runs in its own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
 
@@ -23,6 +23,8 @@ What was learned
   a change costs is one product of the kernel with the coefficients, and computing it anew is a few nanoseconds per pair.
 * Weights from 4,000 points leave a gap of 1 to 4 % for all of them; one closed-form update later it is below 1 %. Coefficients
   that begin where the sample's decision function puts them save most of the steps of the first SVM.
+* Gammas up to 10 and 100 times SVC's, at the same C, fit the training points too well: on 6,000 other training points of a9a the
+  accuracy was 83.5 to 83.8 % where SVC has 84.2 % and the gammas used here 84.1 to 84.4 %.
 * For p = 1 a sample may choose other kernels than all points would (w8a has 3 % positive labels): SPG then needs some ten SVMs.
 """
 
@@ -30,6 +32,7 @@ import time
 import warnings
 
 import numpy as np
+from scipy import sparse
 from sklearn.preprocessing import MinMaxScaler
 
 from manykernels import MKLClassifier
@@ -48,11 +51,13 @@ SIZES = {"a9a": (4000, 8000, 16_000, 32_561), "w8a": (6000, 12_000, 25_000, 49_7
 PAPER_EXPONENT = {"a9a": 1.98, "w8a": 1.52}
 WIDTHS = (10, 100, 1000, 10_000)
 PAPER_PRODUCTS = {"letter": 0.66, "poker": 0.96, "a8a": 3.42, "w7a": 1.33, "cod_rna": 8.99}
-LIMIT, TESTED = 60, 20_000
+LIMIT, TESTED = 45, 20_000
 
 
-def gaussians(count=50):
-    return [RBF(gamma) for gamma in np.geomspace(1e-3, 10.0, count)]
+def gaussians(X, count=50):
+    """Gaussians with gammas up to SVC's ``"scale"``, which wants one over the number of features times their variance."""
+    variance = X.multiply(X).mean() - X.mean() ** 2 if sparse.issparse(X) else X.var()
+    return [RBF(gamma) for gamma in np.geomspace(0.01, 1.0, count) / (X.shape[1] * variance)]
 
 
 def data(name):
@@ -76,12 +81,12 @@ from manykernels import MKLClassifier
 warnings.simplefilter("ignore")
 X, y, X_test, y_test = data({name!r})
 X_test, y_test = X_test[:TESTED], y_test[:TESTED]
-MKLClassifier(gaussians(), p={p}, C=1.0).fit(X[::100], y[::100])  # compiles
+MKLClassifier(gaussians(X), p={p}, C=1.0).fit(X[::100], y[::100])  # compiles
 began = time.perf_counter()
 machine = SVC(C=1.0, gamma="scale", cache_size=2000).fit(X, y)
 svc = time.perf_counter() - began
 began = time.perf_counter()
-clf = MKLClassifier(gaussians(), p={p}, C=1.0, tol=1e-2).fit(X, y)
+clf = MKLClassifier(gaussians(X), p={p}, C=1.0, tol=1e-2).fit(X, y)
 seconds, peak = time.perf_counter() - began, megabytes("VmHWM")
 print(json.dumps(dict(set={name!r}, n=len(y), p={p}, seconds=seconds, SVC=svc, ratio=seconds / svc,
     gap=clf.result_.duality_gap, solves=clf.result_.counters.svm_solves,
@@ -111,11 +116,11 @@ def points():
             continue
         X, y = loaded[:2]
         order = np.random.default_rng(0).permutation(len(y))
-        MKLClassifier(gaussians(), p=1.33).fit(X[::100], y[::100])  # compiles
+        MKLClassifier(gaussians(X), p=1.33).fit(X[::100], y[::100])  # compiles
         rows = []
         for n in sizes:
             began = time.perf_counter()
-            clf = MKLClassifier(gaussians(), p=1.33, C=1.0, tol=1e-2).fit(X[order[:n]], y[order[:n]])
+            clf = MKLClassifier(gaussians(X), p=1.33, C=1.0, tol=1e-2).fit(X[order[:n]], y[order[:n]])
             rows.append({"set": name, "n": n, "seconds": time.perf_counter() - began, "gap": clf.result_.duality_gap})
         table(f"{name}: seconds against points", rows)
         fitted = exponent([row["n"] for row in rows], [row["seconds"] for row in rows])
@@ -129,13 +134,13 @@ def widths():
     if loaded is None:
         return []
     X, y = loaded[0][:5000], loaded[1][:5000]
-    MKLClassifier(gaussians(), p=1.33).fit(X[::100], y[::100])  # compiles
+    MKLClassifier(gaussians(X), p=1.33).fit(X[::100], y[::100])  # compiles
     rows = []
     for count in WIDTHS:
         row = {"widths": count}
         for p in (1.33, 2.0):
             began = time.perf_counter()
-            clf = MKLClassifier(gaussians(count), p=p, C=1.0).fit(X, y)
+            clf = MKLClassifier(gaussians(X, count), p=p, C=1.0).fit(X, y)
             row |= {f"p = {p:g}, s": time.perf_counter() - began, f"p = {p:g}, gap": clf.result_.duality_gap}
         rows.append(row)
     table("5,000 points of a9a: seconds against the number of widths", rows)
@@ -152,7 +157,7 @@ def ablation():
     for name in ("a9a", "w8a"):
         loaded = data(name)
         if loaded is not None:
-            problems[name] = KernelBank(gaussians()), *loaded[:2], 1.0
+            problems[name] = KernelBank(gaussians(loaded[0])), *loaded[:2], 1.0
     loaded = load("sonar")
     if loaded is not None:
         rng = np.random.default_rng(0)
