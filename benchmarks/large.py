@@ -1,9 +1,9 @@
 """Many points, exact kernels: MKL at the price of one SVM.
 
-``large``: a9a, w8a and cod_rna (scaled to [0, 1]) with 50 Gaussians on all features, gamma from a hundredth of SVC's to SVC's, C
-= 1, gap 1e-2, on all points; accuracy on the test part (its first 20,000 points). Beside it one
-SVC of scikit-learn with gamma = "scale", the same C, tolerance 1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our
-time over its. Each set runs in its own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
+``large``: a9a, w8a and cod_rna (scaled to [0, 1]) with 50 Gaussians on all features, gamma from a hundredth of SVC's to that of
+SVC, C = 1, gap 1e-2, on all points; accuracy on the test part (its first 20,000 points). Beside it one SVC of scikit-learn with
+gamma = "scale", the same C, tolerance 1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our time over its. Each set runs
+in its own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
 
 ``points``: seconds against the number of points on a9a and w8a, and the fitted exponent (1.98 and 1.52 in the paper).
 
@@ -23,8 +23,8 @@ What was learned
   a change costs is one product of the kernel with the coefficients, and computing it anew is a few nanoseconds per pair.
 * Weights from 4,000 points leave a gap of 1 to 4 % for all of them; one closed-form update later it is below 1 %. Coefficients
   that begin where the sample's decision function puts them save most of the steps of the first SVM.
-* Gammas up to 10 and 100 times SVC's, at the same C, fit the training points too well: on 6,000 other training points of a9a the
-  accuracy was 83.5 to 83.8 % where SVC has 84.2 % and the gammas used here 84.1 to 84.4 %.
+* Gammas up to 10 and 100 times SVC's, at the same C, fit the training points too well: on 6,000 other training points of a9a
+  the accuracy was 83.5 to 83.8 % where SVC has 84.2 % and the gammas used here 84.1 to 84.4 %.
 * For p = 1 a sample may choose other kernels than all points would (w8a has 3 % positive labels): SPG then needs some ten SVMs.
 """
 
