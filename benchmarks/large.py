@@ -2,8 +2,8 @@
 
 ``large``: a9a, w8a and cod_rna (scaled to [0, 1]) with 50 Gaussians on all features, gamma from a hundredth of SVC's to that of
 SVC, C = 1, gap 1e-2, on all points; accuracy on the test part (its first 20,000 points). Beside it one SVC of scikit-learn with
-gamma = "scale", the same C, tolerance 1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our time over its. Each set runs
-in its own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
+gamma = "scale", the same C, tolerance 1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our time over its. Each set
+runs in its own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
 
 ``points``: seconds against the number of points on a9a and w8a, and the fitted exponent (1.98 and 1.52 in the paper).
 
