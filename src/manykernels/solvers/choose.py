@@ -43,13 +43,20 @@ class Rule(NamedTuple):
     holds: Callable
 
 
+def _narrow(problem):
+    """Whether systems of equations in the space of the factors are cheaper than kernels of all pairs of points."""
+    smooth = all(box.ridge.any() for box in problem.boxes)
+    return (2 if smooth else 5) * problem.bank.width < problem.bank.n
+
+
 # A solver that does not fit (its `check`) is passed over. What was measured is in benchmarks/small.py.
 AUTO = (
     Rule("mwu", "a hard margin, which the others do not take", lambda problem: isinstance(problem.loss, HardMargin)),
     Rule(
         "primal",
-        "kernels of low rank whose factors have fewer columns than half the points",
-        lambda problem: isinstance(problem.bank, FactorBank) and 2 * problem.bank.width < problem.bank.n,
+        "kernels of low rank whose factors have fewer columns than half the points, or a fifth for losses with corners, which "
+        "take it more iterations",
+        lambda problem: isinstance(problem.bank, FactorBank) and _narrow(problem),
     ),
     Rule(
         "newton",
