@@ -7,12 +7,12 @@ from sklearn.svm import SVC
 from conftest import MIXED, toy
 from manykernels.banks import KernelsOnPoints
 from manykernels.kernels import KernelBank, Precomputed, paper_bank
-from manykernels.losses import Hinge
+from manykernels.losses import Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
 from manykernels.regularisers import L1, GeneralisedKL, PNormBall, Regulariser, SquaredPNorm
-from manykernels.solvers import SMO, SOLVERS, SPG, GroupLasso, Newton, choose_solver, drive, smo_mkl
+from manykernels.solvers import SMO, SOLVERS, SPG, GroupLasso, Newton, PrimalNewton, choose_solver, drive, smo_mkl
 from manykernels.solvers.fixed import Alignment
 from reference import mkl_optimum
 
@@ -253,11 +253,14 @@ class TestChoice:
         assert isinstance(choose_solver("auto", self.problem(GeneralisedKL())), Newton)
         assert isinstance(choose_solver("auto", self.problem(PNormBall(2), memory_budget=100)), SPG)
 
-    @pytest.mark.parametrize(("rank", "expected"), [(2, "PrimalNewton"), (30, "Newton")])
-    def test_auto_on_factors(self, rank, expected):
+    @pytest.mark.parametrize(
+        ("rank", "loss", "expected"),
+        [(1, Hinge(), PrimalNewton), (2, Hinge(), Newton), (2, SquaredHinge(), PrimalNewton), (30, SquaredHinge(), Newton)],
+    )
+    def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)
         bank = Nystroem(rank).fit(KernelsOnPoints(KernelBank(MIXED), X), X)
-        assert type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2)))).__name__ == expected
+        assert type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2), loss=loss))) is expected
 
     def test_objects_are_kept(self):
         mine = SPG(nonmonotone=False)
