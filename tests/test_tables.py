@@ -1,5 +1,7 @@
 """Sums of many kernels of one distance by tables, distances by bits, and weights from a sample."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,7 +14,7 @@ from manykernels.banks import Bank
 from manykernels.banks.distances import Bits, Differences, Dots, make_distances
 from manykernels.banks.families import Tile
 from manykernels.banks.tables import GaussianTable
-from manykernels.kernels import RBF, KernelBank, Laplacian
+from manykernels.kernels import RBF, KernelBank, Laplacian, Linear
 from manykernels.problem import Problem
 from manykernels.regularisers import Curvature, PNormBall
 from manykernels.result import Status
@@ -189,3 +191,46 @@ class TestSample:
         assert np.isfinite(result.certificate.primal)
         again = problem.certificate(result.weights, result.beta)
         assert again.primal == pytest.approx(result.certificate.primal, rel=1e-6)
+
+    def test_points_without_a_cost_are_not_in_the_sample(self):
+        X, y = data(60)
+        cost = np.zeros(60)
+        cost[[np.argmax(y), np.argmin(y), 7]] = 1.0
+        problem = Problem(KERNELS.fit(X), y, cost, PNormBall(2))
+        assert drive(FromSample(SPG(), lambda problem: Newton(), size=10), problem).status is Status.OPTIMAL
+
+    def test_without_a_step_there_is_no_sample(self):
+        X, y = data()
+
+        def refused(problem):
+            raise AssertionError("no step is to be taken")
+
+        result = drive(FromSample(SPG(), refused, size=100), Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)), max_iter=0)
+        assert result.counters.svm_solves == 1
+
+
+class TestEdges:
+    def test_widths_too_far_apart_for_a_table(self, rng):
+        X = rng.standard_normal((12, 3))
+        kernels = [RBF(gamma) for gamma in (1e-15, 3e-15, 1.0, 1e15)]
+        bank = KernelBank(kernels).fit(X, dtype=np.float32, storage="fly")
+        np.testing.assert_allclose(bank.combine([0, 0, 1, 0]), kernels[2].block(X, X), atol=1e-6)
+
+    def test_many_kernels_none_of_which_is_left(self):
+        clf = MKLClassifier([Linear()] * 120, p=2).fit(np.zeros((12, 2)), [0, 1] * 6)
+        assert not clf.kernel_weights_.any()
+
+    def test_several_outputs_of_many_widths_fit_into_memory(self):
+        X = np.random.default_rng(0).random((1800, 2))
+        bank = KernelBank([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]).fit(X, storage="fly")
+        problem = Problem(
+            bank, np.where(np.arange(10)[:, None] == np.arange(1800) % 10, 1.0, -1.0), np.ones(1800), PNormBall(2)
+        )
+        assert Newton().fits(problem)
+
+    def test_pickles_hold_no_tables(self, rng):
+        X = rng.random((50, 2))
+        clf = MKLClassifier([RBF(gamma) for gamma in np.geomspace(0.1, 10, 500)], p=2).fit(X, X[:, 0] > 0.5)
+        kept = pickle.dumps(clf)
+        assert len(kept) < 3e6
+        assert np.array_equal(pickle.loads(kept).predict(X), clf.predict(X))

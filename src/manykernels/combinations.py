@@ -15,12 +15,12 @@ from scipy.spatial.distance import cdist
 
 from ._loops.exponentials import take_powers
 from ._loops.rbf import LOG2_E, squared_distances
+from .banks.base import CACHED, FEWEST
+from .banks.distances import LARGEST
 from .banks.threads import Threads
 from .kernels.vector import dense
 
 BLOCK = 256
-ENTRIES, FEWEST = 2**19, 16  # of the rows of a kernel that are computed at a time, which then stay in cache
-LARGEST = 1e15  # exponents beyond are all the same
 
 
 class Combination(ABC):
@@ -67,7 +67,10 @@ class Combination(ABC):
 
     @abstractmethod
     def gram(self, weights, rows, cols):
-        """The kernel K_d between two sets of points, (len(rows), len(cols))."""
+        """The kernel K_d between two sets of points, (len(rows), len(cols)).
+
+        For large problems it is called with some of the rows at a time, on several threads at once.
+        """
 
     def gradient(self, weights, beta):
         """``sum_c beta_c' (dK_d / dd_k) beta_c`` on the training points for every weight, (m,); beta (t, n)."""
@@ -136,7 +139,7 @@ class Product(Combination):
             # sum_ij B_ij (x_i - x_j)^2 for every feature at once
             return np.square(points[part]).T @ B.sum(axis=1) - np.einsum("if,if->f", points[part], B @ points)
 
-        step = max(FEWEST, ENTRIES // max(support.size, 1))
+        step = max(FEWEST, CACHED // max(support.size, 1))
         parts = [slice(start, start + step) for start in range(0, support.size, step)]
         total = 2.0 * sum(self.threads.map(spread, parts), np.zeros(self.X.shape[1]))
         return -np.bincount(self._group, weights=total, minlength=self.m)

@@ -118,7 +118,7 @@ class Approximation(ABC):
 
     @abstractmethod
     def features(self, kernels, X, dtype, threads):
-        """The FeatureMap for kernels on the training points X."""
+        """The FeatureMap for kernels on the training points X; `threads` are there to share out the kernels."""
 
     def estimate(self, n, m, itemsize):
         """Bytes of the factors, and seconds to compute them on one core, before anything is computed."""

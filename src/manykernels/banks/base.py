@@ -7,6 +7,7 @@ import numpy as np
 
 from .threads import Threads
 
+CACHED, FEWEST = 2**19, 16  # entries of rows that are computed together, so that they stay in cache, and fewest rows
 ROW_BLOCK = 1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
 
 

@@ -3,10 +3,8 @@
 import numpy as np
 
 from ..kernels.vector import dense
-from .base import Bank, as_outputs
+from .base import CACHED, FEWEST, Bank, as_outputs
 from .threads import Threads, thread_count
-
-ENTRIES, FEWEST = 2**19, 16  # of the rows that are computed at a time: they stay in cache, and are worth a call
 
 
 class CombinationBank(Bank):
@@ -51,7 +49,7 @@ class CombinationBank(Bank):
 
     def combine(self, weights, rows=None):
         left, weights = self.left if rows is None else self.left[rows], np.asarray(weights, dtype=float)
-        step = max(FEWEST, ENTRIES // self.n)
+        step = max(FEWEST, CACHED // self.n)
         if len(left) <= step:
             return np.ascontiguousarray(self.combination.gram(weights, left, self.right))
         out = np.empty((len(left), self.n))

@@ -10,7 +10,7 @@ from ..kernels.vector import chosen_rows, dense, dot_products, squared_norms
 
 LARGEST = 1e15  # exponents beyond are all the same, and its square is a float32
 FARTHEST = 1e8  # squared norm, in units of the narrowest kernel: float64 has sixteen digits, and half of them are needed
-DENSE_ENTRIES, DENSER = 2**26, 60  # a product of sparse rows takes as long per entry as one of dense rows for sixty
+DENSE_ENTRIES, DENSER = 2**24, 60  # a product of sparse rows takes as long per entry as one of dense rows for sixty
 
 
 def make_distances(left, right, unit, narrowest, dtype):
@@ -38,7 +38,7 @@ class Bits:
     """Of points whose features are 0 or 1."""
 
     def __init__(self, left, right, unit, dtype):
-        self.unit, self.dtype = unit, dtype
+        self.unit, self.dtype = min(unit, LARGEST / right.shape[1]), dtype
         rows = packed(right)
         self.right = np.ascontiguousarray(rows.T)
         self.left = rows if left is right else packed(left)
@@ -58,8 +58,9 @@ class Dots:
         centre = 0.0 if sparse.issparse(right) else np.median(right, axis=0)
         self.right = _moved(right, centre)
         self.left = self.right if self.same else _moved(left, centre)
-        self.right_norms = squared_norms(self.right)
-        self.left_norms = self.right_norms if self.same else squared_norms(self.left)
+        with np.errstate(over="ignore"):  # then they are too far apart for this
+            self.right_norms = squared_norms(self.right)
+            self.left_norms = self.right_norms if self.same else squared_norms(self.left)
         self.farthest = max(self.right_norms.max(initial=0.0), self.left_norms.max(initial=0.0))
 
     def tile(self, tile):
@@ -74,20 +75,20 @@ class Dots:
 class Differences:
     """Feature by feature, where the points lie so far apart that even a product in float64 would not do."""
 
+    metric = "sqeuclidean"
+
     def __init__(self, left, right, unit, dtype):
         self.left, self.right, self.unit, self.dtype = left, right, unit, dtype
 
     def tile(self, tile):
         a, b = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
-        return np.minimum(self.unit * cdist(dense(a), dense(b), "sqeuclidean"), LARGEST).astype(self.dtype)
+        return np.minimum(self.unit * cdist(dense(a), dense(b), self.metric), LARGEST).astype(self.dtype)
 
 
 class Manhattan(Differences):
     """Sums of absolute differences."""
 
-    def tile(self, tile):
-        a, b = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
-        return np.minimum(self.unit * cdist(dense(a), dense(b), "cityblock"), LARGEST).astype(self.dtype)
+    metric = "cityblock"
 
 
 def _faster_dense(X):

@@ -95,7 +95,7 @@ class FactorBank(Bank):
     def combine(self, weights, rows=None):
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
         spread = self.spread(weights).astype(self.dtype)
-        used = np.flatnonzero(spread)
+        used = np.flatnonzero(spread) if rows.size == self.n_rows else np.arange(spread.size)  # a copy must pay
         right = self.right if used.size == spread.size else np.ascontiguousarray(self.right[:, used])
         out = np.empty((rows.size, self.n), self.dtype)
 

@@ -180,7 +180,9 @@ class _Distances(_Gaussians):
         self.chains = Chains(gammas)
         self.factors = (self.chains.base / self.chains.base.min()).astype(dtype)
         self._distances = distances(gammas.min() * rbf.LOG2_E, gammas.max() * rbf.LOG2_E)
-        self._table = GaussianTable(gammas / self.chains.base.min(), dtype) if self.chains.base.size > MANY_CHAINS else None
+        factors = gammas / gammas.min()
+        tabulated = self.chains.base.size > MANY_CHAINS and GaussianTable.covers(factors, dtype)
+        self._table = GaussianTable(factors, dtype) if tabulated else None
 
     def pairs(self, tile):
         none = np.empty((0, 0), self.dtype)

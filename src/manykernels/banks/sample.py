@@ -24,7 +24,7 @@ class SampledBank(Bank):
         self.m, self.n, self.n_rows, self.symmetric = bank.m, bank.n, bank.n_rows, bank.symmetric
         self.names, self.groups, self.normalise = bank.names, bank.groups, bank.normalise
         self.dtype, self.threads, self.streams = bank.dtype, bank.threads, bank.streams
-        self.source, self.size = bank, size
+        self.source, self.size, self.seed = bank, size, seed
         self.stands_for = np.arange(self.m) * size // self.m  # which of the chosen kernels each one is taken to be
         first = np.searchsorted(self.stands_for, np.arange(size))
         last = np.append(first[1:], self.m)
@@ -60,7 +60,7 @@ class SampledBank(Bank):
         return self.bank.combined_diagonal(self._summed(weights))
 
     def cross(self, X_new, support=None):
-        return SampledBank(self.source.cross(X_new, support), self.size)
+        return SampledBank(self.source.cross(X_new, support), self.size, self.seed)
 
     def same_data(self, X):
         return self.source.same_data(X)

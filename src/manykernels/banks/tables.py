@@ -40,15 +40,28 @@ class GaussianTable:
         widths = np.exp2(start + octaves - BITS)
         places = -0.5 * np.cos(np.pi * (np.arange(self.degree + 1) + 0.5) / (self.degree + 1))
         self.nodes = left[:, None] + widths[:, None] * (0.5 + places)
+        self._calls = 0
         self._rates = -np.log(2.0) * self.factors  # numpy's exp is vectorised, its exp2 is not
         self._to_powers = np.linalg.inv(np.vander(places, increasing=True))  # values at the nodes of a cell to coefficients
 
+    @staticmethod
+    def covers(factors, dtype):
+        """Whether the range of the factors leaves room for the cells: below the normal numbers there are none."""
+        return STARTS[np.dtype(dtype)] - np.log2(factors.max()) > np.finfo(dtype).minexp + 1
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_held"}
+
     def table(self, weights):
         """The table of ``sum_l weights[l] 2^-(factors[l] t)``."""
-        if self._held is not None:
+        used = np.flatnonzero(weights)
+        self._calls += 1
+        if self._calls > 1 and self._held is not None:
             values = weights @ self._held
-        else:
-            values = sum(weights[part] @ some for part, some in self._values(self.nodes))
+        else:  # the first time, and for prediction there is no other, it does not pay to hold anything
+            values = sum(
+                (weights[used[part]] @ some for part, some in self._values(self.nodes, used)), np.zeros(self.nodes.size)
+            )
         table = values.reshape(self.nodes.shape) @ self._to_powers.T
         table[np.abs(table) < NEGLIGIBLE * np.abs(weights).sum()] = 0.0  # denormal numbers make the loops five times slower
         return np.ascontiguousarray(table, dtype=self.dtype)
@@ -85,13 +98,13 @@ class GaussianTable:
         threads.map(fill, range(0, n, ROWS))
         return squares, at_nodes @ mixed
 
-    def _values(self, nodes):
-        """Some members at a time, with their values at some nodes."""
-        t = nodes.ravel()
+    def _values(self, nodes, members=slice(None)):
+        """Some of the members at a time, with their values at some nodes."""
+        t, rates = nodes.ravel(), self._rates[members]
         step = max(1, AT_ONCE // max(t.size, 1))
-        for start in range(0, self.factors.size, step):
+        for start in range(0, rates.size, step):
             part = slice(start, start + step)
-            yield part, np.exp(self._rates[part, None] * t)
+            yield part, np.exp(rates[part, None] * t)
 
     @cached_property
     def _held(self):

@@ -77,6 +77,9 @@ class TiledBank(Bank):
             mirror(out)
         return out
 
+    def __getstate__(self):
+        return self.__dict__ | {"_latest": (np.empty(0), [])}
+
     def _prepared(self, weights):
         """Families with a weight above zero, and the weights as they want them; those of the last call are kept."""
         last, prepared = self._latest
@@ -100,7 +103,7 @@ class TiledBank(Bank):
                 for row, (a, b) in zip(out, couples, strict=True):
                     row[family.members] = family.forms(a, b)
         pairwise = [family for family in self.families if not family.explicit]
-        couples = [(a[:, support], b[:, support]) for a, b in couples]
+        couples = [((some := a[:, support]), some if b is a else b[:, support]) for a, b in couples]
 
         def sums(parts):
             totals = [[family.moments() for family in pairwise] for _ in couples]
@@ -126,7 +129,7 @@ class TiledBank(Bank):
 
     @property
     def cheap_sweeps(self):
-        return all(family.tabulated for family in self.families)
+        return bool(self.families) and all(family.tabulated for family in self.families)
 
     def along(self, beta, change):
         if not self.streams:

@@ -117,6 +117,8 @@ class _Names(Sequence):
         return self._collection[k].name(self._feature_names)
 
     def __eq__(self, other):
+        if not isinstance(other, Sequence):
+            return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
     __hash__ = None

@@ -61,6 +61,10 @@ class Solver(ABC):
             return False
         return True
 
+    def direct(self):
+        """The same without a look at a part of the problem first, for when no step is to be taken."""
+        return self
+
     @abstractmethod
     def init(self, problem):
         """The first state."""
@@ -92,6 +96,7 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     solver.check(problem)
     began = time.perf_counter()
     limit = solver.max_iter if max_iter is None else max_iter
+    solver = solver if limit > 0 else solver.direct()
     history, best, status = [], None, None
     with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
         try:

@@ -100,7 +100,8 @@ def choose_solver(solver, problem=None):
         chosen = _by_table(problem)
         if problem.bank.n < LARGE or isinstance(chosen, PrimalNewton | MultiplicativeWeights):
             return chosen
-        sampled = FromSample(_for_many_points(problem), _by_table, chosen)
+        most = _for_many_points(problem)
+        sampled = FromSample(most, _by_table, None if type(chosen) is type(most) else chosen)
         return sampled if sampled.fits(problem) else chosen
     if solver in SOLVERS:
         return SOLVERS[solver]()

@@ -105,9 +105,9 @@ class Newton(Solver):
         """Whether to do without the products."""
         if self.streamed is not None:
             return self.streamed
-        if problem.bank.cheap_sweeps:
-            return problem.bank.m >= CHEAP
         products, sums = _sizes(problem)
+        if problem.bank.cheap_sweeps:
+            return problem.bank.m >= CHEAP * len(problem.targets) ** 2 and sums <= problem.memory_budget
         return problem.bank.streams and products > max(HELD, sums)
 
     def _parts(self, problem):
@@ -123,6 +123,9 @@ class Newton(Solver):
         point = (StreamedPoint if self._streams(problem) else HeldPoint).at(problem, beta)
         size = best_multiple(problem, beta, point.forms)
         return _state(problem, point.times(size), self._first_model(problem, point.forms))
+
+    def direct(self):
+        return Newton(self.streamed, False, self.temperature)
 
     def whole(self, gap=np.inf):
         """The same method for all kernels at once, from a start with so large a relative gap."""

@@ -57,8 +57,9 @@ class FromSample(Solver):
             raise ValueError("A sample of the points does not stand for all of them here: use solver='spg'.")
 
     def init(self, problem):
-        if problem.bank.n > self.size and not problem.start[1].any():
-            problem.start = problem.latest = self._start(problem)
+        weighted = np.flatnonzero(problem.cost.any(axis=0))
+        if weighted.size > self.size and not problem.start[1].any():
+            problem.start = problem.latest = self._start(problem, weighted)
         return State(self.solver, self.solver.init(problem), 0)
 
     def step(self, problem, state, tol):
@@ -67,14 +68,19 @@ class FromSample(Solver):
             return State(self.last, self.last.init(problem), ROUNDS + 1)
         return State(state.solver, state.solver.step(problem, state.state, tol), state.steps + 1)
 
-    def _start(self, problem):
-        rows = _spread_out(problem.targets, self.size)
-        share = problem.bank.n / rows.size
+    def direct(self):
+        return self.solver
+
+    def _start(self, problem, weighted):
+        rows = weighted[_spread_out(problem.targets[:, weighted], self.size)]
+        share = problem.cost.sum() / problem.cost[:, rows].sum()
         some = Problem(
             problem.bank.among(rows), problem.targets[:, rows], share * problem.cost[:, rows], problem.regulariser,
             loss=problem.loss, memory_budget=problem.memory_budget,
         )  # fmt: skip
         result = drive(self.first(some), some, tol=TOLERANCE)
+        problem.counters.svm_solves += some.counters.svm_solves
+        problem.counters.machine_steps += some.counters.machine_steps
         beta = np.zeros_like(problem.targets)
         beta[:, rows] = result.beta
         if result.status is not Status.INTERRUPTED:

@@ -79,7 +79,7 @@ def solved(newton, problem, bank, weights, beta, tol, spread=np.asarray):
     """
     options = {"loss": problem.loss, "memory_budget": problem.memory_budget}
     part = Problem(bank, problem.targets, problem.cost, problem.regulariser, **options)
-    part.start, part.latest = (problem.regulariser.adopt(weights), beta), problem.latest
+    part.start = problem.regulariser.adopt(weights), beta
     state, steps = newton.init(part), 0
     best = state.iterate
     problem.latest = spread(best.weights), best.beta
