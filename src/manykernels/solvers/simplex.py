@@ -178,8 +178,10 @@ class SILP(SimplexSolver):
 
     def step(self, problem, state, tol):
         weights = _envelope(state.memory)
-        at = problem.evaluate(weights, state.at.beta, state.precision)
-        point = self._judge(problem, at, state.precision)
+        if np.array_equal(weights, state.at.weights):  # the same plane again would change nothing: a more precise one may
+            point = self._sharpen(problem, state)
+        else:
+            point = self._judge(problem, problem.evaluate(weights, state.at.beta, state.precision), state.precision)
         return point._replace(memory=[*state.memory, _cut(problem, point)])
 
 
