@@ -58,11 +58,6 @@ class Box(NamedTuple):
         widths = self.upper - self.lower
         return np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0)
 
-    def response(self, f, ridge):
-        """Coefficients at decision values f: those that the dual prefers, were the ridge this one."""
-        pull = self.linear - f
-        return np.clip(np.sign(pull) * np.maximum(np.abs(pull) - self.kink, 0.0) / ridge, self.lower, self.upper)
-
     def contains(self, beta):
         """Whether each coefficient is strictly inside the box."""
         return (beta > self.lower) & (beta < self.upper)

@@ -52,6 +52,11 @@ class Counters:
     machine_steps: int = 0
     seconds: float = 0.0
 
+    def include(self, part):
+        """Add the work on a part of the problem; its passes are not over all kernels and points."""
+        self.svm_solves += part.svm_solves
+        self.machine_steps += part.machine_steps
+
 
 class Record(NamedTuple):
     """One line of the history of a run."""

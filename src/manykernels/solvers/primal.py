@@ -135,7 +135,9 @@ class PrimalNewton(Solver):
         """The minimiser of the quadratic model and the weights together."""
         bank, systems = problem.bank, []
         zones = [None] * len(state.v) if state.zone is None else state.zone
-        for corner, zone, f, v, b in zip(_corners(problem, state.width), zones, state.scores, state.v, state.b, strict=True):
+        for corner, zone, f, v, b in zip(
+            rounded_corners(problem, state.width), zones, state.scores, state.v, state.b, strict=True
+        ):
             systems.append(_System(bank, *corner.response(f + b, zone), v, b, corner.box.total))
         weights, before = state.weights, np.inf
         for _ in range(ROUNDS):
@@ -162,7 +164,7 @@ class PrimalNewton(Solver):
         """The state after the best of the steps of length 1, 1/2, 1/4, ..."""
         step, shift = model.v - state.v, model.b - state.b
         change = problem.bank.dot(step)
-        corners = _corners(problem, state.width)
+        corners = rounded_corners(problem, state.width)
 
         def value(length):
             f, b = state.scores + length * change, state.b + length * shift
@@ -193,7 +195,7 @@ class PrimalNewton(Solver):
         bank, beta = problem.bank, state.iterate.beta.copy()
         spread = bank.spread(state.weights)
         violation = problem.unit * problem.precision(tol * abs(state.iterate.certificate.dual), beta)
-        for c, corner in enumerate(_corners(problem, state.width)):
+        for c, corner in enumerate(rounded_corners(problem, state.width)):
             near = corner.near(state.scores[c] + state.b[c]) | (_inside(problem, beta)[c] != 0)
             if not self._ascended(problem, c, near, beta, spread, violation):
                 return state
@@ -225,7 +227,7 @@ class PrimalNewton(Solver):
 
     def _judged(self, problem, state):
         """The certificate of the coefficients, and what is left of the problem with rounded corners."""
-        bank, corners = problem.bank, _corners(problem, state.width)
+        bank, corners = problem.bank, rounded_corners(problem, state.width)
         beta = np.stack([corner.box.feasible(row) for corner, row in zip(corners, state.beta, strict=True)])
         moments = bank.correlate(beta)
         problem.counters.kernel_passes += 2
@@ -245,7 +247,8 @@ def _inside(problem, beta):
     return np.where(inside, np.where(kinks, np.sign(beta), 1), 0).astype(np.int8)
 
 
-def _corners(problem, width):
+def rounded_corners(problem, width):
+    """The loss of every output with corners rounded off over a width; `response` gives coefficients at decision values."""
     return [_Corner(box, cost, width) for box, cost in zip(problem.boxes, problem.cost, strict=True)]
 
 

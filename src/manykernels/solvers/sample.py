@@ -12,6 +12,7 @@ import numpy as np
 from ..problem import Problem
 from ..result import Status
 from .base import Solver, drive
+from .primal import rounded_corners
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
 TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
@@ -79,16 +80,14 @@ class FromSample(Solver):
             loss=problem.loss, memory_budget=problem.memory_budget,
         )  # fmt: skip
         result = drive(self.first(some), some, tol=TOLERANCE)
-        problem.counters.svm_solves += some.counters.svm_solves
-        problem.counters.machine_steps += some.counters.machine_steps
+        problem.counters.include(some.counters)
         beta = np.zeros_like(problem.targets)
         beta[:, rows] = result.beta
         if result.status is not Status.INTERRUPTED:
             problem.counters.kernel_passes += 1
             scores = problem.bank.decision(result.weights, beta) + result.intercept[:, None]
-            width = WIDTH * problem.unit
-            boxes = zip(problem.boxes, problem.cost, scores, strict=True)
-            beta = np.stack([box.response(f, box.ridge + width / np.maximum(cost, 1e-300)) for box, cost, f in boxes])
+            rounded = rounded_corners(problem, WIDTH * problem.unit)
+            beta = np.stack([corner.response(f)[0] for corner, f in zip(rounded, scores, strict=True)])
         beta = np.stack([box.feasible(b) for box, b in zip(problem.boxes, beta, strict=True)])
         if result.status is Status.INTERRUPTED:
             problem.latest = result.weights, beta

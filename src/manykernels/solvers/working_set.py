@@ -88,8 +88,7 @@ def solved(newton, problem, bank, weights, beta, tol, spread=np.asarray):
         best = min(best, state.iterate, key=lambda iterate: abs(iterate.certificate.absolute_gap))
         problem.latest = spread(best.weights), best.beta
         steps += 1
-    problem.counters.svm_solves += part.counters.svm_solves
-    problem.counters.machine_steps += part.counters.machine_steps
+    problem.counters.include(part.counters)
     return best
 
 
