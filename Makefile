@@ -20,7 +20,7 @@ bench: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[test,bench,plot,frames]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,bench]"
 	touch $@
 
 clean:
