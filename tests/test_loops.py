@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from manykernels._loops import exponentials, rbf
+from manykernels._loops import factors as factor_loops
 from manykernels._loops.smo import Walls, position_of_max, smo
 from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
 from manykernels.regularisers import GeneralisedKL, PNormBall, SquaredPNorm
@@ -179,3 +180,17 @@ def test_a_pair_goes_to_the_maximum_along_its_line(rng):
                 slope, _ = _slope(law, s, a, b, linear, ridge, x, *scratch)
                 assert 0.0 < x <= highest
                 assert slope >= 0.0 if x == highest else abs(slope) <= 1e-7 * max(1.0, linear)
+
+
+class TestFactors:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_sums_are_in_float64(self, dtype):
+        rng = np.random.default_rng(0)
+        V = rng.standard_normal((50, 7)).astype(dtype)
+        beta, v = 1e6 * rng.standard_normal((2, 50)), rng.standard_normal((3, 7))
+        beta[:, ::3] = 0.0
+        out, scores = np.ones((2, 7)), np.empty((3, 50))
+        factor_loops.correlate(V, beta, out)
+        factor_loops.dot(V, v, scores)
+        np.testing.assert_allclose(out, 1.0 + beta @ V.astype(float), rtol=1e-9)
+        np.testing.assert_allclose(scores, v @ V.T.astype(float), rtol=1e-12, atol=1e-13)

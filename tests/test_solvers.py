@@ -12,7 +12,7 @@ from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
 from manykernels.regularisers import L1, GeneralisedKL, PNormBall, Regulariser, SquaredPNorm
-from manykernels.solvers import SMO, SOLVERS, SPG, GroupLasso, Newton, PrimalNewton, choose_solver, drive, smo_mkl
+from manykernels.solvers import SMO, SOLVERS, SPG, GroupLasso, Interior, Newton, PrimalNewton, choose_solver, drive, smo_mkl
 from manykernels.solvers.fixed import Alignment
 from reference import mkl_optimum
 
@@ -255,7 +255,7 @@ class TestChoice:
 
     @pytest.mark.parametrize(
         ("rank", "loss", "expected"),
-        [(1, Hinge(), PrimalNewton), (2, Hinge(), Newton), (2, SquaredHinge(), PrimalNewton), (30, SquaredHinge(), Newton)],
+        [(2, Hinge(), Interior), (30, Hinge(), Newton), (2, SquaredHinge(), PrimalNewton), (30, SquaredHinge(), Newton)],
     )
     def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)

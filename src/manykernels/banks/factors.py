@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._loops import factors as loops
 from .base import Bank, as_outputs
 from .threads import Threads
 
@@ -42,14 +43,10 @@ class FactorBank(Bank):
         return [slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)]
 
     def dot(self, coefficients):
-        """``V c`` for coefficients (t, r), as (t, n_rows)."""
-        coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=self.dtype)
+        """``V c`` for coefficients (t, r), as (t, n_rows), summed in float64."""
+        coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=float)
         out = np.empty((coefficients.shape[0], self.n_rows))
-
-        def fill(part):
-            out[:, part] = (self.factors[part] @ coefficients.T).T
-
-        self.threads.map(fill, self.blocks())
+        self.threads.map(lambda part: loops.dot(self.factors[part], coefficients, out[:, part]), self.blocks())
         return out
 
     def correlate(self, beta):
@@ -58,21 +55,20 @@ class FactorBank(Bank):
         parts = [slice(start, min(start + ROWS, self.n)) for start in range(0, self.n, ROWS)]
 
         def sums(part):
-            rows = beta[:, part]
-            if not rows.any():
-                return 0.0
-            return (rows.astype(self.dtype) @ self.right[part]).astype(float)
+            out = np.zeros((beta.shape[0], self.right.shape[1]))
+            loops.correlate(self.right[part], beta[:, part], out)
+            return out
 
-        return np.zeros((beta.shape[0], self.right.shape[1])) + sum(self.threads.map(sums, parts))
+        return sum(self.threads.map(sums, parts))
 
-    def gram(self, scale):
+    def gram(self, scale, exact=False):
         """``V' diag(scale) V`` over the rows with a scale above zero, (r, r).
 
-        In float64 if there are few of them: then scales tend to be large, and differences small beside them count.
+        In float64 if asked for, or if there are few of them: then it costs little.
         """
         used = np.flatnonzero(scale)
         shares = [used[start : start + ROWS] for start in range(0, used.size, ROWS)]
-        dtype = np.float64 if used.size <= FINE_ROWS else self.dtype
+        dtype = np.float64 if exact or used.size <= FINE_ROWS else self.dtype
 
         def sums(mine):
             total = np.zeros((self.width, self.width))

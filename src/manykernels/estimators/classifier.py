@@ -35,7 +35,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two classes or weights per class.
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp", "alignment" or "uniform";
-        for approximations also "primal" and "gfb".
+        for approximations also "primal" (smooth losses), "interior" (losses with corners) and "gfb".
         ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
         or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL; with ten thousand points or more, weights
         come from a sample of them first. The last two set the weights by a rule and train one SVM.

@@ -4,6 +4,7 @@ from .base import Iterate, Solver, drive
 from .choose import AUTO, SOLVERS, choose_solver
 from .gfb import GFB
 from .group_lasso import GroupLasso
+from .interior import Interior
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
 from .primal import PrimalNewton
@@ -17,6 +18,7 @@ __all__ = [
     "SOLVERS",
     "SPG",
     "GroupLasso",
+    "Interior",
     "Iterate",
     "MultiplicativeWeights",
     "Newton",

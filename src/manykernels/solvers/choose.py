@@ -7,9 +7,11 @@ from ..banks.factors import FactorBank
 from ..losses import HardMargin
 from ..regularisers import BlockNorm, SquaredPNorm
 from .base import Solver
+from .factored import FactorSolver
 from .fixed import Alignment, Uniform
 from .gfb import GFB
 from .group_lasso import GroupLasso
+from .interior import Interior
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
 from .primal import PrimalNewton
@@ -26,6 +28,7 @@ SOLVERS = {
     "group_lasso": GroupLasso,
     "mwu": MultiplicativeWeights,
     "primal": PrimalNewton,
+    "interior": Interior,
     "gfb": GFB,
     "mirror": MirrorDescent,
     "simple": SimpleMKL,
@@ -45,19 +48,14 @@ class Rule(NamedTuple):
 
 def _narrow(problem):
     """Whether systems of equations in the space of the factors are cheaper than kernels of all pairs of points."""
-    smooth = all(box.ridge.any() for box in problem.boxes)
-    return (2 if smooth else 5) * problem.bank.width < problem.bank.n
+    return isinstance(problem.bank, FactorBank) and 2 * problem.bank.width < problem.bank.n
 
 
 # A solver that does not fit (its `check`) is passed over. What was measured is in benchmarks/small.py.
 AUTO = (
     Rule("mwu", "a hard margin, which the others do not take", lambda problem: isinstance(problem.loss, HardMargin)),
-    Rule(
-        "primal",
-        "kernels of low rank whose factors have fewer columns than half the points, or a fifth for losses with corners, which "
-        "take it more iterations",
-        lambda problem: isinstance(problem.bank, FactorBank) and _narrow(problem),
-    ),
+    Rule("primal", "kernels of low rank whose factors have fewer columns than half the points, smooth losses", _narrow),
+    Rule("interior", "the same with losses that have corners", _narrow),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralisedKL) or is that of the simplex, and a combined kernel and, unless the bank "
@@ -98,7 +96,7 @@ def choose_solver(solver, problem=None):
         return solver
     if solver == "auto":
         chosen = _by_table(problem)
-        if problem.bank.n < LARGE or isinstance(chosen, PrimalNewton | MultiplicativeWeights):
+        if problem.bank.n < LARGE or isinstance(chosen, FactorSolver | MultiplicativeWeights):
             return chosen
         most = _for_many_points(problem)
         sampled = FromSample(most, _by_table, None if type(chosen) is type(most) else chosen)

@@ -12,7 +12,7 @@ import numpy as np
 from ..problem import Problem
 from ..result import Status
 from .base import Solver, drive
-from .primal import rounded_corners
+from .corners import rounded_corners
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
 TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
