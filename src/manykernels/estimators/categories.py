@@ -47,11 +47,14 @@ def learned_categories(X):
     """
     if sparse.issparse(X) or len(getattr(X, "shape", ())) != 2 or _plain_numbers(X):
         return {}
-    found = {}
-    for f, name in enumerate(column_names(X)):
-        if _categorical(X, f):
-            found[name] = sorted(set(_entries(X, f, name)), key=lambda entry: (isinstance(entry, str), entry))
-    return found
+    names = column_names(X)
+    chosen = [f for f in _candidates(X) if _categorical(_columns(X, f))]
+    return {names[f]: sorted(set(_entries(X, f, names[f])), key=_order) for f in chosen}
+
+
+def _order(entry):
+    """Numbers before strings."""
+    return isinstance(entry, str), entry
 
 
 def encoded(X, categories, names):
@@ -71,16 +74,17 @@ def encoded(X, categories, names):
     known : dict from name to list
         The categories, followed by those entries.
     """
-    columns, known = [], {}
+    codes, known = np.empty((X.shape[0], len(names))), {}
+    numeric = [f for f, name in enumerate(names) if name not in categories]
     for f, name in enumerate(names):
         if name in categories:
             entries = _entries(X, f, name)
             known[name] = list(dict.fromkeys([*categories[name], *entries]))
             place = {entry: code for code, entry in enumerate(known[name])}
-            columns.append(np.array([place[entry] for entry in entries], dtype=float))
-        else:
-            columns.append(_numbers(X, f, name))
-    return np.column_stack(columns), known
+            codes[:, f] = [place[entry] for entry in entries]
+    if numeric:
+        codes[:, numeric] = _numbers(X, numeric, names)
+    return codes, known
 
 
 def _plain_numbers(X):
@@ -88,14 +92,19 @@ def _plain_numbers(X):
     return isinstance(X, np.ndarray) and X.dtype.kind not in "OUT"
 
 
-def _column(X, f):
-    if not hasattr(X, "columns"):
-        return X[:, f]
-    return X.iloc[:, f] if hasattr(X, "iloc") else X[X.columns[f]]
+def _columns(X, chosen):
+    """One column, or a table of several."""
+    return X.iloc[:, chosen] if hasattr(X, "iloc") else X[:, chosen]
 
 
-def _categorical(X, f):
-    column = _column(X, f)
+def _candidates(X):
+    """Columns that may hold strings or categories: of a frame of many numbers, few need to be looked at."""
+    if not hasattr(X, "dtypes"):
+        return range(X.shape[1])
+    return [f for f, dtype in enumerate(X.dtypes) if getattr(dtype, "kind", "O") == "O"]
+
+
+def _categorical(column):
     return str(getattr(column, "dtype", "")).lower().startswith(CATEGORICAL) or _holds_strings(np.asarray(column))
 
 
@@ -105,22 +114,32 @@ def _holds_strings(values):
 
 def _entries(X, f, name):
     """Entries of a column as plain values; raise if some are missing."""
-    values = np.asarray(_column(X, f)).tolist()
-    missing = sum(map(_missing, values))
+    values = np.asarray(_columns(X, f)).tolist()
+    missing = sum(map(is_missing, values))
     if missing:
         raise ValueError(
             f"Column {name!r} has missing values in {missing} of {len(values)} rows; drop these rows, or make 'missing' a "
             "category of its own."
         )
-    return [value if isinstance(value, PLAIN) else str(value) for value in values]
+    return [_plain(value) for value in values]
 
 
-def _missing(value):
+def _plain(value):
+    """A value that JSON can store and that is equal to itself when it is read again."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, PLAIN) else str(value)
+
+
+def is_missing(value):
+    """Whether an entry is None, NaN, or one of pandas' ways to say so."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _numbers(X, f, name):
+def _numbers(X, chosen, names):
+    """Some columns as numbers; raise and name the column if one holds something else."""
     try:
-        return np.asarray(_column(X, f), dtype=float)
+        return np.asarray(_columns(X, chosen), dtype=float)
     except ValueError as error:
-        raise ValueError(f"Column {name!r} held numbers in training, but now: {error}") from None
+        if len(chosen) == 1:
+            raise ValueError(f"Column {names[chosen[0]]!r} must hold numbers: {error}") from None
+        return np.column_stack([_numbers(X, [f], names) for f in chosen])

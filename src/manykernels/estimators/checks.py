@@ -89,7 +89,7 @@ def refuse_odd_arrays(name, array):
     if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
         raise ValueError(f"{name} is a masked array with masked entries; fill them or drop their rows first.")
     dtypes = array.dtypes if hasattr(array, "columns") and hasattr(array, "dtypes") else [getattr(array, "dtype", None)]
-    if any(getattr(dtype, "kind", None) in ("M", "m") or str(dtype).startswith(POLARS_TIMES) for dtype in dtypes):
+    if any(dtype.kind in "Mm" if hasattr(dtype, "kind") else str(dtype).startswith(POLARS_TIMES) for dtype in dtypes):
         raise ValueError(f"{name} holds dates or times; turn them into numbers first, such as days since a start.")
 
 

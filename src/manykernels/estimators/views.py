@@ -7,6 +7,7 @@ from scipy import sparse
 
 from ..kernels import KernelBank
 from ..kernels.base import resolve_features
+from .categories import is_missing
 
 
 def advice(kernels, X, names):
@@ -61,7 +62,7 @@ def _incomplete(groups, X):
     X = np.asarray(X)
     if X.dtype.kind not in "fO":
         return []
-    missing = X != X
+    missing = np.isnan(X) if X.dtype.kind == "f" else np.frompyfunc(is_missing, 1, 1)(X).astype(bool)
     lines = []
     for group, columns in groups.items():
         mine = missing[:, [f for f in columns if f < missing.shape[1]]]
