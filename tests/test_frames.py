@@ -130,7 +130,7 @@ class TestCategories:
 
     def test_auto_leaves_names_out(self):
         frame = FRAME.assign(name=[f"patient {i}" for i in range(len(FRAME))])
-        with pytest.warns(UserWarning, match=r"columns \[5\].*hardly ever come twice.*Spectrum"):
+        with pytest.warns(UserWarning, match=r"columns \['name'\].*hardly ever come twice.*Spectrum"):
             model = MKLClassifier().fit(frame, LABELS)
         assert not any("name" in kernel for kernel in model.kernel_names_)
 

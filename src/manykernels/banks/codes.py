@@ -4,6 +4,8 @@ import copy
 
 import numpy as np
 
+from ..kernels.base import READS
+
 ADVICE = {
     "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or encode the column as numbers",
     "strings": "give it a column of strings",
@@ -11,25 +13,28 @@ ADVICE = {
 HOLDERS = ("spec", "_spec", "bank", "source", "kernels")  # where banks and maps of features keep their kernels
 
 
-def check_readable(kernel, owner, columns, names, categories):
+def check_readable(kernel, group, columns, names, categories):
     """Raise if a kernel sees a column that it cannot read.
 
     Parameters
     ----------
     kernel : Kernel
-    owner : str
-        Words for the kernel in the error.
+    group : str
+        Of the kernel; may be empty.
     columns : sequence of int
     names : list of str
         Of all columns.
     categories : dict
         Entries of the columns that hold strings or categories, by column.
     """
-    if kernel.reads == "categories":
+    if kernel.reads not in READS:
+        raise ValueError(f"{kernel!r}: reads={kernel.reads!r} is not known; use {', '.join(map(repr, READS))}.")
+    if kernel.reads == "categories" or (not categories and kernel.reads == "numbers"):
         return
     wanted = kernel.reads == "strings"
     wrong = [names[f] for f in columns if (f in categories) != wanted]
     if wrong:
+        owner = f"Group {group!r}: {kernel.label}" if group else kernel.label
         what = "numbers" if wanted else "strings or categories"
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise ValueError(f"{owner} needs {kernel.reads}, but {wrong[:5]}{more} hold {what}: {ADVICE[kernel.reads]}.")

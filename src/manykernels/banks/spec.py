@@ -50,9 +50,7 @@ class BankSpec:
     def _check_readable(self, n_features, feature_names):
         names = [f"x{f}" for f in range(n_features)] if feature_names is None else list(map(str, feature_names))
         for kernel, group, columns in zip(self.kernels, self.groups, self.columns, strict=True):
-            if self.categories or kernel.reads == "strings":
-                owner = f"Group {group!r}: {kernel.label}" if group else kernel.label
-                check_readable(kernel, owner, range(n_features) if columns is None else columns, names, self.categories)
+            check_readable(kernel, group, range(n_features) if columns is None else columns, names, self.categories)
 
     def _resolved(self, k, kernel, X, sample_weight):
         return kernel.resolved(self.seen(k, X) if kernel.needs_data else None, sample_weight)

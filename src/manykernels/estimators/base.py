@@ -87,7 +87,7 @@ class MKLEstimator(BaseEstimator):
                 return validate_data(self, X, y, reset=reset, **options), {}
             validate_data(self, X, y, reset=reset, skip_check_array=True)
             X, known = encoded(X, categories, self._column_names())
-            if isinstance(y, str):
+            if isinstance(y, str) and y == "no_validation":
                 return check_array(X, estimator=self, input_name="X", **options), self._by_column(known)
             return check_X_y(X, y, estimator=self, **options), self._by_column(known)
         except ValueError as error:
@@ -129,7 +129,7 @@ class MKLEstimator(BaseEstimator):
         if isinstance(self.kernels, str):
             if self.kernels != "auto":
                 raise ValueError(f"kernels={self.kernels!r} is not known; use 'auto', kernels, a mapping or a KernelBank.")
-            kernels = paper_bank(X, sample_weight, list(categories))
+            kernels = paper_bank(X, sample_weight, list(categories), self._column_names())
         else:
             kernels = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank(self.kernels)
             kernels = kernels.suited(X.shape[1], getattr(self, "feature_names_in_", None), categories)

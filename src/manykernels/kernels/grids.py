@@ -14,7 +14,7 @@ PAPER_DEGREES = (1, 2, 3)
 MOST_KINDS = 0.5  # distinct categories per sample
 
 
-def paper_bank(X, sample_weight=None, categorical=()):
+def paper_bank(X, sample_weight=None, categorical=(), feature_names=None):
     """The bank of the MKL papers: on every feature and on all, Gaussians of ten widths and polynomials of degree 1 to 3.
 
     The widths ``2^-3 … 2^6`` and the dot products are in units of the feature's standard deviation (for the kernels on
@@ -30,6 +30,8 @@ def paper_bank(X, sample_weight=None, categorical=()):
         Columns that hold codes of categories. Each has a `Hamming` kernel, and so have all of them together; the other kernels
         are on the other columns. Columns like names, in which few entries come twice, are left out with a warning: they
         identify a sample and say nothing of others.
+    feature_names : sequence of str, optional
+        For that warning.
 
     Returns
     -------
@@ -39,8 +41,10 @@ def paper_bank(X, sample_weight=None, categorical=()):
     numeric = tuple(f for f in range(X.shape[1]) if f not in categorical)
     kinds = tuple(f for f in categorical if np.unique(X[:, f]).size <= MOST_KINDS * X.shape[0])
     if len(kinds) < len(categorical):
+        out = sorted(set(categorical) - set(kinds))
+        names = [f if feature_names is None else str(feature_names[f]) for f in out]
         warnings.warn(
-            f"The columns {sorted(set(categorical) - set(kinds))} hold categories that hardly ever come twice; they are left "
+            f"The columns {names} hold categories that hardly ever come twice; they are left "
             "out. If they are strings to be compared, give kernels for them, such as Spectrum(features=...).",
             stacklevel=5,
         )

@@ -3,6 +3,8 @@
 import copy
 from collections.abc import Mapping
 
+import numpy as np
+
 from .base import resolve_features
 from .categorical import Hamming
 from .collection import KernelBank
@@ -56,7 +58,7 @@ class GroupedBank(KernelBank):
     def _on(self, group, features):
         if features is None:
             raise ValueError(f"Group {group!r} has no columns: give their names or indices.")
-        features = tuple(features) if isinstance(features, (list, range)) else features
+        features = features if isinstance(features, (str, int, slice, tuple)) else tuple(np.asarray(features).tolist())
         if group not in self.own:
             return default_kernels(features)
         return [_seeing(kernel, features) for kernel in KernelBank(self.own[group]).kernels]
