@@ -17,6 +17,10 @@ FRAME = pd.DataFrame(X, columns=["age", "dose", "gene 1", "gene 2"])
 GROUPS = {"clinical": ["age", "dose"], "mrna": ["gene 1", "gene 2"]}
 
 
+def polars_frame(frame):
+    return pytest.importorskip("polars").from_pandas(frame)
+
+
 class TestOnGroups:
     def test_default_kernels(self):
         bank = on_groups(GROUPS)
@@ -192,8 +196,9 @@ class TestMissingViews:
         with pytest.raises(ValueError, match=message):
             MKLClassifier(kernels).fit(FRAME, y).predict(self.broken())
 
-    def test_beside_categories(self):
-        frame = self.broken().assign(sex=np.where(X[:, 3] > 0, "f", "m"))
+    @pytest.mark.parametrize("convert", [pd.DataFrame, pd.DataFrame.convert_dtypes, polars_frame])
+    def test_every_way_to_say_missing(self, convert):
+        frame = convert(self.broken().assign(sex=np.where(X[:, 3] > 0, "f", "m")))
         kernels = {"mrna": RBF(features=["gene 1", "gene 2"]), "sex": Hamming("sex")}
         with pytest.raises(ValueError, match=r"Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all"):
             MKLClassifier(kernels).fit(frame, y)

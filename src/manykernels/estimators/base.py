@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state, check_X_y
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .._canonical import canonical_rows, fixed_rows
@@ -20,10 +20,9 @@ from ..kernels.points import as_points
 from ..problem import Problem
 from ..result import Status, merged
 from ..solvers import choose_solver, drive
-from .categories import as_table, encoded, learned_categories
-from .checks import choose_combination, choose_regulariser, memory_budget, refuse_odd_arrays
-from .contributions import by_group, contributions, data_frame, shares
-from .views import advice
+from .checks import choose_combination, choose_regulariser, memory_budget
+from .contributions import TellsWeights
+from .reading import ReadsTables
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 FACTOR_ROWS = 4096  # points whose factors are held at a time in prediction
@@ -60,46 +59,8 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
-
-    def _read(self, X, y="no_validation", **options):
-        """X, and y if there is one, as checked arrays; strings and categories in X become codes."""
-        X = as_table(X)
-        refuse_odd_arrays("X", X)
-        refuse_odd_arrays("y", y)
-        categories = learned_categories(X)
-        out = self._validated(X, y, categories, **options)[0]
-        self.categories_ = categories
-        return out
-
-    def _read_new(self, X):
-        """New points as a checked array, and the entries that codes in it stand for, by column."""
-        X = as_table(X)
-        refuse_odd_arrays("X", X)
-        return self._validated(X, "no_validation", self.categories_, reset=False)
-
-    def _validated(self, X, y, categories, reset=True, **options):
-        """What scikit-learn makes of X and y, and the entries that codes stand for; errors say which group is in trouble."""
-        options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        try:
-            if not categories:
-                return validate_data(self, X, y, reset=reset, **options), {}
-            validate_data(self, X, y, reset=reset, skip_check_array=True)
-            X, known = encoded(X, categories, self._column_names())
-            if isinstance(y, str) and y == "no_validation":
-                return check_array(X, estimator=self, input_name="X", **options), self._by_column(known)
-            return check_X_y(X, y, estimator=self, **options), self._by_column(known)
-        except ValueError as error:
-            names = getattr(self, "feature_names_in_", None)
-            raise ValueError(f"{error}{advice(self.kernels, X, names)}") from error
-
-    def _by_column(self, categories):
-        """Categories by the number of their column in place of its name."""
-        return {f: categories[name] for f, name in enumerate(self._column_names()) if name in categories}
-
-    def _column_names(self):
-        return list(getattr(self, "feature_names_in_", [f"x{f}" for f in range(self.n_features_in_)]))
 
     def _distinct(self, X, codes, sample_weight):
         """Rows to train on: canonical, unless a fitted bank fixes them."""
@@ -324,53 +285,6 @@ class MKLEstimator(BaseEstimator):
                 f"normalise={self.bank_.normalise!r} needs more of new samples than K(test, train): pass sample indices."
             )
         return grams
-
-    @property
-    def kernel_contributions_(self):
-        """Share of each kernel in the squared norm of the decision function, (m,), computed when it is first asked for.
-
-        That is ``w_k sum_c beta_c' K_k beta_c`` over its sum; a heavy kernel on which the function hardly depends has a small
-        one. Not there for combinations that are not sums.
-        """
-        check_is_fitted(self)
-        if self._contributions is None:
-            self._contributions = contributions(self)
-        if self._contributions is None:
-            raise AttributeError(f"combination={self.combination!r} is not a sum, so kernels have no contributions.")
-        return self._contributions
-
-    @property
-    def group_weights_(self):
-        """Share of each group of kernels in the total weight, as a dict; a kernel without a group is one by itself."""
-        check_is_fitted(self)
-        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        return by_group(self.bank_.names, self.bank_.groups, shares(weights))
-
-    @property
-    def group_contributions_(self):
-        """The `kernel_contributions_` summed over each group of kernels, as a dict; see `group_weights_`."""
-        return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
-
-    def weights_frame(self, backend="pandas"):
-        """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight, and contribution.
-
-        The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and is left out where the
-        combination is not a sum. Where every class has its own weights, these are their means, and there is a column for each
-        class.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars"}
-            Whose DataFrame to make.
-        """
-        check_is_fitted(self)
-        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights, "share": shares(weights)}
-        if hasattr(self, "kernel_contributions_"):
-            columns["contribution"] = self.kernel_contributions_
-        if self.kernel_weights_.ndim == 2:
-            columns |= {f"weight {name}": row for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)}
-        return data_frame(columns, backend)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

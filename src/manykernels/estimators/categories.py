@@ -138,7 +138,8 @@ def is_missing(value):
 def _numbers(X, chosen, names):
     """Some columns as numbers; raise and name the column if one holds something else."""
     try:
-        return np.asarray(_columns(X, chosen), dtype=float)
+        part = _columns(X, chosen)
+        return part.to_numpy(dtype=float, na_value=np.nan) if hasattr(X, "iloc") else np.asarray(part, dtype=float)
     except ValueError as error:
         if len(chosen) == 1:
             raise ValueError(f"Column {names[chosen[0]]!r} must hold numbers: {error}") from None

@@ -1,6 +1,60 @@
 """How much each kernel and each group of kernels has to do with a model."""
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+class TellsWeights:
+    """Tables of what the kernels weigh, for fitted estimators."""
+
+    _contributions = None  # once they were asked for
+
+    @property
+    def kernel_contributions_(self):
+        """Share of each kernel in the squared norm of the decision function, (m,), computed when it is first asked for.
+
+        That is ``w_k sum_c beta_c' K_k beta_c`` over its sum; a heavy kernel on which the function hardly depends has a small
+        one. Not there for combinations that are not sums.
+        """
+        check_is_fitted(self)
+        if self._contributions is None:
+            self._contributions = contributions(self)
+        if self._contributions is None:
+            raise AttributeError(f"combination={self.combination!r} is not a sum, so kernels have no contributions.")
+        return self._contributions
+
+    @property
+    def group_weights_(self):
+        """Share of each group of kernels in the total weight, as a dict; a kernel without a group is one by itself."""
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        return by_group(self.bank_.names, self.bank_.groups, shares(weights))
+
+    @property
+    def group_contributions_(self):
+        """The `kernel_contributions_` summed over each group of kernels, as a dict; see `group_weights_`."""
+        return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
+
+    def weights_frame(self, backend="pandas"):
+        """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight, and contribution.
+
+        The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and is left out where the
+        combination is not a sum. Where every class has its own weights, these are their means, and there is a column for each
+        class.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}
+            Whose DataFrame to make.
+        """
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights, "share": shares(weights)}
+        if hasattr(self, "kernel_contributions_"):
+            columns["contribution"] = self.kernel_contributions_
+        if self.kernel_weights_.ndim == 2:
+            columns |= {f"weight {name}": row for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)}
+        return data_frame(columns, backend)
 
 
 def contributions(model):
