@@ -90,3 +90,15 @@ def _loss_dual(cp, beta, y, cost, loss, unit):
     if name == "OneClass":
         return 0.0, [cp.sum(beta, axis=1) == loss.nu * cost.sum(axis=1), beta >= 0, beta <= cost]
     return cp.sum(alpha), [balanced, alpha >= 0, alpha <= cost]
+
+
+def share_of_equal_entries(A, B, weights=None):
+    """The weighted share of columns in which two rows are equal, entry by entry."""
+    weights = [1.0] * len(A[0]) if weights is None else weights
+    return np.array([[sum(w for w, x, z in zip(weights, a, b, strict=True) if x == z) / sum(weights) for b in B] for a in A])
+
+
+def shared_substrings(a, b, k):
+    """``sum_s count_s(a) count_s(b)``, by looking at all pairs of substrings."""
+    left, right = ([word[i : i + k] for i in range(len(word) - k + 1)] for word in (a, b))
+    return float(sum(s == t for s in left for t in right))

@@ -254,7 +254,7 @@ class TestTools:
     def test_weights_frame(self):
         clf = MKLClassifier({"a": KERNELS[:2], "b": KERNELS[2:]}, p=2).fit(X, y)
         frame = clf.weights_frame()
-        assert list(frame.columns) == ["kernel", "group", "weight", "share"]
+        assert list(frame.columns) == ["kernel", "group", "weight", "share", "contribution"]
         assert frame["share"].sum() == pytest.approx(1.0)
         assert frame["weight"].is_monotonic_decreasing
         assert set(frame["group"]) == {"a", "b"}

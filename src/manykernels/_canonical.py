@@ -82,14 +82,14 @@ def _row_keys(X, y):
         keys = np.zeros(X.shape[0], dtype=np.uint64)
         for column, values in enumerate(np.asarray(X, dtype=float).T):
             keys += np.where(values == 0.0, np.uint64(0), _mix(np.uint64(column), values))
-    return _scramble(keys ^ _scramble(y.astype(np.uint64) + np.uint64(1)))
+    return scramble(keys ^ scramble(y.astype(np.uint64) + np.uint64(1)))
 
 
 def _mix(column, values):
-    return _scramble(np.ascontiguousarray(values).view(np.uint64) + _scramble(column + np.uint64(0x9E3779B97F4A7C15)))
+    return scramble(np.ascontiguousarray(values).view(np.uint64) + scramble(column + np.uint64(0x9E3779B97F4A7C15)))
 
 
-def _scramble(x):
+def scramble(x):
     """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -8,6 +8,7 @@ from ..kernels.collection import MaskedKernelBank
 from ..kernels.points import as_points
 from ..kernels.precomputed import Precomputed
 from ..kernels.vector import dense
+from .codes import refuse_categories
 from .masked import MaskedBank
 from .spec import BankSpec
 from .threads import Threads
@@ -21,22 +22,23 @@ class KernelsOnPoints:
     ----------
     collection : KernelBank
     X : training points
-    normalise, sample_weight, feature_names
+    normalise, sample_weight, feature_names, categories
         See `make_bank`; ``"center"`` needs the whole of a kernel and is refused.
     """
 
-    def __init__(self, collection, X, *, normalise="diagonal", sample_weight=None, feature_names=None):
+    def __init__(self, collection, X, *, normalise="diagonal", sample_weight=None, feature_names=None, categories=None):
         if normalise == "center":
             raise ValueError("normalise='center' does not go with an approximation: use 'diagonal', 'trace' or 'cosine'.")
         X = as_points(X)
         self.normalise, self.m = normalise, len(collection)
         if isinstance(collection, MaskedKernelBank):
+            refuse_categories(categories, "A masked bank")
             total = X.shape[0] if sample_weight is None else float(np.sum(sample_weight))
             self._masked, self._spec = collection, None
             self.names, self.groups = collection.names(), collection.groups
             self.scales = np.full(self.m, 1.0 / total if normalise == "trace" else 1.0)
         else:
-            self._masked, self._spec = None, BankSpec(collection, X, normalise, sample_weight, feature_names)
+            self._masked, self._spec = None, BankSpec(collection, X, normalise, sample_weight, feature_names, categories)
             self.names, self.groups, self.scales = self._spec.names, self._spec.groups, self._spec.scales
 
     def between(self, A, B, only=None):
@@ -66,9 +68,11 @@ class KernelsOnPoints:
         return self._spec.columns[k]
 
     def refuse_indices(self, what):
-        """Raise if the points are sample indices of precomputed kernels."""
+        """Raise if the points are sample indices of precomputed kernels, or codes of categories."""
         if self._spec is not None and any(isinstance(kernel, Precomputed) for kernel in self._spec.kernels):
             raise ValueError(f"{what} needs feature vectors, but there are precomputed kernels: use landmarks='uniform'.")
+        if self._spec is not None and self._spec.categories:
+            raise ValueError(f"{what} needs feature vectors, but there are strings or categories: use landmarks='uniform'.")
 
 
 def _only(spec, k):

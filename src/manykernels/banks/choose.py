@@ -7,6 +7,7 @@ from ..kernels.points import as_points
 from ..kernels.precomputed import Precomputed, check_gram
 from ..kernels.vector import dense
 from .centred import CentredBank
+from .codes import refuse_categories
 from .dense import DenseBank
 from .masked import MaskedBank
 from .spec import BankSpec
@@ -22,7 +23,7 @@ FLOAT32_PEAK = 1e30  # above, the entries of a kernel do not fit into float32 wi
 
 def make_bank(
     collection, X, *, normalise="diagonal", sample_weight=None, dtype=np.float64, n_jobs=None, storage="auto",
-    feature_names=None, memory_budget=2**30,
+    feature_names=None, memory_budget=2**30, categories=None,
 ):  # fmt: skip
     """Put kernels on data.
 
@@ -40,6 +41,8 @@ def make_bank(
     storage : {"auto", "dense", "fly"}
         ``"dense"`` holds all Gram matrices. ``"auto"`` computes on the fly what is cheap and holds the matrices of kernels
         given by a function or class of the user's, while they fit into `memory_budget` bytes.
+    categories : dict from column to list, optional
+        For columns of X that hold codes, the strings or categories that the codes are indices of. Estimators make them.
 
     Returns
     -------
@@ -58,9 +61,11 @@ def make_bank(
     if normalise == "center":
         dtype = np.float64  # what is left of a wide kernel after centring is less than float32 can hold
     if isinstance(collection, MaskedKernelBank):
+        refuse_categories(categories, "A masked bank")
         bank = _masked(collection, X, normalise, sample_weight, dtype, n_jobs)
     else:
-        bank = _tiled(collection, X, normalise, sample_weight, dtype, n_jobs, feature_names, storage, memory_budget)
+        spec = BankSpec(collection, X, normalise, sample_weight, feature_names, categories)
+        bank = _tiled(spec, X, dtype, n_jobs, memory_budget if storage == "auto" else 0)
     if storage == "dense":
         bank = DenseBank(bank.columns(np.arange(bank.n)).astype(bank.dtype), bank)
     if normalise == "center":
@@ -78,9 +83,8 @@ def _masked(collection, X, normalise, sample_weight, dtype, n_jobs):
     return MaskedBank(collection, X, X, normalise, dtype, Threads(thread_count(n_jobs)), scale)
 
 
-def _tiled(collection, X, normalise, sample_weight, dtype, n_jobs, feature_names, storage, memory_budget):
-    spec = BankSpec(collection, X, normalise, sample_weight, feature_names)
-    held = _hold(spec, X, memory_budget if storage == "auto" else 0)
+def _tiled(spec, X, dtype, n_jobs, memory_budget):
+    held = _hold(spec, X, memory_budget)
     if dtype == np.float32 and not _float32_will_do(spec, X):
         dtype = np.float64
     return TiledBank(spec, X, X, dtype, Threads(thread_count(n_jobs)), held)

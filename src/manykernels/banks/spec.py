@@ -7,6 +7,7 @@ import numpy as np
 from ..kernels import RBF, Precomputed
 from ..kernels.base import resolve_features
 from ..kernels.precomputed import check_gram
+from .codes import check_readable, decoded
 from .tiled import HIGHEST_FUSED_DEGREE, PAIRWISE
 
 
@@ -19,13 +20,18 @@ class BankSpec:
     columns : list of index arrays, or None for all columns
     scales : (m,) array
         Factor that normalises each kernel; zero for a kernel that is left out.
+    categories : dict
+        For columns that hold codes of strings or categories, the list of entries that the codes point to.
     """
 
-    def __init__(self, collection, X, normalise, sample_weight, feature_names):
+    def __init__(self, collection, X, normalise, sample_weight, feature_names, categories=None):
         self.normalise = normalise
         self.groups = list(collection.groups)
-        self.columns = [resolve_features(kernel.features, X.shape[1], feature_names) for kernel in collection.kernels]
-        self.kernels = [self._resolved(k, kernel, X, sample_weight) for k, kernel in enumerate(collection.kernels)]
+        self.categories = categories or {}
+        self.kernels = list(collection.kernels)
+        self.columns = [self._resolved_features(k, X.shape[1], feature_names) for k in range(self.m)]
+        self._check_readable(X.shape[1], feature_names)
+        self.kernels = [self._resolved(k, kernel, X, sample_weight) for k, kernel in enumerate(self.kernels)]
         self.names = [
             (f"{group}: " if group else "") + kernel.name(feature_names, columns)
             for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
@@ -34,6 +40,17 @@ class BankSpec:
             if isinstance(kernel, Precomputed):
                 check_gram(kernel.K, f"Gram matrix {k}")
         self.scales = self._scales(X, sample_weight)
+
+    def _resolved_features(self, k, n_features, feature_names):
+        try:
+            return resolve_features(self.kernels[k].features, n_features, feature_names)
+        except ValueError as error:
+            raise ValueError(f"Group {self.groups[k]!r}: {error}" if self.groups[k] else str(error)) from None
+
+    def _check_readable(self, n_features, feature_names):
+        names = [f"x{f}" for f in range(n_features)] if feature_names is None else list(map(str, feature_names))
+        for kernel, group, columns in zip(self.kernels, self.groups, self.columns, strict=True):
+            check_readable(kernel, group, range(n_features) if columns is None else columns, names, self.categories)
 
     def _resolved(self, k, kernel, X, sample_weight):
         return kernel.resolved(self.seen(k, X) if kernel.needs_data else None, sample_weight)
@@ -62,7 +79,9 @@ class BankSpec:
         return "all" if self.columns[k] is None else tuple(self.columns[k].tolist())
 
     def seen(self, k, X):
-        """The part of X that kernel k sees."""
+        """The part of X that kernel k sees; entries in place of their codes if it reads strings."""
+        if self.kernels[k].reads == "strings":
+            return decoded(X, range(X.shape[1]) if self.columns[k] is None else self.columns[k], self.categories)
         return X if self.columns[k] is None else X[:, self.columns[k]]
 
     def points(self, k, left, right):

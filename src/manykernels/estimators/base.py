@@ -8,18 +8,21 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
+from ..banks.codes import knowing, refuse_categories
 from ..banks.threads import Threads, thread_count
 from ..kernels import KernelBank, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
 from ..result import Status, merged
 from ..solvers import choose_solver, drive
-from .checks import choose_combination, choose_regulariser, memory_budget, refuse_odd_arrays
+from .checks import choose_combination, choose_regulariser, memory_budget
+from .contributions import TellsWeights
+from .reading import ReadsTables
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 FACTOR_ROWS = 4096  # points whose factors are held at a time in prediction
@@ -56,14 +59,8 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
-
-    def _read(self, X, y="no_validation", **options):
-        """X, and y if there is one, as checked arrays."""
-        refuse_odd_arrays("X", X)
-        refuse_odd_arrays("y", y)
-        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
 
     def _distinct(self, X, codes, sample_weight):
         """Rows to train on: canonical, unless a fitted bank fixes them."""
@@ -78,6 +75,7 @@ class MKLEstimator(BaseEstimator):
 
     def _bank(self, X, sample_weight):
         """The kernels on the training rows."""
+        categories = self._by_column(self.categories_)
         combination = choose_combination(self.combination)
         if combination is not None:
             return self._combination_bank(combination, X)
@@ -92,13 +90,15 @@ class MKLEstimator(BaseEstimator):
         if isinstance(self.kernels, str):
             if self.kernels != "auto":
                 raise ValueError(f"kernels={self.kernels!r} is not known; use 'auto', kernels, a mapping or a KernelBank.")
-            kernels = paper_bank(X, sample_weight)
+            kernels = paper_bank(X, sample_weight, list(categories), self._column_names())
         else:
             kernels = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank(self.kernels)
+            kernels = kernels.suited(X.shape[1], getattr(self, "feature_names_in_", None), categories)
         on_points = {
             "normalise": self.normalise,
             "sample_weight": sample_weight,
             "feature_names": getattr(self, "feature_names_in_", None),
+            "categories": categories,
         }
         on_machine = {
             "dtype": np.float64 if self.tol < FLOAT32_TOL else np.float32,
@@ -121,6 +121,7 @@ class MKLEstimator(BaseEstimator):
             raise ValueError("Approximations are for sums of kernels; with a combination leave approximation=None.")
         if self.normalise not in ("diagonal", None):
             raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
+        refuse_categories(self.categories_, f"combination={self.combination!r}")
         names = getattr(self, "feature_names_in_", None)
         return CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs)
 
@@ -191,7 +192,7 @@ class MKLEstimator(BaseEstimator):
         self.dual_coef_ = beta[:, self.support_]
         self._n_fit = beta.shape[1]
         self._bank_support = np.flatnonzero(result.beta.any(axis=0))
-        self._coefficients = None
+        self._coefficients = self._contributions = None
         if isinstance(self.bank_, FactorBank):  # landmarks and coefficients are all that is needed from now on
             weights = np.broadcast_to(result.weights, (len(result.beta), result.weights.shape[-1]))
             parts = [self.bank_.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
@@ -230,27 +231,27 @@ class MKLEstimator(BaseEstimator):
                 if w.any():
                     scores += w[:, None] * (self.dual_coef_ @ K[:, self.support_].T)
             return scores
-        refuse_odd_arrays("X", X)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, categories = self._read_new(X)
+        bank = knowing(self.bank_, categories) if categories else self.bank_
         if self._coefficients is not None:
-            return self._factor_scores(X)
+            return self._factor_scores(X, bank)
         if self._bank_support.size == 0:
             return np.repeat(self.intercept_[:, None], X.shape[0], axis=1)
         with threadpool_limits(1, user_api="blas"):
-            cross = self.bank_.cross(X, self._bank_support)
+            cross = bank.cross(X, self._bank_support)
             beta = self.result_.beta[:, self._bank_support]
             if self.kernel_weights_.ndim == 1:
                 return cross.decision(self.kernel_weights_, beta) + self.intercept_[:, None]
             scores = [cross.decision(w, b) for w, b in zip(self.kernel_weights_, beta, strict=True)]
             return np.stack(scores) + self.intercept_[:, None]
 
-    def _factor_scores(self, X):
+    def _factor_scores(self, X, features):
         """Decision values through low-rank factors, a block of points at a time."""
         scores, blocks = np.empty((len(self.intercept_), X.shape[0])), range(0, X.shape[0], FACTOR_ROWS)
 
         def fill(start):
             part = slice(start, start + FACTOR_ROWS)
-            scores[:, part] = self._coefficients @ self.bank_.block(as_points(X[part])).T
+            scores[:, part] = self._coefficients @ features.block(as_points(X[part])).T
 
         with threadpool_limits(1, user_api="blas"):
             Threads(thread_count(self.n_jobs)).map(fill, blocks)
@@ -285,27 +286,11 @@ class MKLEstimator(BaseEstimator):
             )
         return grams
 
-    def weights_frame(self):
-        """The kernels as a table, heaviest first: name, group, weight and share of the total weight (a pandas DataFrame).
-
-        Where every class has its own weights, these are their means, and there is a column for each class.
-        """
-        check_is_fitted(self)
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("weights_frame() returns a pandas DataFrame: install pandas, or manykernels[frames].") from error
-        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        total = weights.sum()
-        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights}
-        columns["share"] = weights / total if total > 0 else weights
-        if self.kernel_weights_.ndim == 2:
-            columns |= {f"weight {name}": row for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)}
-        return pd.DataFrame(columns).sort_values("weight", ascending=False, kind="stable")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
         return tags
 
 

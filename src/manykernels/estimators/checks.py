@@ -11,6 +11,7 @@ from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularisers import PNormBall, Regulariser
 
+POLARS_TIMES = ("Date", "Time", "Duration")
 LATER = {
     "device": ("cpu", "other devices"),
     "checkpoint": (None, "checkpoints"),
@@ -88,7 +89,7 @@ def refuse_odd_arrays(name, array):
     if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
         raise ValueError(f"{name} is a masked array with masked entries; fill them or drop their rows first.")
     dtypes = array.dtypes if hasattr(array, "columns") and hasattr(array, "dtypes") else [getattr(array, "dtype", None)]
-    if any(getattr(dtype, "kind", None) in ("M", "m") for dtype in dtypes):
+    if any(dtype.kind in "Mm" if hasattr(dtype, "kind") else str(dtype).startswith(POLARS_TIMES) for dtype in dtypes):
         raise ValueError(f"{name} holds dates or times; turn them into numbers first, such as days since a start.")
 
 

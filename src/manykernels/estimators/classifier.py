@@ -21,7 +21,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     Parameters
     ----------
     kernels : "auto", list of kernels, mapping from group to kernels, or KernelBank
-        ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on every feature and on all.
+        ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on every feature and on all, and
+        `Hamming` for categories. `on_groups` makes kernels for groups of columns.
     combination : {"sum", "product"} or Combination
         ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see `manykernels.combinations`). It is
         not convex: several starts are tried, the best is kept, and there is no certificate.
@@ -71,6 +72,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     kernel_weights_ : (m,) array, (n_outputs, m) for weights per class
         Weights of the normalised kernels.
     kernel_names_ : list of str
+    kernel_contributions_ : (m,) array
+        Share of each kernel in the squared norm of the decision function; computed when it is asked for.
+    group_weights_, group_contributions_ : dict
+        Share of each group of kernels in the weights and in the contributions; a kernel without a group is one by itself.
     dual_coef_ : (n_outputs, n_support) array
         Signed dual coefficients, as in SVC; one output for two classes.
     support_ : (n_support,) indices of the support vectors in the training data
@@ -87,6 +92,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         For ``p="auto"``.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
+    categories_ : dict from column to list
+        What the columns of strings and categories held in training; a column without a name is ``"x0"``, ``"x1"`` …
 
     Notes
     -----
@@ -147,7 +154,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-            For `Precomputed` kernels, the column of sample indices.
+            For `Precomputed` kernels, the column of sample indices. Columns of strings and categories are for kernels that
+            read them, such as `Hamming` and `Spectrum`; new categories are welcome in prediction and equal to none of these.
+            A list of strings is one column.
         y : (n_samples,) array of labels
         sample_weight : (n_samples,) array, optional
             Factor on C for each row; zero leaves the row out.

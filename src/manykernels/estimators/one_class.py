@@ -33,7 +33,9 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     ----------
     offset_ : float
         ``decision_function = score_samples - offset_``.
-    kernel_weights_, kernel_names_, dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_
+    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_, categories_
+        As for `MKLClassifier`.
+    dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_
         As for `MKLClassifier`.
     """
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from ..banks import Bank
 from ..result import Result, Status
+from .categories import as_table
 from .checks import check_parameters, check_real, check_weights
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
@@ -114,7 +115,7 @@ def choose_p(estimator, X, y, sample_weight):
     if isinstance(estimator.kernels, Bank):
         raise ValueError("p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted on all of it.")
     estimator._check_data(X, y)
-    X = X.tocsr() if sparse.issparse(X) else X
+    X = X.tocsr() if sparse.issparse(X) else as_table(X)
     weight = check_weights(sample_weight, np.asarray(y))
     used, y = np.flatnonzero(weight > 0), np.asarray(y)
     norms, scores = sorted(NORMS, reverse=True), []

@@ -28,7 +28,9 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
 
     Attributes
     ----------
-    kernel_weights_, kernel_names_, dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_, p_, p_scores_
+    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_, categories_
+        As for `MKLClassifier`.
+    dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_, p_, p_scores_
         As for `MKLClassifier`; one output per target.
     """
 

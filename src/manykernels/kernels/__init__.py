@@ -2,19 +2,25 @@
 
 from .base import Kernel
 from .callable import FunctionKernel
+from .categorical import Hamming
 from .collection import KernelBank
 from .grids import paper_bank
+from .groups import on_groups
 from .precomputed import Precomputed
+from .strings import Spectrum
 from .vector import RBF, Laplacian, Linear, Polynomial
 
 __all__ = [
     "RBF",
     "FunctionKernel",
+    "Hamming",
     "Kernel",
     "KernelBank",
     "Laplacian",
     "Linear",
     "Polynomial",
     "Precomputed",
+    "Spectrum",
+    "on_groups",
     "paper_bank",
 ]

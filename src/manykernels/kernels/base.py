@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+READS = ("numbers", "categories", "strings")
+
 
 class Kernel(ABC):
     """One kernel: parameters plus the features it sees.
@@ -15,9 +17,13 @@ class Kernel(ABC):
     ----------
     features : None, int, str, slice or sequence of int, str or bool
         The columns of X that the kernel sees; None for all. Names refer to the columns of a DataFrame.
+    reads : {"numbers", "categories", "strings"}
+        What the kernel makes of a column of strings or categories. ``"numbers"`` refuses it; ``"categories"`` gets numbers
+        that are equal where the entries are; ``"strings"`` gets the entries themselves, as an array of objects.
     """
 
     features = None
+    reads = "numbers"
     unit_diagonal = False  # True promises k(x, x) = 1 for every x
 
     @abstractmethod
@@ -114,5 +120,8 @@ def _named(names, feature_names):
     position = {name: i for i, name in enumerate(feature_names)}
     unknown = [name for name in names if name not in position]
     if unknown:
-        raise ValueError(f"Unknown column names {unknown[:5]}; X has {list(feature_names)[:10]}{' …' * (len(position) > 10)}.")
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        raise ValueError(
+            f"Unknown column names {unknown[:5]}{more}; X has {list(feature_names)[:10]}{' …' * (len(position) > 10)}."
+        )
     return np.array([position[name] for name in names])

@@ -46,6 +46,10 @@ class KernelBank:
         prefixes = [f"{group}: " if group else "" for group in self.groups]
         return [prefix + kernel.name(feature_names) for prefix, kernel in zip(prefixes, self.kernels, strict=True)]
 
+    def suited(self, n_features, feature_names, categories):
+        """The kernels for a table with these columns, some of which hold categories; here, whatever they are."""
+        return self
+
     def fit(self, X, *, normalise="diagonal", sample_weight=None, dtype=np.float64, n_jobs=None, storage="auto"):
         """The same kernels on the data X, ready for computing; see `manykernels.banks.make_bank`."""
         from ..banks import make_bank

@@ -1,16 +1,20 @@
 """Ready-made collections of kernels."""
 
+import warnings
+
 import numpy as np
 
+from .categorical import Hamming
 from .collection import KernelBank
 from .points import as_points
 from .vector import RBF, Polynomial, weighted_variance
 
 PAPER_WIDTHS = 2.0 ** np.arange(-3, 7)
 PAPER_DEGREES = (1, 2, 3)
+MOST_KINDS = 0.5  # distinct categories per sample
 
 
-def paper_bank(X, sample_weight=None):
+def paper_bank(X, sample_weight=None, categorical=(), feature_names=None):
     """The bank of the MKL papers: on every feature and on all, Gaussians of ten widths and polynomials of degree 1 to 3.
 
     The widths ``2^-3 … 2^6`` and the dot products are in units of the feature's standard deviation (for the kernels on
@@ -22,15 +26,44 @@ def paper_bank(X, sample_weight=None):
     ----------
     X : array or sparse matrix of shape (n_samples, n_features)
     sample_weight : array of shape (n_samples,), optional
+    categorical : sequence of int
+        Columns that hold codes of categories. Each has a `Hamming` kernel, and so have all of them together; the other kernels
+        are on the other columns. Columns like names, in which few entries come twice, are left out with a warning: they
+        identify a sample and say nothing of others.
+    feature_names : sequence of str, optional
+        For that warning.
 
     Returns
     -------
-    KernelBank of ``13 (n_features + 1)`` kernels.
+    KernelBank of ``13 (n_features + 1)`` kernels if there are no categories.
     """
-    variances = weighted_variance(as_points(X), sample_weight)
+    categorical = tuple(categorical)
+    numeric = tuple(f for f in range(X.shape[1]) if f not in categorical)
+    kinds = tuple(f for f in categorical if np.unique(X[:, f]).size <= MOST_KINDS * X.shape[0])
+    if len(kinds) < len(categorical):
+        out = sorted(set(categorical) - set(kinds))
+        names = [f if feature_names is None else str(feature_names[f]) for f in out]
+        warnings.warn(
+            f"The columns {names} hold categories that hardly ever come twice; they are left "
+            "out. If they are strings to be compared, give kernels for them, such as Spectrum(features=...).",
+            stacklevel=5,
+        )
+    return KernelBank(_on_numbers(X, sample_weight, numeric) + _on_categories(kinds))
+
+
+def _on_numbers(X, sample_weight, columns):
+    if not columns:
+        return []
+    everything = None if len(columns) == X.shape[1] else columns
+    variances = weighted_variance(as_points(X if everything is None else X[:, columns]), sample_weight)
     variances = np.where(variances > 0, variances, 1.0)
-    kernels = [kernel for f, v in enumerate(variances) for kernel in _one_subset(v, (f,))]
-    return KernelBank(kernels + _one_subset(variances.mean(), None))
+    kernels = [kernel for f, v in zip(columns, variances, strict=True) for kernel in _one_subset(v, (f,))]
+    return kernels + _one_subset(variances.mean(), everything)
+
+
+def _on_categories(columns):
+    kernels = [Hamming(features=(f,)) for f in columns]
+    return [*kernels, Hamming(features=columns)] if len(columns) > 1 else kernels
 
 
 def _one_subset(variance, features):

@@ -23,7 +23,9 @@ def as_points(X, like=None):
     if X.ndim != 2:
         raise ValueError(f"Points must be a table of two dimensions, got shape {X.shape}.")
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"Points must be real numbers, got {X.dtype}.")
+        raise ValueError(
+            f"Points must be real numbers, got {X.dtype}; strings and categories are read by the estimators, not by banks."
+        )
     X = X if X.dtype == np.float64 else X.astype(np.float64)
     if not np.isfinite(X.data if sparse.issparse(X) else X).all():
         raise ValueError("Points hold NaN or infinite values.")

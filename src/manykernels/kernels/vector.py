@@ -69,36 +69,44 @@ def check_number(kernel, value, what, positive=True):
 
 @dataclass(frozen=True)
 class _Scaled(Kernel):
-    """A kernel with a factor `gamma` on its pairwise number; ``"scale"`` is one over the summed variance of its features."""
+    """A kernel with a factor `gamma` on its pairwise number; ``"scale"`` is one over the summed variance of its features.
+
+    What gamma is gets multiplied by `factor`: ``RBF(factor=4)`` is half as wide as ``RBF()``.
+    """
 
     gamma: float | str = "scale"
     features: object = None
+    factor: float = 1.0
 
     @property
     def needs_data(self):
         return isinstance(self.gamma, str) and self.gamma == "scale"
 
     def resolved(self, A, sample_weight):
+        check_number(self, self.factor, "factor")
         if not self.needs_data:
             check_number(self, self.gamma, "gamma")
-            return self
+            return self if self.factor == 1.0 else replace(self, gamma=float(self._number()), factor=1.0)
         with np.errstate(over="ignore", divide="ignore"):
             spread = weighted_variance(A, sample_weight).sum()
-            gamma = 1.0 / spread if spread > 0 else 1.0
+            gamma = self.factor / spread if spread > 0 else self.factor
         if not (np.isfinite(gamma) and gamma > 0):
             raise ValueError("gamma='scale' is out of range: the variance of the features is too large or small; rescale them.")
-        return replace(self, gamma=float(gamma))
+        return replace(self, gamma=float(gamma), factor=1.0)
 
     def _number(self):
         if isinstance(self.gamma, str):
             raise ValueError(
                 f"gamma={self.gamma!r} is known only once the kernel is fitted to data, in a bank or an estimator."
             )
-        return self.gamma
+        return self.gamma * self.factor
 
     @property
     def label(self):
-        gamma = f"{self.gamma:.4g}" if isinstance(self.gamma, numbers.Real) else self.gamma
+        if isinstance(self.gamma, numbers.Real):
+            gamma = f"{self._number():.4g}"
+        else:
+            gamma = self.gamma if self.factor == 1.0 else f"{self.factor:.4g} {self.gamma}"
         return f"{type(self).__name__}(gamma={gamma})"
 
 

@@ -1,0 +1,71 @@
+"""Columns of strings and categories, which a bank holds as codes: who may read them, and what the codes mean."""
+
+import copy
+
+import numpy as np
+
+from ..kernels.base import READS
+
+ADVICE = {
+    "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or encode the column as numbers",
+    "strings": "give it a column of strings",
+}
+HOLDERS = ("spec", "_spec", "bank", "source", "kernels")  # where banks and maps of features keep their kernels
+
+
+def check_readable(kernel, group, columns, names, categories):
+    """Raise if a kernel sees a column that it cannot read.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    group : str
+        Of the kernel; may be empty.
+    columns : sequence of int
+    names : list of str
+        Of all columns.
+    categories : dict
+        Entries of the columns that hold strings or categories, by column.
+    """
+    if kernel.reads not in READS:
+        raise ValueError(f"{kernel!r}: reads={kernel.reads!r} is not known; use {', '.join(map(repr, READS))}.")
+    if kernel.reads == "categories" or (not categories and kernel.reads == "numbers"):
+        return
+    wanted = kernel.reads == "strings"
+    wrong = [names[f] for f in columns if (f in categories) != wanted]
+    if wrong:
+        owner = f"Group {group!r}: {kernel.label}" if group else kernel.label
+        what = "numbers" if wanted else "strings or categories"
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise ValueError(f"{owner} needs {kernel.reads}, but {wrong[:5]}{more} hold {what}: {ADVICE[kernel.reads]}.")
+
+
+def refuse_categories(categories, owner):
+    """Raise if there are columns of strings or categories."""
+    if categories:
+        raise ValueError(
+            f"{owner} needs numbers, but the columns {list(categories)[:5]} hold strings or categories: encode them as numbers."
+        )
+
+
+def decoded(X, columns, categories):
+    """The entries that codes stand for, (n, len(columns)) objects."""
+    out = np.empty((X.shape[0], len(columns)), dtype=object)
+    for place, f in enumerate(columns):
+        entries = np.empty(len(categories[f]), dtype=object)
+        entries[:] = categories[f]
+        out[:, place] = entries[X[:, f].astype(np.intp)]
+    return out
+
+
+def knowing(part, categories):
+    """A bank or map of features whose codes stand for these entries, as for new points; it shares everything else."""
+    twin = copy.copy(part)
+    if hasattr(part, "categories"):
+        twin.categories = categories
+        return twin
+    for name in HOLDERS:
+        if hasattr(part, name):
+            setattr(twin, name, knowing(getattr(part, name), categories))
+            return twin
+    return part  # kernels that are stored as arrays read numbers only

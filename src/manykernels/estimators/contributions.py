@@ -1,0 +1,119 @@
+"""How much each kernel and each group of kernels has to do with a model."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+class TellsWeights:
+    """Tables of what the kernels weigh, for fitted estimators."""
+
+    _contributions = None  # once they were asked for
+
+    @property
+    def kernel_contributions_(self):
+        """Share of each kernel in the squared norm of the decision function, (m,), computed when it is first asked for.
+
+        That is ``w_k sum_c beta_c' K_k beta_c`` over its sum; a heavy kernel on which the function hardly depends has a small
+        one. Not there for combinations that are not sums.
+        """
+        check_is_fitted(self)
+        if self._contributions is None:
+            self._contributions = contributions(self)
+        if self._contributions is None:
+            raise AttributeError(f"combination={self.combination!r} is not a sum, so kernels have no contributions.")
+        return self._contributions
+
+    @property
+    def group_weights_(self):
+        """Share of each group of kernels in the total weight, as a dict; a kernel without a group is one by itself."""
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        return by_group(self.bank_.names, self.bank_.groups, shares(weights))
+
+    @property
+    def group_contributions_(self):
+        """The `kernel_contributions_` summed over each group of kernels, as a dict; see `group_weights_`."""
+        return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
+
+    def weights_frame(self, backend="pandas"):
+        """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight, and contribution.
+
+        The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and is left out where the
+        combination is not a sum. Where every class has its own weights, these are their means, and there is a column for each
+        class.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}
+            Whose DataFrame to make.
+        """
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights, "share": shares(weights)}
+        if hasattr(self, "kernel_contributions_"):
+            columns["contribution"] = self.kernel_contributions_
+        if self.kernel_weights_.ndim == 2:
+            columns |= {f"weight {name}": row for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)}
+        return data_frame(columns, backend)
+
+
+def contributions(model):
+    """Share of each kernel in the squared norm of the decision function, ``w_k sum_c beta_c' K_k beta_c`` over its sum, (m,).
+
+    None for combinations of kernels that are not sums.
+    """
+    weights = np.atleast_2d(model.kernel_weights_)
+    if model._coefficients is not None:
+        parts = _of_factors(model, weights)
+    elif not model.bank_.linear:
+        return None
+    elif len(weights) == 1:
+        parts = weights[0] * model.bank_.quad(model.result_.beta)
+    else:
+        parts = sum(w * model.bank_.quad(beta) for w, beta in zip(weights, model.result_.beta, strict=True))
+    return shares(np.maximum(parts, 0.0))
+
+
+def _of_factors(model, weights):
+    """The same from the coefficients ``v_k = w_k V_k' beta`` of low-rank factors: ``|v_k|^2 / w_k``."""
+    offsets = model.bank_.offsets
+    owner = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    weights = np.broadcast_to(weights, (len(model._coefficients), weights.shape[1]))
+    parts = np.zeros(offsets.size - 1)
+    for v, w in zip(model._coefficients, weights, strict=True):
+        squares = np.bincount(owner, np.square(v), minlength=parts.size)
+        parts += np.divide(squares, w, out=np.zeros_like(parts), where=w > 0)
+    return parts
+
+
+def shares(amounts):
+    """Amounts divided by their sum, if there is one."""
+    total = amounts.sum()
+    return amounts / total if total > 0 else amounts
+
+
+def by_group(names, groups, amounts):
+    """Sums over the kernels of each group, in the order in which the groups come; a kernel without one is its own group."""
+    sums = {}
+    for k, (group, amount) in enumerate(zip(groups, amounts, strict=True)):
+        group = group or names[k]
+        sums[group] = sums.get(group, 0.0) + float(amount)
+    return sums
+
+
+def data_frame(columns, backend):
+    """A mapping of columns as a pandas or polars DataFrame, heaviest kernel first."""
+    order = np.argsort(-columns["weight"], kind="stable")
+    if backend == "pandas":
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("weights_frame() returns a pandas DataFrame: install pandas, or manykernels[frames].") from error
+        return pd.DataFrame(columns).iloc[order]
+    if backend == "polars":
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise ImportError("weights_frame(backend='polars') needs polars: install it, or use backend='pandas'.") from error
+        return pl.DataFrame({name: list(values) for name, values in columns.items()})[order]
+    raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
