@@ -14,10 +14,11 @@ _WHERE = {
     "MKLRegressor": ".estimators",
     "KernelBank": ".kernels",
     "SPG": ".solvers",
+    "load": ".io",
     "path": ".estimators",
 }
 
-__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "path"]
+__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "load", "path"]
 
 
 def __getattr__(name):

@@ -94,6 +94,12 @@ class Result:
     counters: Counters
     history: list = field(repr=False, default_factory=list)
 
+    def __getstate__(self):
+        return vars(self) | {"status": self.status.name}  # a name is what every kind of file can hold
+
+    def __setstate__(self, state):
+        vars(self).update(state, status=Status[state["status"]])
+
     def part(self, c):
         """The result of output c, where every output has its own weights or shares them."""
         weights = self.weights if self.weights.ndim == 1 else self.weights[c]

@@ -26,14 +26,26 @@ class BankSpec:
         self.groups = list(collection.groups)
         self.columns = [resolve_features(kernel.features, X.shape[1], feature_names) for kernel in collection.kernels]
         self.kernels = [self._resolved(k, kernel, X, sample_weight) for k, kernel in enumerate(collection.kernels)]
-        self.names = [
-            (f"{group}: " if group else "") + kernel.name(feature_names, columns)
-            for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
-        ]
+        self.names = self._names(feature_names)
         for k, kernel in enumerate(self.kernels):
             if isinstance(kernel, Precomputed):
                 check_gram(kernel.K, f"Gram matrix {k}")
         self.scales = self._scales(X, sample_weight)
+
+    @classmethod
+    def restored(cls, kernels, groups, normalise, scales, n_features, feature_names):
+        """A spec from kernels that were resolved, and scales that were computed, on the training data before."""
+        spec = cls.__new__(cls)
+        spec.kernels, spec.groups, spec.normalise, spec.scales = kernels, groups, normalise, scales
+        spec.columns = [resolve_features(kernel.features, n_features, feature_names) for kernel in kernels]
+        spec.names = spec._names(feature_names)
+        return spec
+
+    def _names(self, feature_names):
+        return [
+            (f"{group}: " if group else "") + kernel.name(feature_names, columns)
+            for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
+        ]
 
     def _resolved(self, k, kernel, X, sample_weight):
         return kernel.resolved(self.seen(k, X) if kernel.needs_data else None, sample_weight)

@@ -303,6 +303,26 @@ class MKLEstimator(BaseEstimator):
             columns |= {f"weight {name}": row for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)}
         return pd.DataFrame(columns).sort_values("weight", ascending=False, kind="stable")
 
+    def save(self, path, *, extra=None):
+        """Write the fitted model to a file that `manykernels.load` reads.
+
+        The file holds numbers and texts only, with a checksum: loading it runs no code of the file's. It is written in one
+        step, so that a crash or a full disk leaves the file that was there before. Kernels given by functions or by classes of
+        your own cannot be stored so; use pickle, joblib or skops for them. Of `Precomputed` kernels the Gram matrices are not
+        stored: the loaded model predicts from the matrices K(test, train).
+
+        Parameters
+        ----------
+        path : path
+        extra : dict, optional
+            More to keep with the model, such as how the data were scaled; anything that JSON can hold. After loading it is the
+            attribute ``extra_``.
+        """
+        from ..io.models import save
+
+        check_is_fitted(self)
+        save(self, path, extra)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -1,5 +1,6 @@
 """The protocol of a solver, and the one loop that drives them all."""
 
+import inspect
 import time
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -64,6 +65,11 @@ class Solver(ABC):
     def direct(self):
         """The same without a look at a part of the problem first, for when no step is to be taken."""
         return self
+
+    def __repr__(self):
+        given = {name: p.default for name, p in inspect.signature(type(self)).parameters.items() if hasattr(self, name)}
+        changed = [f"{name}={getattr(self, name)!r}" for name, default in given.items() if getattr(self, name) != default]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     @abstractmethod
     def init(self, problem):
