@@ -8,6 +8,7 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _WHERE = {
+    "Checkpoint": ".io",
     "MKLClassifier": ".estimators",
     "MKLFeatureSelector": ".estimators",
     "MKLOneClass": ".estimators",
@@ -18,7 +19,17 @@ _WHERE = {
     "path": ".estimators",
 }
 
-__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "load", "path"]
+__all__ = [
+    "SPG",
+    "Checkpoint",
+    "KernelBank",
+    "MKLClassifier",
+    "MKLFeatureSelector",
+    "MKLOneClass",
+    "MKLRegressor",
+    "load",
+    "path",
+]
 
 
 def __getattr__(name):

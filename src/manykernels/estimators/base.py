@@ -1,5 +1,6 @@
 """What all MKL estimators share: the way from data to a solved problem, and back to decision values."""
 
+import copy
 import warnings
 from itertools import chain
 from typing import NamedTuple
@@ -17,9 +18,12 @@ from ..banks.threads import Threads, thread_count
 from ..kernels import KernelBank, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
-from ..result import Status, merged
+from ..result import Result, Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regulariser, memory_budget, refuse_odd_arrays
+from .paths import choose_p
+from .running import Run
+from .scikit_learn import CallbackSupportMixin, bridges
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 FACTOR_ROWS = 4096  # points whose factors are held at a time in prediction
@@ -38,6 +42,8 @@ class Prepared(NamedTuple):
     distinct : which rows are distinct, and how often they come
     offset : float or (t,) array
         What was subtracted from the targets.
+    marks : dict, optional
+        The fingerprint of the problem, for its checkpoint.
     """
 
     bank: Bank
@@ -45,6 +51,7 @@ class Prepared(NamedTuple):
     cost: np.ndarray
     distinct: object
     offset: object = 0.0
+    marks: dict | None = None
 
     @property
     def outputs(self):
@@ -56,7 +63,7 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
 
     def _read(self, X, y="no_validation", **options):
@@ -126,30 +133,58 @@ class MKLEstimator(BaseEstimator):
 
     def _prepare(self, X, targets, distinct, cost, offset=0.0):
         """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""
-        return Prepared(self._bank(X[distinct.rows], distinct.weight), targets, cost, distinct, offset)
+        X = X[distinct.rows]
+        prepared = Prepared(self._bank(X, distinct.weight), targets, cost, distinct, offset)
+        if self.checkpoint is None:
+            return prepared
+        from ..io.fingerprints import fingerprint
 
-    def _solve(self, prepared, start=None):
+        return prepared._replace(marks=fingerprint(self, X, targets, cost))
+
+    def _fit(self, X, y, sample_weight):
+        """Everything after the checks of the parameters."""
+        more = bridges(self, X, y, sample_weight, lambda: self._current(run))
+        with Run(self, more) as run:
+            prepared = self._data(X, y, sample_weight)
+            run.begin(prepared)
+            self._choose(X, y, sample_weight, run)
+            self._solve(prepared, run)
+        return self
+
+    def _choose(self, X, y, sample_weight, run):
+        """Parameters that are chosen on held-out data; a checkpoint remembers them."""
+        chosen = {} if run.journal is None else run.journal.notes
+        if "p" in chosen and self.p == "auto":
+            self.p_, self.p_scores_ = chosen["p"], {float(p): score for p, score in chosen["p_scores"]}
+            return
+        choose_p(self, X, y, sample_weight)
+        if run.journal is not None and self.p == "auto":
+            run.journal.notes = {"p": self.p_, "p_scores": [[repr(p), score] for p, score in self.p_scores_.items()]}
+            run.journal.write()
+
+    def _solve(self, prepared, run, start=None):
         """Solve for the weights, from an earlier result if there is one, and keep the outcome."""
         if getattr(self, "weights", "shared") == "per_class":
-            parts = self._results_per_output(prepared, start)
+            parts = self._results_per_output(prepared, run, start)
             results, banks, others = zip(*parts, strict=True)
             self.result_, self.bank_, self.other_results_ = merged(results), banks[-1], list(chain(*others))
         else:
-            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, start, self.max_iter)
+            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, run, start, self.max_iter)
         self._keep(prepared)
+        run.result = self.result_
         self._warn()
-        return self
 
-    def _results_per_output(self, prepared, start):
+    def _results_per_output(self, prepared, run, start):
         """What `_best_result` gives for every output; after Ctrl-C the others get one SVM at their first weights."""
-        parts, steps = [], self.max_iter
+        parts, steps, names = [], self.max_iter, self._output_names()
         for c in prepared.outputs:
-            parts.append(self._best_result(prepared.part(c), None if start is None else start.part(c), steps))
-            if parts[-1][0].status is Status.INTERRUPTED:
+            begin = None if start is None else start.part(c)
+            parts.append(self._best_result(prepared.part(c), run, begin, steps, names[c]))
+            if parts[-1][0].status.broken_off:
                 steps = 0
         return parts
 
-    def _best_result(self, prepared, start, max_iter):
+    def _best_result(self, prepared, run, start, max_iter, stage=""):
         """Result, bank (in float64 if float32 was too coarse for the tolerance), and the results of other starts."""
         found = []
         rng = check_random_state(self.random_state)
@@ -161,11 +196,12 @@ class MKLEstimator(BaseEstimator):
             if attempt:  # the first start is that of the combination itself
                 weights, beta = problem.start
                 problem.start = problem.regulariser.project(weights * rng.uniform(0.0, 2.0, weights.size)), beta
-            solver = choose_solver(self.solver, problem)
-            watch = _print_record if self.verbose else None
-            result = drive(solver, problem, tol=self.tol, max_iter=max_iter, watch=watch)
+            where = ", ".join([stage] * bool(stage) + [f"start {attempt + 1} of {starts}"] * (starts > 1))
+            solver, before, options = run.watched(where, problem, choose_solver(self.solver, problem))
+            result = drive(solver, problem, tol=self.tol, max_iter=max_iter, **options)
+            run.finished(where, result, solver, before)
             found.append((result, problem.bank))
-            if result.status is Status.INTERRUPTED:
+            if result.status.broken_off:
                 break
         found.sort(key=lambda pair: pair[0].objective)
         return *found[0], [result for result, _ in found[1:]]
@@ -197,20 +233,31 @@ class MKLEstimator(BaseEstimator):
             parts = [self.bank_.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
             self._coefficients, self.bank_ = np.concatenate(parts), self.bank_.features
 
+    def _current(self, run):
+        """Attributes of the model at the best iterate so far, None where outputs have weights of their own."""
+        if run.best is None or getattr(self, "weights", "shared") == "per_class":
+            return None
+        problem, best = run.best
+        model = copy.copy(self)
+        of = (best.weights, best.beta, best.certificate.intercept, Status.STOPPED, best.certificate, 0, problem.counters)
+        model.result_, model.bank_, model.other_results_ = Result(*of), problem.bank, []
+        model._keep(run.prepared)
+        return vars(model)
+
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap
         if status.converged and not self.kernel_weights_.any():
             warnings.warn(
                 "All kernel weights are zero: the regulariser outweighs what the kernels explain. Weaken it or raise C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        if not status.converged:
+        if not status.converged and status is not Status.STOPPED:  # whoever stops a fit knows that it is not done
             warnings.warn(
                 f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}. "
                 "Allow more iterations (max_iter), a larger tol, a larger p or a smaller C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     @property
@@ -327,11 +374,3 @@ class MKLEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _print_record(record):
-    print(
-        f"iteration {record.iteration:4d}  objective {record.objective:.6g}  gap {record.gap:.2e}  "
-        f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s",
-        flush=True,
-    )

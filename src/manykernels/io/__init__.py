@@ -2,7 +2,14 @@
 
 from importlib import import_module
 
-_WHERE = {"CannotSave": ".values", "CannotWrite": ".container", "CorruptFile": ".container", "load": ".models"}
+_WHERE = {
+    "CannotSave": ".values",
+    "CannotWrite": ".container",
+    "Checkpoint": ".checkpoints",
+    "CorruptFile": ".container",
+    "OtherProblem": ".checkpoints",
+    "load": ".models",
+}
 
 
 def __getattr__(name):

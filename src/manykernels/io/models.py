@@ -128,12 +128,7 @@ def _outcome(result, kept):
         "beta": result.beta[:, kept],
         "intercept": result.intercept,
         "status": result.status.name,
-        "certificate": [
-            float(certificate.primal),
-            float(certificate.dual),
-            float(certificate.gap),
-            float(certificate.rounding),
-        ],
+        "certificate": [float(getattr(result.certificate, name)) for name in ("primal", "dual", "gap", "rounding")],
         "n_iter": int(result.n_iter),
         "counters": {name: float(value) for name, value in vars(result.counters).items()},
         "history": history,

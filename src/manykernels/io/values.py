@@ -110,8 +110,8 @@ class Packer:
         kind = type(value)
         if classes().get(kind.__name__) is not kind:
             raise CannotSave(
-                f"{where} holds {_short(value)}, which is not of this library, and a model file holds no code. Use pickle, joblib "
-                "or skops for this model, and load it only where you trust the file."
+                f"{where} holds {_short(value)}, which is not of this library, and a model file holds no code. Use pickle, "
+                "joblib or skops for this model, and load it only where you trust the file."
             )
         names = [name for name in inspect.signature(kind).parameters if hasattr(value, name)]
         return {"object": [kind.__name__, {name: self.pack(getattr(value, name), where) for name in names}]}
