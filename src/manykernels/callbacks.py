@@ -109,7 +109,7 @@ def check_callbacks(callbacks):
     for callback in callbacks:
         if isinstance(callback, type) or not (callable(callback) or _has_hooks(callback)):
             raise TypeError(
-                f"A callback is a function of a Record, or an object with one of the methods {', '.join(HOOKS)}; got {callback!r}."
+                f"A callback is a function of a Record or an object with one of the methods {', '.join(HOOKS)}, got {callback!r}."
             )
 
 
@@ -143,8 +143,8 @@ class Announcer:
 
         def tell(record):
             record = record._replace(stage=", ".join(part for part in (stage, record.stage) if part))
-            # all of them hear of it, also after one that wants to stop
-            return any([_iteration(callback, self.estimator, record) for callback in self.callbacks])
+            answers = [_iteration(callback, self.estimator, record) for callback in self.callbacks]  # all of them hear of it
+            return any(answers)
 
         return tell
 

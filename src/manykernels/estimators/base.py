@@ -1,6 +1,7 @@
 """What all MKL estimators share: the way from data to a solved problem, and back to decision values."""
 
 import copy
+import sys
 import warnings
 from itertools import chain
 from typing import NamedTuple
@@ -250,14 +251,14 @@ class MKLEstimator(CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 "All kernel weights are zero: the regulariser outweighs what the kernels explain. Weaken it or raise C.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=_outside(),
             )
         if not status.converged and status is not Status.STOPPED:  # whoever stops a fit knows that it is not done
             warnings.warn(
                 f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}. "
                 "Allow more iterations (max_iter), a larger tol, a larger p or a smaller C.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=_outside(),
             )
 
     @property
@@ -374,3 +375,11 @@ class MKLEstimator(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _outside():
+    """The `stacklevel` at which a warning of the caller points to the first line that is not of this library or its base."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("manykernels.", "sklearn.")):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -63,10 +63,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     random_state : int or RandomState, optional
         For the folds of ``p="auto"`` and the starts of combinations.
     checkpoint : path or Checkpoint, optional
-        A file that keeps the best weights so far while `fit` runs (every 30 seconds, at the end, at Ctrl-C and at SIGTERM, which
-        then ends the process with 143). `fit` goes on from the file if it is there, and refuses one of other data or
-        parameters; ``max_iter``, ``tol``, ``solver`` and what says how to compute may change. The file stays when the fit ends,
-        so that a fit that is run again ends at once.
+        A file that keeps the best weights so far while `fit` runs: every 30 seconds, at the end, at Ctrl-C and at SIGTERM,
+        which then ends the process with 143. `fit` goes on from the file if it is there, and refuses one of other data or
+        parameters; ``max_iter``, ``tol``, ``solver`` and what says how to compute may change. The file stays when the fit
+        ends, so that a fit that is run again ends at once.
     callbacks : list, optional
         Functions of a `Record`, or objects with methods of `manykernels.callbacks.Callback`, called for every iteration; one
         that returns True ends the fit.

@@ -1,7 +1,7 @@
 """Checkpoints: the best weights and coefficients so far, on disk while a fit runs, and taken up again by the next one.
 
-The file ``run.mk`` is always whole: a new one takes its place in one step, and the one before stays as ``run.mk.previous``. A fit
-has one section per problem that it solves: one for each output that has weights of its own, and for each start of a combination.
+The file ``run.mk`` is always whole: a new one takes its place in one step, and the one before stays as ``run.mk.previous``. A
+fit has one section per problem that it solves: for each output that has weights of its own, for each start of a combination.
 """
 
 import logging
@@ -141,9 +141,8 @@ class Journal:
         if iterate is self._latest:
             return
         self._latest = iterate
-        self.sections[name] = _section(
-            iterate.weights, iterate.beta, record.iteration, iterate.certificate, record.seconds, before
-        )
+        of = (iterate.weights, iterate.beta, record.iteration, iterate.certificate, record.seconds)
+        self.sections[name] = _section(*of, before)
         if time.monotonic() - self._written >= self.every:
             self.write()
 

@@ -80,7 +80,7 @@ class Solver(ABC):
         """The next state, on the way to a relative gap of tol."""
 
 
-class Stopped(Exception):  # noqa: N818  (it is a request, not an error)
+class Stopped(Exception):
     """A watch wants the run to end, noticed inside a step."""
 
 
