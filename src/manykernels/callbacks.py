@@ -109,7 +109,7 @@ def check_callbacks(callbacks):
     for callback in callbacks:
         if isinstance(callback, type) or not (callable(callback) or _has_hooks(callback)):
             raise TypeError(
-                f"A callback is a function of a Record or an object with one of the methods {', '.join(HOOKS)}, got {callback!r}."
+                f"A callback is a function of a Record or an object with a method {', '.join(HOOKS)}, got {callback!r}."
             )
 
 

@@ -66,7 +66,8 @@ class Run:
             Which part of the fit this problem is; also the name of its section in the checkpoint.
         """
         name = stage or "whole"
-        section = self.journal.sections.get(name) if self.journal else None
+        shapes = problem.start[0].shape, problem.start[1].shape
+        section = self.journal.section(name, shapes) if self.journal else None
         before = None
         if section is not None:
             before = section.resumed

@@ -104,13 +104,11 @@ class Journal:
         found = self._found()
         if found is None:
             return self._write()
-        arrays, content = found
-        self._check(content["marks"])
-        self.notes = content["notes"]
-        for name, numbers in content["sections"].items():
-            numbers = {**numbers, "gap": math.inf if numbers["gap"] is None else numbers["gap"]}
-            self.sections[name] = Section(arrays[f"{name} weights"], arrays[f"{name} beta"], **numbers)
-        return None
+        try:
+            marks, self.notes, self.sections = _parts(*found)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CorruptFile(f"{self.path} does not hold a sound checkpoint ({error!r}); delete it.") from None
+        return self._check(marks)
 
     def _found(self):
         """Content of the file, or of the one before if that is all there is."""
@@ -135,6 +133,13 @@ class Journal:
                 f"The checkpoint {self.path} belongs to another problem: {', '.join(other)} changed since. Delete it to begin "
                 "anew, or give another path for checkpoint."
             )
+
+    def section(self, name, shapes):
+        """What is known of a problem whose weights and coefficients have these shapes; None if there is nothing."""
+        section = self.sections.get(name)
+        if section is not None and (section.weights.shape, section.beta.shape) != shapes:
+            raise CorruptFile(f"{self.path} holds weights or coefficients of another shape; delete it.")
+        return section
 
     def keep(self, name, iterate, record, before):
         """Remember the best iterate of a section, and write it if it is time; `before` is a Resumed or None."""
@@ -168,6 +173,15 @@ class Journal:
         content = {"marks": self.marks, "notes": self.notes, "sections": numbers}
         write(self.path, arrays, content, "checkpoint", self.previous if self._rotate else None)
         self._written, self._rotate = time.monotonic(), True
+
+
+def _parts(arrays, content):
+    """Marks, notes and sections of a file."""
+    sections = {}
+    for name, numbers in content["sections"].items():
+        numbers = {**numbers, "gap": math.inf if numbers["gap"] is None else numbers["gap"]}
+        sections[name] = Section(arrays[f"{name} weights"], arrays[f"{name} beta"], **numbers)
+    return dict(content["marks"]), dict(content["notes"]), sections
 
 
 def _section(weights, beta, iteration, certificate, seconds, before):

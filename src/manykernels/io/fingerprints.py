@@ -9,8 +9,9 @@ import types
 import numpy as np
 from scipy import sparse
 
+from ..banks import Bank
 from ..banks.tiled import PAIRWISE
-from ..kernels import Kernel, Precomputed
+from ..kernels import Kernel, KernelBank, Precomputed
 from ..kernels.base import resolve_features
 
 # how a problem is solved, and not what it is
@@ -30,6 +31,8 @@ def fingerprint(estimator, X, targets, cost):
     marks = {"estimator": _mark(type(estimator).__name__, None), "data": _mark([X, targets, cost], None)}
     points = _Points(X[:ROWS], getattr(estimator, "feature_names_in_", None))
     parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["kernels"], (str, Bank, KernelBank)):
+        parameters["kernels"] = KernelBank(parameters["kernels"])  # functions become kernels, which have values
     return marks | {name: _mark(value, points) for name, value in parameters.items() if name not in FREE}
 
 
