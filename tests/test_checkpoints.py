@@ -1,5 +1,6 @@
 """Checkpoints: a fit that was ended, by whatever, goes on and ends where it would have ended."""
 
+import json
 import os
 import shutil
 import signal
@@ -317,19 +318,19 @@ class TestWriting:
 
 # One process imports and compiles; its children train and are ended. A thread would not survive a fork, hence n_jobs=1.
 SCRIPT = """
-    import os, random, signal, sys, time, warnings
+    import json, os, random, signal, sys, time, warnings
     import numpy as np
     from manykernels import Checkpoint, MKLClassifier
     from manykernels.kernels import RBF, Linear
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 4))
-    y = np.where(X[:, 0] + rng.standard_normal(150) > 0, 1, -1)
+    X = rng.standard_normal((100, 4))
+    y = np.where(X[:, 0] + rng.standard_normal(100) > 0, 1, -1)
     kernels = [RBF(gamma) for gamma in (0.01, 0.1, 1.0)] + [Linear(features=[f]) for f in range(4)]
 
     def fit(file, tol=1e-6, every=0.0, **options):
         checkpoint = None if file is None else Checkpoint(file, every)
-        model = MKLClassifier(kernels, C=100.0, solver="spg", tol=tol, checkpoint=checkpoint, n_jobs=1, **options)
+        model = MKLClassifier(kernels, C=30.0, solver="spg", tol=tol, checkpoint=checkpoint, n_jobs=1, **options)
         return model.fit(X, y).result_
 
     def child(file, **options):
@@ -339,44 +340,51 @@ SCRIPT = """
             os._exit(0)
         return pid
 
-    file = sys.argv[1]
-    began = time.perf_counter()
-    whole = fit(None)
-    seconds = time.perf_counter() - began
-"""
-KILLED = """
-    moments = random.Random(0)
-    for _ in range(8):
-        pid = child(file)
-        time.sleep(moments.uniform(0.0, seconds))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    result = fit(file)
-    print(repr(whole.objective), repr(result.objective), result.duality_gap, result.resumed is not None)
-"""
-TERMINATED = """
     def terminate(record):
         if record.iteration == 5:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    fit(file, tol=1e-12, every=1e6, callbacks=[terminate])
-    print("not reached")
+    folder, moments, codes = sys.argv[1], random.Random(0), []
+    whole = fit(folder + "/whole.mk")
+    code = os.waitpid(child(folder + "/terminated.mk", tol=1e-12, every=1e6, callbacks=[terminate]), 0)[1]
+    for _ in range(5):
+        tick, ticked = os.pipe()
+        pid = child(folder + "/killed.mk", callbacks=[lambda record: os.write(ticked, b".")])
+        for _ in range(moments.randint(2, 6)):  # iterations, and then a moment somewhere in the next one
+            os.read(tick, 1)
+        time.sleep(moments.uniform(0.0, 0.01))
+        os.kill(pid, signal.SIGKILL)
+        codes.append(os.waitpid(pid, 0)[1])
+    result = fit(folder + "/killed.mk")
+    told = {"whole": whole.objective, "objective": result.objective, "gap": result.duality_gap, "resumed": bool(result.resumed)}
+    print(json.dumps(told | {"terminated": os.waitstatus_to_exitcode(code), "killed": codes}))
 """
 
 
-def run(script, file):
-    program = textwrap.dedent(SCRIPT) + textwrap.dedent(script)
-    return subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True, timeout=120)
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """What became of trainings that were ended by signals."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    folder = tmp_path_factory.mktemp("signals")
+    program = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(folder)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    return json.loads(done.stdout) | {"folder": folder}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
 class TestSignals:
-    def test_sigterm_writes_and_exits_with_143(self, file):
-        done = run(TERMINATED, file)
-        assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
-        section = read(file, "checkpoint")[1]["sections"]["whole"]
+    def test_sigterm_writes_and_exits_with_143(self, ended):
+        assert ended["terminated"] == 143
+        section = read(ended["folder"] / "terminated.mk", "checkpoint")[1]["sections"]["whole"]
         assert section["ended"] == "INTERRUPTED"
         assert section["iteration"] == 5
+
+    def test_killed_again_and_again(self, ended):
+        assert signal.SIGKILL in ended["killed"]
+        assert ended["resumed"]
+        assert ended["gap"] <= 1e-6
+        assert ended["objective"] == pytest.approx(ended["whole"], rel=2e-6)
 
     def test_the_old_handler_comes_back(self, file):
         handler = signal.getsignal(signal.SIGTERM)
@@ -395,11 +403,3 @@ class TestSignals:
         with ThreadPoolExecutor(1) as pool:
             model = pool.submit(MKLClassifier(KERNELS, checkpoint=file).fit, X, y).result()
         assert model.result_.status is Status.OPTIMAL
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-    def test_killed_again_and_again(self, file):
-        done = run(KILLED, file)
-        whole, objective, gap, resumed = done.stdout.split()
-        assert resumed == "True"
-        assert float(gap) <= 1e-6
-        assert float(objective) == pytest.approx(float(whole), rel=2e-6)

@@ -72,8 +72,8 @@ class Run:
         if section is not None:
             before = section.resumed
             self._say(before)
+            solver = FromIterate(solver, problem.start, section.status(self.estimator.tol, repr(solver)))
             problem.start = problem.latest = section.weights, section.beta
-            solver = FromIterate(solver, section.status(self.estimator.tol, repr(solver)))
         return solver, before, {"watch": self.announcer.watch(stage), "keep": self._keeper(name, problem, before)}
 
     def _keeper(self, name, problem, before):

@@ -61,7 +61,7 @@ def write(path, arrays, content, kind, previous=None):
         _sweep(target)
         _write_through(temporary, header, arrays)
         if previous is not None and target.exists():
-            os.replace(target, previous)
+            _keep_old(target, previous, temporary.with_suffix(".old.tmp"))
         os.replace(temporary, target)
         _sync_folder(target.parent)
     except OSError as error:
@@ -140,6 +140,16 @@ def _write_through(temporary, header, arrays):
             file.write(_bytes(array))
         file.flush()
         os.fsync(file.fileno())
+
+
+def _keep_old(target, previous, link):
+    """Give the old file its second name without taking away the first, where the file system has links."""
+    try:
+        os.link(target, link)
+    except OSError:
+        os.replace(target, previous)
+    else:
+        os.replace(link, previous)
 
 
 def _sync_folder(folder):
