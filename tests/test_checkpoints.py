@@ -24,9 +24,11 @@ from manykernels.io.container import CannotWrite, CorruptFile, read
 from manykernels.io.fingerprints import fingerprint
 from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
-from manykernels.regularisers import L1, SquaredPNorm
+from manykernels.problem import Problem
+from manykernels.regularisers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Status
-from manykernels.solvers import SPG, Newton
+from manykernels.solvers import SPG, Newton, drive
+from manykernels.solvers.resumed import FromIterate
 from manykernels.solvers.sample import FromSample
 from test_model_files import damage
 
@@ -47,7 +49,7 @@ MODELS = {
     "low rank": (MKLClassifier(KERNELS, C=10.0, approximation=Nystroem(20)), y),
     "regressor": (MKLRegressor(KERNELS, C=10.0), target),
     "one class": (MKLOneClass(KERNELS, p=2.0, solver="spg"), None),
-    "auto p": (MKLClassifier(KERNELS, p="auto", random_state=None), y),
+    "auto p": (MKLClassifier(KERNELS, p="auto", random_state=0), y),
     "product": (MKLClassifier(combination=Product(starts=2), regulariser=L1(), random_state=0), y),
     "uniform": (MKLClassifier(KERNELS, C=10.0, solver="uniform"), y),
 }
@@ -129,6 +131,26 @@ class TestWhatIsKept:
         assert capsys.readouterr().err == ""
         model.set_params(verbose=2).fit(X, y)
         assert "Going on from the checkpoint" in capsys.readouterr().err
+
+    def test_a_solver_that_gets_stuck_begins_anew(self):
+        class Stuck(SPG):
+            """Stalls at once unless it begins from the beginning."""
+
+            def step(self, problem, state, tol):
+                state = super().step(problem, state, tol)
+                if problem.start[1].any():
+                    return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
+                return state
+
+        def problem():
+            return Problem(KernelBank(KERNELS).fit(X), y, np.full(60, 10.0), PNormBall(1))
+
+        half = drive(SPG(), problem(), max_iter=3)
+        whole = problem()
+        beginning, whole.start = whole.start, (half.weights, half.beta)
+        assert drive(Stuck(), whole).status is Status.STALLED
+        result = drive(FromIterate(Stuck(), beginning), whole)
+        assert result.status is Status.OPTIMAL
 
     def test_ctrl_c_is_written(self, file):
         def interrupt(record):

@@ -156,11 +156,11 @@ class MKLEstimator(CallbackSupportMixin, BaseEstimator):
         """Parameters that are chosen on held-out data; a checkpoint remembers them."""
         chosen = {} if run.journal is None else run.journal.notes
         if "p" in chosen and self.p == "auto":
-            self.p_, self.p_scores_ = chosen["p"], {float(p): score for p, score in chosen["p_scores"]}
+            self.p_, self.p_scores_ = float(chosen["p"]), {float(p): score for p, score in chosen["p_scores"]}
             return
         choose_p(self, X, y, sample_weight)
         if run.journal is not None and self.p == "auto":
-            run.journal.notes = {"p": self.p_, "p_scores": [[repr(p), score] for p, score in self.p_scores_.items()]}
+            run.journal.notes = {"p": str(self.p_), "p_scores": [[str(p), score] for p, score in self.p_scores_.items()]}
             run.journal.write()
 
     def _solve(self, prepared, run, start=None):
