@@ -1,9 +1,10 @@
 """A live line on the terminal: how far a fit has come, and how long it may still take."""
 
 import math
+import shutil
 import sys
 
-from .result import line
+LEAST_FALL = 0.01  # of the logarithm of the gap: less tells nothing of the time left
 
 
 class Progress:
@@ -20,7 +21,7 @@ class Progress:
             return
         if self._first is None or record.iteration == 0:
             self._first, self._eta = record, TimeLeft(estimator.tol)
-        self._shown.update(_share(self._first.gap, record.gap, estimator.tol), line(record, self._eta.after(record)))
+        self._shown.update(_share(self._first.gap, record.gap, estimator.tol), _line(record, self._eta.after(record)))
 
     def on_fit_end(self, estimator, result):
         if getattr(self, "_shown", None) is not None:
@@ -53,7 +54,21 @@ class TimeLeft:
         fall, seconds = math.log(first.gap / record.gap), record.seconds - first.seconds
         if record.gap <= self.tol:
             return 0.0
-        return math.log(record.gap / self.tol) * seconds / fall if fall > 0.0 else None
+        return math.log(record.gap / self.tol) * seconds / fall if fall > LEAST_FALL else None
+
+
+def _line(record, left):
+    """A record in so few words that they fit into a line."""
+    stage = f"{record.stage}: " if record.stage else ""
+    value = f"gap {record.gap:.1e}" if math.isfinite(record.gap) else f"objective {record.objective:.6g}"
+    counts = f"{record.kernels_used} kernels  {record.svm_solves} SVM solves  {record.seconds:.1f} s"
+    return f"{stage}iteration {record.iteration}  {value}  {counts}" + ("" if left is None else f"  {_duration(left)} left")
+
+
+def _duration(seconds):
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
 
 
 def _share(first, gap, tol):
@@ -77,6 +92,7 @@ class _PlainDisplay:
         self.width = 0
 
     def update(self, share, text):
+        text = text[: shutil.get_terminal_size().columns - 1]  # a longer one would begin a new line every time
         sys.stderr.write("\r" + text.ljust(self.width))
         sys.stderr.flush()
         self.width = len(text)
@@ -102,7 +118,7 @@ class _RichDisplay:
         from rich.table import Table
 
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(ProgressBar(total=1.0, completed=share, width=20), text)
+        grid.add_row(ProgressBar(total=1.0, completed=share, width=12), text)
         self.live.update(grid, refresh=True)
 
     def close(self):

@@ -80,20 +80,13 @@ class Record(NamedTuple):
     stage: str = ""
 
 
-def line(record, left=None):
+def line(record):
     """A record in words."""
     stage = f"{record.stage}: " if record.stage else ""
-    remaining = "" if left is None else f"  about {_duration(left)} left"
     return (
         f"{stage}iteration {record.iteration:4d}  objective {record.objective:.6g}  gap {record.gap:.2e}  "
-        f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s{remaining}"
+        f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s"
     )
-
-
-def _duration(seconds):
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
 
 
 class Resumed(NamedTuple):

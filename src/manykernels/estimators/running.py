@@ -5,6 +5,8 @@ import signal
 import sys
 import threading
 
+import numpy as np
+
 from ..callbacks import Announcer
 from ..io.checkpoints import Journal
 from ..result import Resumed
@@ -72,7 +74,9 @@ class Run:
         if section is not None:
             before = section.resumed
             self._say(before)
-            solver = FromIterate(solver, problem.start, section.status(self.estimator.tol, repr(solver)))
+            tol = self.estimator.tol
+            proved = tol if abs(section.gap) <= tol else np.inf
+            solver = FromIterate(solver, problem.start, section.status(tol, repr(solver)), proved)
             problem.start = problem.latest = section.weights, section.beta
         return solver, before, {"watch": self.announcer.watch(stage), "keep": self._keeper(name, problem, before)}
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from .base import Iterate, Solver
 
 
@@ -35,10 +37,12 @@ class FromIterate(Solver):
         Weights and coefficients that a run from the beginning starts from.
     ended : Status, optional
         How the earlier run ended, if it came to the end of what this solver does.
+    proved : float
+        A bound on the gap that the earlier run had proved; if the gap is larger now, it was with finer kernels.
     """
 
-    def __init__(self, solver, beginning, ended=None):
-        self.solver, self.beginning, self.ended = solver, beginning, ended
+    def __init__(self, solver, beginning, ended=None, proved=np.inf):
+        self.solver, self.beginning, self.ended, self.proved = solver, beginning, ended, proved
         self.max_iter, self.stationarity_tol, self.sums_only = solver.max_iter, solver.stationarity_tol, solver.sums_only
         self.hard_margins = solver.hard_margins
 
@@ -47,7 +51,10 @@ class FromIterate(Solver):
 
     def init(self, problem):
         weights, beta = problem.start
-        return State(None, Iterate(weights, beta, problem.certificate(weights, beta), ended=self.ended))
+        certificate = problem.certificate(weights, beta)
+        if abs(certificate.gap) > self.proved and problem.refine():
+            certificate = problem.certificate(weights, beta)
+        return State(None, Iterate(weights, beta, certificate, ended=self.ended))
 
     def step(self, problem, state, tol):
         if state.state is None:
