@@ -1,7 +1,5 @@
 """What all MKL estimators share: the way from data to a solved problem, and back to decision values."""
 
-import copy
-import sys
 import warnings
 from itertools import chain
 from typing import NamedTuple
@@ -13,13 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from .._callers import outside
 from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.threads import Threads, thread_count
 from ..kernels import KernelBank, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
-from ..result import Result, Status, merged
+from ..result import Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regulariser, memory_budget, refuse_odd_arrays
 from .paths import choose_p
@@ -144,8 +143,7 @@ class MKLEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _fit(self, X, y, sample_weight):
         """Everything after the checks of the parameters."""
-        more = bridges(self, X, y, sample_weight, lambda: self._current(run))
-        with Run(self, more) as run:
+        with Run(self, bridges(self, X, y, sample_weight)) as run:
             prepared = self._data(X, y, sample_weight)
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
@@ -234,31 +232,20 @@ class MKLEstimator(CallbackSupportMixin, BaseEstimator):
             parts = [self.bank_.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
             self._coefficients, self.bank_ = np.concatenate(parts), self.bank_.features
 
-    def _current(self, run):
-        """Attributes of the model at the best iterate so far, None where outputs have weights of their own."""
-        if run.best is None or getattr(self, "weights", "shared") == "per_class":
-            return None
-        problem, best = run.best
-        model = copy.copy(self)
-        of = (best.weights, best.beta, best.certificate.intercept, Status.STOPPED, best.certificate, 0, problem.counters)
-        model.result_, model.bank_, model.other_results_ = Result(*of), problem.bank, []
-        model._keep(run.prepared)
-        return vars(model)
-
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap
         if status.converged and not self.kernel_weights_.any():
             warnings.warn(
                 "All kernel weights are zero: the regulariser outweighs what the kernels explain. Weaken it or raise C.",
                 ConvergenceWarning,
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
         if not status.converged and status is not Status.STOPPED:  # whoever stops a fit knows that it is not done
             warnings.warn(
                 f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}. "
                 "Allow more iterations (max_iter), a larger tol, a larger p or a smaller C.",
                 ConvergenceWarning,
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
 
     @property
@@ -375,11 +362,3 @@ class MKLEstimator(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _outside():
-    """The `stacklevel` at which a warning of the caller points to the first line that is not of this library or its base."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("manykernels.", "sklearn.")):
-        level, frame = level + 1, frame.f_back
-    return level

@@ -21,14 +21,16 @@ class Run:
     Parameters
     ----------
     estimator : MKL estimator
-    more : list of Callback
-        Besides the estimator's own.
+    more : list of Bridge
+        Callbacks besides the estimator's own; they get to know the run.
     """
 
     def __init__(self, estimator, more=()):
         self.estimator, self.announcer, self.journal = estimator, Announcer(estimator, more), None
         self.saves = estimator.checkpoint is not None
         self.result, self.terminated, self.best = None, False, None
+        for callback in more:
+            callback.run = self
 
     def __enter__(self):
         if self.saves and threading.current_thread() is threading.main_thread():

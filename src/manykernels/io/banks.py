@@ -33,9 +33,8 @@ def describe(bank, support):
     dict, (kept,) indices
     """
     bank = bank.source if isinstance(bank, DenseBank) else bank
-    for kind, (pack, _) in BANKS.items():
-        if type(bank).__name__ == kind:
-            return pack(bank, support)
+    if type(bank).__name__ in BANKS:
+        return BANKS[type(bank).__name__][0](bank, support)
     raise CannotSave(f"A model on {bank!r} cannot be stored: use pickle, joblib or skops.")
 
 

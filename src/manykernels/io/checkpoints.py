@@ -4,7 +4,6 @@ The file ``run.mk`` is always whole: a new one takes its place in one step, and 
 fit has one section per problem that it solves: for each output that has weights of its own, for each start of a combination.
 """
 
-import logging
 import math
 import os
 import time
@@ -15,12 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._callers import outside
 from ..result import Resumed, Status
 from .container import CannotWrite, CorruptFile, read, write
 
 EVERY = 30.0
-
-log = logging.getLogger("manykernels")
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Journal:
         self.path, self.every, self.marks = Path(os.path.realpath(checkpoint.path)), checkpoint.every, marks
         self.previous = self.path.with_name(self.path.name + ".previous")
         self.sections, self.notes = {}, {}
-        self._written, self._rotate, self._latest = time.monotonic(), True, None
+        self._written, self._rotate, self._latest, self._pending = time.monotonic(), True, None, False
 
     def open(self):
         """Read what an earlier fit has left; without one, write an empty file, so that a bad path shows before any work."""
@@ -116,13 +114,15 @@ class Journal:
             return None
         try:
             return read(self.path, "checkpoint")
-        except (CorruptFile, FileNotFoundError) as error:
-            self._rotate, damage = not self.path.exists(), error
+        except FileNotFoundError:
+            damage = f"{self.path} is not there."
+        except CorruptFile as error:
+            damage, self._rotate = error, False  # what is damaged does not take the place of the one before
         try:
             found = read(self.previous, "checkpoint")
         except (CorruptFile, FileNotFoundError):
             raise CorruptFile(f"{damage} To begin anew, delete {self.path} or give another path for checkpoint.") from None
-        warnings.warn(f"{damage} Going on from the checkpoint before it, {self.previous}.", stacklevel=6)
+        warnings.warn(f"{damage} Going on from the checkpoint before it, {self.previous}.", stacklevel=outside())
         return found
 
     def _check(self, marks):
@@ -143,12 +143,11 @@ class Journal:
 
     def keep(self, name, iterate, record, before):
         """Remember the best iterate of a section, and write it if it is time; `before` is a Resumed or None."""
-        if iterate is self._latest:
-            return
-        self._latest = iterate
-        of = (iterate.weights, iterate.beta, record.iteration, iterate.certificate, record.seconds)
-        self.sections[name] = _section(*of, before)
-        if time.monotonic() - self._written >= self.every:
+        if iterate is not self._latest:
+            self._latest, self._pending = iterate, True
+            of = (iterate.weights, iterate.beta, record.iteration, iterate.certificate, record.seconds)
+            self.sections[name] = _section(*of, before)
+        if self._pending and time.monotonic() - self._written >= self.every:
             self.write()
 
     def finish(self, name, result, tol, solver, before):
@@ -162,7 +161,8 @@ class Journal:
         try:
             self._write()
         except CannotWrite as error:
-            warnings.warn(f"The checkpoint could not be written. {error.strerror}", stacklevel=3)
+            self._written = time.monotonic()
+            warnings.warn(f"The checkpoint could not be written. {error.strerror}", stacklevel=outside())
 
     def _write(self):
         arrays, numbers = {}, {}
@@ -172,7 +172,7 @@ class Journal:
             numbers[name] = {key: value for key, value in rest.items() if key not in ("weights", "beta")}
         content = {"marks": self.marks, "notes": self.notes, "sections": numbers}
         write(self.path, arrays, content, "checkpoint", self.previous if self._rotate else None)
-        self._written, self._rotate = time.monotonic(), True
+        self._written, self._rotate, self._pending = time.monotonic(), True, False
 
 
 def _parts(arrays, content):

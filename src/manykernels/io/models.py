@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from ..kernels import KernelBank, Precomputed
-from ..result import Certificate, Counters, Record, Result, Status
+from ..result import Certificate, Counters, Record, Result, Resumed, Status
 from .banks import describe, rebuild
 from .container import CorruptFile, read, write
 from .values import CannotSave, Packer, Unpacker
@@ -132,6 +132,7 @@ def _outcome(result, kept):
         "n_iter": int(result.n_iter),
         "counters": {name: float(value) for name, value in vars(result.counters).items()},
         "history": history,
+        "resumed": None if result.resumed is None else [float(number) for number in result.resumed],
     }
 
 
@@ -177,7 +178,8 @@ def _result(outcome):
     counters.seconds = float(outcome["counters"]["seconds"])
     certificate = Certificate(primal, dual, gap, outcome["intercept"], rounding)
     numbers = (outcome["weights"], outcome["beta"], outcome["intercept"])
-    return Result(*numbers, Status[outcome["status"]], certificate, outcome["n_iter"], counters, history)
+    resumed = None if outcome["resumed"] is None else Resumed(int(outcome["resumed"][0]), *outcome["resumed"][1:])
+    return Result(*numbers, Status[outcome["status"]], certificate, outcome["n_iter"], counters, history, resumed)
 
 
 def _check(model):
