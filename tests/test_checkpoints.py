@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from conftest import toy
-from manykernels import Checkpoint, KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, path
+from manykernels import Checkpoint, KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, load, path
 from manykernels.combinations import Product
 from manykernels.io.checkpoints import Journal, OtherProblem
 from manykernels.io.container import CannotWrite, CorruptFile, read
@@ -26,8 +26,8 @@ from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularisers import L1, PNormBall, SquaredPNorm
-from manykernels.result import Status
-from manykernels.solvers import SPG, Newton, drive
+from manykernels.result import Certificate, Record, Status
+from manykernels.solvers import SPG, Iterate, Newton, drive
 from manykernels.solvers.resumed import FromIterate
 from manykernels.solvers.sample import FromSample
 from test_model_files import damage
@@ -49,7 +49,6 @@ MODELS = {
     "low rank": (MKLClassifier(KERNELS, C=10.0, approximation=Nystroem(20)), y),
     "regressor": (MKLRegressor(KERNELS, C=10.0), target),
     "one class": (MKLOneClass(KERNELS, p=2.0, solver="spg"), None),
-    "auto p": (MKLClassifier(KERNELS, p="auto", random_state=0), y),
     "product": (MKLClassifier(combination=Product(starts=2), regulariser=L1(), random_state=0), y),
     "uniform": (MKLClassifier(KERNELS, C=10.0, solver="uniform"), y),
 }
@@ -122,6 +121,26 @@ class TestWhatIsKept:
         (file.parent / "run.mk.previous").unlink()
         model.set_params(checkpoint=Checkpoint(file, every=0.0)).fit(X, y)
         assert set(sizes) == {2}
+
+    def test_what_was_found_too_early_is_written_later(self, file, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr("manykernels.io.checkpoints.time.monotonic", lambda: now[0])
+        kept = Journal(Checkpoint(file, every=30.0), {})
+        kept.open()
+        best = Iterate(np.ones(2), np.zeros((1, 3)), Certificate(1.0, 0.5, 0.5, np.zeros(1), 0.0))
+        for now[0], sections in ((10.0, 0), (20.0, 0), (31.0, 1)):
+            kept.keep("whole", best, Record(3, 1.0, 0.5, 1, 2, now[0]), None)
+            assert len(read(file, "checkpoint")[1]["sections"]) == sections
+        before = file.stat().st_mtime_ns
+        now[0] = 100.0
+        kept.keep("whole", best, Record(9, 1.0, 0.5, 1, 2, 100.0), None)
+        assert file.stat().st_mtime_ns == before  # nothing new
+
+    def test_models_say_that_they_were_resumed(self, file):
+        MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
+        model = MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
+        model.save(file.parent / "model.mk")
+        assert load(file.parent / "model.mk").result_.resumed == model.result_.resumed
 
     def test_says_so(self, file, caplog, capsys):
         model = MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
@@ -245,6 +264,7 @@ class TestOtherProblems:
         assert marks([Power(2)]) == marks([Power(2)]) != marks([Power(3)])
         assert len({marks([lambda A, B, k=k: (A @ B.T + 1.0) ** k]) for k in (1, 2, 3)}) == 3  # one name, other values
         K = X @ X.T
+        assert marks(KernelBank(KERNELS).fit(X)) == marks(KernelBank(KERNELS).fit(X)) != marks(KernelBank(KERNELS).fit(2 * X))
         assert marks([Precomputed(K)]) == marks([Precomputed(K.copy())]) != marks([Precomputed(K + 1.0)])
 
     def test_an_estimator_of_another_kind(self, file):

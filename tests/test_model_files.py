@@ -67,7 +67,7 @@ MODELS = {
     "elastic net": (MKLClassifier(KERNELS, regulariser=ElasticNet(0.1, 1.0), solver=SPG(nonmonotone=False)), X, y),
     "block norm": (MKLClassifier(KERNELS, regulariser=BlockNorm(["a", "a", "b", "b", "b"]), random_state=3), X, y),
     "no kernels left": (MKLClassifier(KERNELS, regulariser=L1(1e9)), X, y),
-    "chosen p": (MKLClassifier(KERNELS, p="auto", random_state=0), X, y),
+    "chosen p": (MKLClassifier(KERNELS[:2], p="auto", random_state=0), X, y),
 }  # fmt: skip
 
 
