@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from conftest import toy
-from manykernels import MKLClassifier
+from manykernels import Checkpoint, MKLClassifier
+from manykernels.callbacks import EarlyStop
 from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
 from manykernels.regularisers import PNormBall
 
@@ -75,8 +76,11 @@ def test_bad_data(data, labels, message):
         ({"weights": "own"}, ValueError, "is not known"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
         ({"device": "cuda"}, NotImplementedError, "not there yet"),
-        ({"checkpoint": "run.mk"}, NotImplementedError, "not there yet"),
-        ({"callbacks": [print]}, NotImplementedError, "not there yet"),
+        ({"checkpoint": 7}, TypeError, "a path or a Checkpoint"),
+        ({"checkpoint": Checkpoint("run.mk", every=-1)}, ValueError, "0 or more"),
+        ({"callbacks": print}, TypeError, "must be a list"),
+        ({"callbacks": [7]}, TypeError, "A callback is"),
+        ({"callbacks": [EarlyStop]}, TypeError, "A callback is"),
         ({"solver": "gfb"}, ValueError, "give an approximation"),
         ({"solver": "primal"}, ValueError, "give an approximation"),
     ],

@@ -78,7 +78,7 @@ class TestFit:
     def test_verbose_prints_and_quiet_does_not(self, capsys):
         MKLClassifier(KERNELS).fit(X, y)
         assert capsys.readouterr().out == ""
-        MKLClassifier(KERNELS, verbose=1).fit(X, y)
+        MKLClassifier(KERNELS, verbose=2).fit(X, y)
         assert "gap" in capsys.readouterr().out
 
     def test_small_cache_gives_the_same(self):

@@ -52,11 +52,10 @@ def test_before_the_first_svm_is_done(monkeypatch):
     assert (result.weights >= 0).all()
 
 
-def test_fit_returns_a_usable_model(monkeypatch):
+def test_fit_returns_a_usable_model():
     X, y = toy(80)
-    monkeypatch.setattr("manykernels.estimators.base._print_record", InterruptAfter(4))
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        clf = MKLClassifier(tol=1e-12, verbose=1).fit(X, y)
+        clf = MKLClassifier(tol=1e-12, callbacks=[InterruptAfter(4)]).fit(X, y)
     assert clf.result_.status.name == "INTERRUPTED"
     assert clf.score(X, y) > 0.5
 
@@ -72,7 +71,7 @@ def test_a_real_signal_ends_the_fit_and_keeps_the_model(solver):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((2000, 5))
         y = np.where(rng.random(2000) < 0.5, 1, -1)  # noise and a large C: hours of work to this tolerance
-        clf = MKLClassifier(C=1e4, p=1.0, tol=1e-9, solver="{solver}", verbose=1).fit(X, y)
+        clf = MKLClassifier(C=1e4, p=1.0, tol=1e-9, solver="{solver}", verbose=2).fit(X, y)
         print(clf.result_.status.name, clf.result_.duality_gap, clf.score(X, y), flush=True)
     """)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:

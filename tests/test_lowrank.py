@@ -156,7 +156,7 @@ class TestMemory:
     def test_progress_only_if_asked(self, capsys):
         Nystroem(5).fit(ON_POINTS, X)
         assert capsys.readouterr().out == ""
-        Nystroem(5).fit(ON_POINTS, X, verbose=1)
+        Nystroem(5).fit(ON_POINTS, X, verbose=2)
         assert "100 %" in capsys.readouterr().out
 
 

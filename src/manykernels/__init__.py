@@ -8,16 +8,28 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _WHERE = {
+    "Checkpoint": ".io",
     "MKLClassifier": ".estimators",
     "MKLFeatureSelector": ".estimators",
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
     "KernelBank": ".kernels",
     "SPG": ".solvers",
+    "load": ".io",
     "path": ".estimators",
 }
 
-__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "path"]
+__all__ = [
+    "SPG",
+    "Checkpoint",
+    "KernelBank",
+    "MKLClassifier",
+    "MKLFeatureSelector",
+    "MKLOneClass",
+    "MKLRegressor",
+    "load",
+    "path",
+]
 
 
 def __getattr__(name):

@@ -6,6 +6,7 @@ needed.
 """
 
 import os
+import sys
 import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ class Approximation(ABC):
         size = X.shape[0] * features.width * np.dtype(dtype).itemsize
         if size > memory_budget:
             out = _mapped(self.folder, (X.shape[0], features.width), dtype, size)
-        progress = _bar(X.shape[0]) if verbose else None
+        progress = _bar(X.shape[0], verbose)
         with threadpool_limits(1, user_api="blas"):
             factors = features.transform(X, out, threads, progress)
         return FactorBank(factors, features.offsets, features, threads)
@@ -365,10 +366,13 @@ def _mapped(folder, shape, dtype, size):
         return np.memmap(file, dtype=dtype, shape=shape, mode="r+")
 
 
-def _bar(n):
-    """A line that says how many points are done."""
+def _bar(n, verbose):
+    """A line that says how many points are done, on a terminal, or printed if verbose is above one; None for silence."""
+    if not verbose or (verbose == 1 and not sys.stderr.isatty()):
+        return None
+    stream = sys.stderr if verbose == 1 else sys.stdout
 
     def progress(done):
-        print(f"\rfactors {100 * done // n:3d} %", end="\n" if done == n else "", flush=True)
+        print(f"\rfactors {100 * done // n:3d} %", end="\n" if done == n else "", flush=True, file=stream)
 
     return progress

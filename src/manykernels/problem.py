@@ -74,6 +74,7 @@ class Problem:
             self.start = bank.start(regulariser), np.zeros_like(self.targets)
         else:
             self.start = regulariser.adopt(start.weights), start.beta
+        self.watch = None  # what `drive` calls with each record
         self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
 
     @property

@@ -18,11 +18,18 @@ class Status(Enum):
     MAX_ITER = "The limit on iterations was reached."
     STALLED = "No further progress was possible in this precision."
     INSEPARABLE = "Nothing was found that separates the classes without error, as a hard margin demands; use another loss."
+    STOPPED = "Stopped by a callback; these are the best weights so far."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
     @property
     def converged(self):
+        """Whether the run came to its own end."""
         return self in (Status.OPTIMAL, Status.STATIONARY, Status.FLAT, Status.FIXED_WEIGHTS, Status.ROUNDS)
+
+    @property
+    def broken_off(self):
+        """Whether someone ended the run from outside."""
+        return self in (Status.STOPPED, Status.INTERRUPTED)
 
 
 class Certificate(NamedTuple):
@@ -59,13 +66,34 @@ class Counters:
 
 
 class Record(NamedTuple):
-    """One line of the history of a run."""
+    """One line of the history of a run.
+
+    ``stage`` says what the run is a part of, for callbacks: one output of several, one start of several, a sample.
+    """
 
     iteration: int
     objective: float
     gap: float
     svm_solves: int
     kernels_used: int
+    seconds: float
+    stage: str = ""
+
+
+def line(record):
+    """A record in words."""
+    stage = f"{record.stage}: " if record.stage else ""
+    return (
+        f"{stage}iteration {record.iteration:4d}  objective {record.objective:.6g}  gap {record.gap:.2e}  "
+        f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s"
+    )
+
+
+class Resumed(NamedTuple):
+    """Where a run was taken up again from a checkpoint: steps, relative gap and seconds of the runs before."""
+
+    iteration: int
+    gap: float
     seconds: float
 
 
@@ -83,6 +111,8 @@ class Result:
     n_iter : int
     counters : Counters
     history : list of Record
+    resumed : Resumed, optional
+        Of a run that began from a checkpoint; counters and history are of this run alone.
     """
 
     weights: np.ndarray
@@ -93,6 +123,13 @@ class Result:
     n_iter: int
     counters: Counters
     history: list = field(repr=False, default_factory=list)
+    resumed: Resumed | None = None
+
+    def __getstate__(self):
+        return vars(self) | {"status": self.status.name}  # a name is what every kind of file can hold
+
+    def __setstate__(self, state):
+        vars(self).update(state, status=Status[state["status"]])
 
     def part(self, c):
         """The result of output c, where every output has its own weights or shares them."""
@@ -112,7 +149,7 @@ class Result:
         return (
             f"{self.status.name}: objective {self.objective:.6g}, relative gap {self.duality_gap:.2g}, "
             f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, {self.counters.svm_solves} SVM solves, "
-            f"{self.counters.seconds:.2f} s"
+            f"{self.counters.seconds:.2f} s" + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
         )
 
 
@@ -133,4 +170,5 @@ def merged(results):
         max(result.n_iter for result in results),
         counters,
         [record for result in results for record in result.history],
+        next((result.resumed for result in results if result.resumed), None),
     )

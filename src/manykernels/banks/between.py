@@ -41,6 +41,25 @@ class KernelsOnPoints:
             self._masked, self._spec = None, BankSpec(collection, X, normalise, sample_weight, feature_names, categories)
             self.names, self.groups, self.scales = self._spec.names, self._spec.groups, self._spec.scales
 
+    @classmethod
+    def restored(cls, normalise, scales, *, spec=None, masked=None):
+        """The same from a spec, or a collection of masked kernels, and scales that were computed before."""
+        kernels = cls.__new__(cls)
+        kernels.normalise, kernels.m, kernels.scales = normalise, len(scales), scales
+        kernels._spec, kernels._masked = spec, masked
+        kernels.names, kernels.groups = (masked.names(), masked.groups) if spec is None else (spec.names, spec.groups)
+        return kernels
+
+    @property
+    def spec(self):
+        """The resolved kernels; None for a masked bank."""
+        return self._spec
+
+    @property
+    def masked(self):
+        """The collection of a masked bank, or None."""
+        return self._masked
+
     def between(self, A, B, only=None):
         """The bank with rows A and columns B, in float64 on one thread; of one kernel only if asked."""
         if self._masked is not None:

@@ -24,10 +24,7 @@ class CentredBank(Bank):
     """
 
     def __init__(self, bank, shares, origin=None):
-        self.bank, self.shares = bank, shares
-        self.m, self.n, self.n_rows = bank.m, bank.n, bank.n_rows
-        self.names, self.groups, self.dtype, self.normalise = bank.names, bank.groups, bank.dtype, "center"
-        self.symmetric = bank.symmetric
+        self._describe(bank, shares)
         self.row_means = bank.products(shares)
         origin = origin or self
         if origin is self:
@@ -39,6 +36,21 @@ class CentredBank(Bank):
             _warn_constant((self.factor == 0.0) & (self.means != 0.0))
         else:
             self.col_means, self.means, self.factor = origin.col_means, origin.means, origin.factor
+
+    def _describe(self, bank, shares):
+        self.bank, self.shares = bank, shares
+        self.m, self.n, self.n_rows = bank.m, bank.n, bank.n_rows
+        self.names, self.groups, self.dtype, self.normalise = bank.names, bank.groups, bank.dtype, "center"
+        self.symmetric = bank.symmetric
+
+    @classmethod
+    def restored(cls, bank, shares, col_means, means, factor):
+        """The bank of the training points from means that were computed before."""
+        centred = cls.__new__(cls)
+        centred._describe(bank, shares)
+        centred.row_means = centred.col_means = col_means
+        centred.means, centred.factor = means, factor
+        return centred
 
     def combine(self, weights, rows=None):
         scaled = np.asarray(weights, dtype=float) * self.factor

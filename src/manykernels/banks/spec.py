@@ -32,10 +32,7 @@ class BankSpec:
         self.columns = [self._resolved_features(k, X.shape[1], feature_names) for k in range(self.m)]
         self._check_readable(X.shape[1], feature_names)
         self.kernels = [self._resolved(k, kernel, X, sample_weight) for k, kernel in enumerate(self.kernels)]
-        self.names = [
-            (f"{group}: " if group else "") + kernel.name(feature_names, columns)
-            for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
-        ]
+        self.names = self._names(feature_names)
         for k, kernel in enumerate(self.kernels):
             if isinstance(kernel, Precomputed):
                 check_gram(kernel.K, f"Gram matrix {k}")
@@ -51,6 +48,22 @@ class BankSpec:
         names = [f"x{f}" for f in range(n_features)] if feature_names is None else list(map(str, feature_names))
         for kernel, group, columns in zip(self.kernels, self.groups, self.columns, strict=True):
             check_readable(kernel, group, range(n_features) if columns is None else columns, names, self.categories)
+
+    @classmethod
+    def restored(cls, kernels, groups, normalise, scales, n_features, feature_names, categories=None):
+        """A spec from kernels that were resolved, and scales that were computed, on the training data before."""
+        spec = cls.__new__(cls)
+        spec.kernels, spec.groups, spec.normalise, spec.scales = kernels, groups, normalise, scales
+        spec.categories = categories or {}
+        spec.columns = [resolve_features(kernel.features, n_features, feature_names) for kernel in kernels]
+        spec.names = spec._names(feature_names)
+        return spec
+
+    def _names(self, feature_names):
+        return [
+            (f"{group}: " if group else "") + kernel.name(feature_names, columns)
+            for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
+        ]
 
     def _resolved(self, k, kernel, X, sample_weight):
         return kernel.resolved(self.seen(k, X) if kernel.needs_data else None, sample_weight)

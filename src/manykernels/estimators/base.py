@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from .._callers import outside
 from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.codes import knowing, refuse_categories
@@ -22,7 +23,10 @@ from ..result import Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regulariser, memory_budget
 from .contributions import TellsWeights
+from .paths import choose_p
 from .reading import ReadsTables
+from .running import Run
+from .scikit_learn import CallbackSupportMixin, bridges
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 FACTOR_ROWS = 4096  # points whose factors are held at a time in prediction
@@ -41,6 +45,8 @@ class Prepared(NamedTuple):
     distinct : which rows are distinct, and how often they come
     offset : float or (t,) array
         What was subtracted from the targets.
+    marks : dict, optional
+        The fingerprint of the problem, for its checkpoint.
     """
 
     bank: Bank
@@ -48,6 +54,7 @@ class Prepared(NamedTuple):
     cost: np.ndarray
     distinct: object
     offset: object = 0.0
+    marks: dict | None = None
 
     @property
     def outputs(self):
@@ -59,7 +66,7 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
+class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
 
     def _distinct(self, X, codes, sample_weight):
@@ -127,30 +134,57 @@ class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
 
     def _prepare(self, X, targets, distinct, cost, offset=0.0):
         """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""
-        return Prepared(self._bank(X[distinct.rows], distinct.weight), targets, cost, distinct, offset)
+        X = X[distinct.rows]
+        prepared = Prepared(self._bank(X, distinct.weight), targets, cost, distinct, offset)
+        if self.checkpoint is None:
+            return prepared
+        from ..io.fingerprints import fingerprint
 
-    def _solve(self, prepared, start=None):
+        return prepared._replace(marks=fingerprint(self, X, targets, cost))
+
+    def _fit(self, X, y, sample_weight):
+        """Everything after the checks of the parameters."""
+        with Run(self, bridges(self, X, y, sample_weight)) as run:
+            prepared = self._data(X, y, sample_weight)
+            run.begin(prepared)
+            self._choose(X, y, sample_weight, run)
+            self._solve(prepared, run)
+        return self
+
+    def _choose(self, X, y, sample_weight, run):
+        """Parameters that are chosen on held-out data; a checkpoint remembers them."""
+        chosen = {} if run.journal is None else run.journal.notes
+        if "p" in chosen and self.p == "auto":
+            self.p_, self.p_scores_ = float(chosen["p"]), {float(p): score for p, score in chosen["p_scores"]}
+            return
+        choose_p(self, X, y, sample_weight)
+        if run.journal is not None and self.p == "auto":
+            run.journal.notes = {"p": str(self.p_), "p_scores": [[str(p), score] for p, score in self.p_scores_.items()]}
+            run.journal.write()
+
+    def _solve(self, prepared, run, start=None):
         """Solve for the weights, from an earlier result if there is one, and keep the outcome."""
         if getattr(self, "weights", "shared") == "per_class":
-            parts = self._results_per_output(prepared, start)
+            parts = self._results_per_output(prepared, run, start)
             results, banks, others = zip(*parts, strict=True)
             self.result_, self.bank_, self.other_results_ = merged(results), banks[-1], list(chain(*others))
         else:
-            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, start, self.max_iter)
+            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, run, start, self.max_iter)
         self._keep(prepared)
+        run.result = self.result_
         self._warn()
-        return self
 
-    def _results_per_output(self, prepared, start):
+    def _results_per_output(self, prepared, run, start):
         """What `_best_result` gives for every output; after Ctrl-C the others get one SVM at their first weights."""
-        parts, steps = [], self.max_iter
+        parts, steps, names = [], self.max_iter, self._output_names()
         for c in prepared.outputs:
-            parts.append(self._best_result(prepared.part(c), None if start is None else start.part(c), steps))
-            if parts[-1][0].status is Status.INTERRUPTED:
+            begin = None if start is None else start.part(c)
+            parts.append(self._best_result(prepared.part(c), run, begin, steps, names[c]))
+            if parts[-1][0].status.broken_off:
                 steps = 0
         return parts
 
-    def _best_result(self, prepared, start, max_iter):
+    def _best_result(self, prepared, run, start, max_iter, stage=""):
         """Result, bank (in float64 if float32 was too coarse for the tolerance), and the results of other starts."""
         found = []
         rng = check_random_state(self.random_state)
@@ -162,11 +196,12 @@ class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
             if attempt:  # the first start is that of the combination itself
                 weights, beta = problem.start
                 problem.start = problem.regulariser.project(weights * rng.uniform(0.0, 2.0, weights.size)), beta
-            solver = choose_solver(self.solver, problem)
-            watch = _print_record if self.verbose else None
-            result = drive(solver, problem, tol=self.tol, max_iter=max_iter, watch=watch)
+            where = ", ".join([stage] * bool(stage) + [f"start {attempt + 1} of {starts}"] * (starts > 1))
+            solver, before, options = run.watched(where, problem, choose_solver(self.solver, problem))
+            result = drive(solver, problem, tol=self.tol, max_iter=max_iter, **options)
+            run.finished(where, result, solver, before)
             found.append((result, problem.bank))
-            if result.status is Status.INTERRUPTED:
+            if result.status.broken_off:
                 break
         found.sort(key=lambda pair: pair[0].objective)
         return *found[0], [result for result, _ in found[1:]]
@@ -204,14 +239,14 @@ class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
             warnings.warn(
                 "All kernel weights are zero: the regulariser outweighs what the kernels explain. Weaken it or raise C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=outside(),
             )
-        if not status.converged:
+        if not status.converged and status is not Status.STOPPED:  # whoever stops a fit knows that it is not done
             warnings.warn(
                 f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}. "
                 "Allow more iterations (max_iter), a larger tol, a larger p or a smaller C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=outside(),
             )
 
     @property
@@ -286,17 +321,29 @@ class MKLEstimator(ReadsTables, TellsWeights, BaseEstimator):
             )
         return grams
 
+    def save(self, path, *, extra=None):
+        """Write the fitted model to a file that `manykernels.load` reads.
+
+        The file holds numbers and texts only, with a checksum: loading it runs no code of the file's. It is written in one
+        step, so that a crash or a full disk leaves the file that was there before. Kernels given by functions or by classes of
+        your own cannot be stored so; use pickle, joblib or skops for them. Of `Precomputed` kernels the Gram matrices are not
+        stored: the loaded model predicts from the matrices K(test, train).
+
+        Parameters
+        ----------
+        path : path
+        extra : dict, optional
+            More to keep with the model, such as how the data were scaled; anything that JSON can hold. After loading it is the
+            attribute ``extra_``.
+        """
+        from ..io.models import save
+
+        check_is_fitted(self)
+        save(self, path, extra)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _print_record(record):
-    print(
-        f"iteration {record.iteration:4d}  objective {record.objective:.6g}  gap {record.gap:.2e}  "
-        f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s",
-        flush=True,
-    )

@@ -6,7 +6,9 @@ import os
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
+from ..callbacks import check_callbacks
 from ..combinations import COMBINATIONS, Combination
+from ..io.checkpoints import Checkpoint
 from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularisers import PNormBall, Regulariser
@@ -14,8 +16,6 @@ from ..regularisers import PNormBall, Regulariser
 POLARS_TIMES = ("Date", "Time", "Duration")
 LATER = {
     "device": ("cpu", "other devices"),
-    "checkpoint": (None, "checkpoints"),
-    "callbacks": (None, "callbacks"),
 }
 
 
@@ -27,6 +27,8 @@ def check_parameters(estimator):
             raise NotImplementedError(f"{name}={value!r}: {what} are not there yet; use {name}={only!r}.")
     if not (estimator.approximation is None or isinstance(estimator.approximation, Approximation)):
         raise TypeError(f"approximation must be None or an object such as Nystroem(rank=200), got {estimator.approximation!r}.")
+    check_callbacks(estimator.callbacks)
+    check_checkpoint(estimator.checkpoint)
     if hasattr(estimator, "C"):
         check_real("C", estimator.C)
     check_real("tol", estimator.tol)
@@ -35,6 +37,16 @@ def check_parameters(estimator):
     if estimator.max_iter is not None and not (isinstance(estimator.max_iter, numbers.Integral) and estimator.max_iter >= 0):
         raise ValueError(f"max_iter must be a whole number or None, got {estimator.max_iter!r}.")
     check_random_state(estimator.random_state)
+
+
+def check_checkpoint(checkpoint):
+    """Raise unless the parameter is None, a path or a Checkpoint."""
+    if isinstance(checkpoint, Checkpoint):
+        checkpoint, every = checkpoint.path, checkpoint.every
+        if not isinstance(every, numbers.Real) or not every >= 0:
+            raise ValueError(f"A checkpoint is written every so many seconds, 0 or more, got every={every!r}.")
+    if not isinstance(checkpoint, (str, os.PathLike, type(None))):
+        raise TypeError(f"checkpoint must be None, a path or a Checkpoint, got {checkpoint!r}.")
 
 
 def check_real(name, value):

@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .base import MKLEstimator
 from .checks import check_choice, check_parameters, check_weights, choose_loss, class_factors
-from .paths import choose_p
+from .scikit_learn import with_callbacks
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -63,9 +63,16 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Threads; all cores by default.
     random_state : int or RandomState, optional
         For the folds of ``p="auto"`` and the starts of combinations.
-    checkpoint, callbacks : None
+    checkpoint : path or Checkpoint, optional
+        A file that keeps the best weights so far while `fit` runs: every 30 seconds, at the end, at Ctrl-C and at SIGTERM,
+        which then ends the process with 143. `fit` goes on from the file if it is there, and refuses one of other data or
+        parameters; ``max_iter``, ``tol``, ``solver`` and what says how to compute may change. The file stays when the fit
+        ends, so that a fit that is run again ends at once.
+    callbacks : list, optional
+        Functions of a `Record`, or objects with methods of `manykernels.callbacks.Callback`, called for every iteration; one
+        that returns True ends the fit.
     verbose : int
-        A line per iteration if above zero.
+        1 for a line that follows the fit on a terminal, 2 for a printed line per iteration.
 
     Attributes
     ----------
@@ -82,7 +89,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     intercept_ : (n_outputs,) array
     classes_ : array
     result_ : Result
-        Status, objective, relative duality gap, history and counters.
+        Status, objective, relative duality gap, history and counters; ``resumed`` if it began from a checkpoint.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
     bank_ : Bank or FeatureMap
@@ -148,6 +155,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn kernel weights and the classifier.
 
@@ -162,8 +170,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             Factor on C for each row; zero leaves the row out.
         """
         check_parameters(self)
-        choose_p(self, X, y, sample_weight)
-        return self._solve(self._data(X, y, sample_weight))
+        return self._fit(X, y, sample_weight)
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""

@@ -7,6 +7,7 @@ from ..losses import OneClass
 from ..regularisers import PNormBall
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights
+from .scikit_learn import with_callbacks
 
 
 class MKLOneClass(OutlierMixin, MKLEstimator):
@@ -78,6 +79,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Learn kernel weights and the boundary; y is ignored.
 
@@ -93,7 +95,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
             raise ValueError(
                 "Novelty detection needs a sum of kernels and bounded weights: leave combination='sum', give p or a PNormBall."
             )
-        return self._solve(self._data(X, y, sample_weight))
+        return self._fit(X, y, sample_weight)
 
     def _data(self, X, y, sample_weight):
         X = self._read(X)

@@ -9,9 +9,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..result import Result, Status
+from ..result import Result
 from .categories import as_table
 from .checks import check_parameters, check_real, check_weights
+from .running import Run
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5
@@ -73,7 +74,7 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
     Returns
     -------
     Path
-        Up to the model that was interrupted by Ctrl-C, if one was.
+        Up to the model that was ended by Ctrl-C or a callback, if one was.
     """
     if C is not None and not hasattr(estimator, "C"):
         raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
@@ -85,6 +86,8 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
         check_real("C", float(cost))
     if any(isinstance(norm, str) for norm in norms):
         raise ValueError(f"A path needs numbers for p, got {norms}: give p=[1, 1.33, 2] or so.")
+    if estimator.checkpoint is not None:
+        raise ValueError("A path trains many models and makes no checkpoints: leave checkpoint=None.")
     template = _twin(estimator)
     check_parameters(template)
     prepared = template._data(X, y, sample_weight)
@@ -93,12 +96,14 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
         for cost in costs:
             model = _like(template, p=_plain(norm), **({"C": float(cost)} if hasattr(template, "C") else {}))
             start = starts.get(float(cost), models[-1] if models else None)
-            model._solve(prepared, None if start is None else _moved(start, cost))
+            with Run(model) as run:
+                run.begin(prepared)
+                model._solve(prepared, run, None if start is None else _moved(start, cost))
             # a bank that had to be refined stays so for the rest of the path
             if isinstance(model.bank_, Bank):  # in float64 by now, maybe
                 prepared = prepared._replace(bank=model.bank_)
             models.append(model)
-            if model.result_.status is Status.INTERRUPTED:
+            if model.result_.status.broken_off:
                 return Path(models)
             starts[float(cost)] = model
     return Path(models)
@@ -119,9 +124,10 @@ def choose_p(estimator, X, y, sample_weight):
     weight = check_weights(sample_weight, np.asarray(y))
     used, y = np.flatnonzero(weight > 0), np.asarray(y)
     norms, scores = sorted(NORMS, reverse=True), []
+    quiet = _twin(estimator).set_params(checkpoint=None, callbacks=None)  # these are for the training on everything
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)
-        models = path(estimator, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
+        models = path(quiet, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
         if len(models) < len(norms):
             raise KeyboardInterrupt
         scores.append(models.scores(_rows(X, test), y[test], weight[test]))

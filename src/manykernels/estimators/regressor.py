@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights, choose_loss
-from .paths import choose_p
+from .scikit_learn import with_callbacks
 
 
 class MKLRegressor(RegressorMixin, MKLEstimator):
@@ -77,6 +77,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn kernel weights and the regression function.
 
@@ -89,8 +90,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
             Factor on C for each row; zero leaves the row out.
         """
         check_parameters(self)
-        choose_p(self, X, y, sample_weight)
-        return self._solve(self._data(X, y, sample_weight))
+        return self._fit(X, y, sample_weight)
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""

@@ -69,6 +69,28 @@ class Precomputed(Kernel):
         return f"Precomputed({'x'.join(map(str, np.shape(self.K)))}{f', title={self.title!r}' if self.title else ''})"
 
 
+class GramElsewhere(Precomputed):
+    """A precomputed kernel whose matrix is not at hand, as in a model that was loaded from a file.
+
+    Predictions are then made from the matrices K(test, train).
+    """
+
+    def __init__(self, features=None, title=None):
+        super().__init__(None, features, title)
+
+    def indices(self, A):
+        raise ValueError(
+            "The Gram matrices of precomputed kernels are not in a model file: predict from the matrices K(test, train) of all "
+            "kernels (a list of arrays, one column per training sample), and give Precomputed(K) again to train."
+        )
+
+    def resolved(self, A, sample_weight):
+        return self.indices(A)
+
+    def __repr__(self):
+        return f"Precomputed(not at hand{f', title={self.title!r}' if self.title else ''})"
+
+
 def submatrix(K, rows, cols):
     """``K[rows][:, cols]``, as a view where the indices are consecutive."""
     rows, cols = _consecutive(rows), _consecutive(cols)

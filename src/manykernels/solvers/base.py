@@ -1,5 +1,6 @@
 """The protocol of a solver, and the one loop that drives them all."""
 
+import inspect
 import time
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -65,6 +66,11 @@ class Solver(ABC):
         """The same without a look at a part of the problem first, for when no step is to be taken."""
         return self
 
+    def __repr__(self):
+        given = {name: p.default for name, p in inspect.signature(type(self)).parameters.items() if hasattr(self, name)}
+        changed = [f"{name}={getattr(self, name)!r}" for name, default in given.items() if getattr(self, name) != default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
     @abstractmethod
     def init(self, problem):
         """The first state."""
@@ -74,7 +80,11 @@ class Solver(ABC):
         """The next state, on the way to a relative gap of tol."""
 
 
-def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
+class Stopped(Exception):
+    """A watch wants the run to end, noticed inside a step."""
+
+
+def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None, keep=None):
     """Run a solver until its certificate says that it is done.
 
     Parameters
@@ -86,7 +96,9 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     max_iter : int, optional
         Steps at most; the solver's own limit by default.
     watch : callable, optional
-        Called with each `Record`.
+        Called with each `Record`; True ends the run.
+    keep : callable, optional
+        Called before, with the best `Iterate` so far and the `Record`.
 
     Returns
     -------
@@ -97,6 +109,7 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
     began = time.perf_counter()
     limit = solver.max_iter if max_iter is None else max_iter
     solver = solver if limit > 0 else solver.direct()
+    problem.watch = watch  # for solvers that begin with a part of the problem
     history, best, status = [], None, None
     with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
         try:
@@ -104,18 +117,21 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None):
             while status is None:
                 best = _better(best, state.iterate)
                 history.append(_record(len(history), state.iterate, problem, began))
-                if watch is not None:
-                    watch(history[-1])
+                if keep is not None:
+                    keep(best, history[-1])
+                stop = watch is not None and watch(history[-1])
                 status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
                 if status is Status.STATIONARY:
                     best = state.iterate  # an earlier one may have a slightly smaller value, but is not stationary
                 if status is Status.OPTIMAL and _doubtful(state.iterate.certificate, tol) and problem.refine():
                     problem.start, best, status = state.iterate[:2], None, None
                     state = solver.init(problem)
+                elif status is None and stop:
+                    status = Status.STOPPED
                 elif status is None:
                     state = solver.step(problem, state, tol)
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+        except (KeyboardInterrupt, Stopped) as reason:
+            status = Status.STOPPED if isinstance(reason, Stopped) else Status.INTERRUPTED
             if best is None:  # not even the first SVM was finished: certify what there is of it
                 best = Iterate(*problem.latest, problem.certificate(*problem.latest))
     problem.counters.seconds = time.perf_counter() - began

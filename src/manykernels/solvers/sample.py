@@ -11,7 +11,7 @@ import numpy as np
 
 from ..problem import Problem
 from ..result import Status
-from .base import Solver, drive
+from .base import Solver, Stopped, drive
 from .corners import rounded_corners
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
@@ -79,20 +79,25 @@ class FromSample(Solver):
             problem.bank.among(rows), problem.targets[:, rows], share * problem.cost[:, rows], problem.regulariser,
             loss=problem.loss, memory_budget=problem.memory_budget,
         )  # fmt: skip
-        result = drive(self.first(some), some, tol=TOLERANCE)
+        result = drive(self.first(some), some, tol=TOLERANCE, watch=_labelled(problem.watch, f"sample of {rows.size} points"))
         problem.counters.include(some.counters)
         beta = np.zeros_like(problem.targets)
         beta[:, rows] = result.beta
-        if result.status is not Status.INTERRUPTED:
+        if not result.status.broken_off:
             problem.counters.kernel_passes += 1
             scores = problem.bank.decision(result.weights, beta) + result.intercept[:, None]
             rounded = rounded_corners(problem, WIDTH * problem.unit)
             beta = np.stack([corner.response(f)[0] for corner, f in zip(rounded, scores, strict=True)])
         beta = np.stack([box.feasible(b) for box, b in zip(problem.boxes, beta, strict=True)])
-        if result.status is Status.INTERRUPTED:
+        if result.status.broken_off:
             problem.latest = result.weights, beta
-            raise KeyboardInterrupt
+            raise Stopped if result.status is Status.STOPPED else KeyboardInterrupt
         return result.weights, beta
+
+
+def _labelled(watch, stage):
+    """The watch, told what the records are of."""
+    return None if watch is None else lambda record: watch(record._replace(stage=stage))
 
 
 def _spread_out(targets, size):

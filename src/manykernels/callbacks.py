@@ -1,0 +1,168 @@
+"""Callbacks: objects that are told how a fit goes on, and may end it.
+
+An estimator's ``callbacks`` is a list of objects with any of the methods of `Callback`, or of plain functions of a `Record`.
+"""
+
+import logging
+import math
+import time
+
+import numpy as np
+
+from .progress import Progress
+from .result import line
+
+__all__ = ["Callback", "EarlyStop", "Lines", "Log", "Progress"]
+
+HOOKS = ("on_fit_begin", "on_iteration", "on_fit_end")
+
+
+class Callback:
+    """What a callback may do; every method is optional."""
+
+    def on_fit_begin(self, estimator):
+        """Called once, when the data are read and the kernels are ready."""
+
+    def on_iteration(self, estimator, record):
+        """Called with the `manykernels.result.Record` of every iteration; return True to end the fit.
+
+        The fit then keeps the best weights so far, and ``result_.status`` says STOPPED.
+        """
+
+    def on_fit_end(self, estimator, result):
+        """Called once, with the `Result`, or with None if the fit failed."""
+
+
+class EarlyStop(Callback):
+    """Ends a fit that takes too long or gets no further.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        For the whole fit, all outputs and starts together.
+    patience : int, optional
+        Iterations without progress.
+    decrease : float
+        Progress is a relative decrease of the gap (of the objective, where there is no gap) of at least this.
+    """
+
+    def __init__(self, seconds=None, patience=None, decrease=0.01):
+        self.seconds, self.patience, self.decrease = seconds, patience, decrease
+
+    def on_fit_begin(self, estimator):
+        self._began, self._stage, self._best, self._waited = time.perf_counter(), None, math.inf, 0
+
+    def on_iteration(self, estimator, record):
+        late = self.seconds is not None and time.perf_counter() - self._began >= self.seconds
+        return late or (self.patience is not None and self._stuck(record))
+
+    def _stuck(self, record):
+        value = record.gap if math.isfinite(record.gap) else record.objective
+        if record.stage != self._stage:
+            self._stage, self._best, self._waited = record.stage, math.inf, 0
+        if math.isinf(self._best) or value < self._best - self.decrease * abs(self._best):
+            self._best, self._waited = value, 0
+        else:
+            self._waited += 1
+        return self._waited >= self.patience
+
+
+class Log(Callback):
+    """Writes every iteration to a logger.
+
+    Parameters
+    ----------
+    logger : logging.Logger or str
+    level : int
+    """
+
+    def __init__(self, logger="manykernels", level=logging.INFO):
+        self.logger, self.level = logger, level
+
+    def _log(self, text):
+        logger = logging.getLogger(self.logger) if isinstance(self.logger, str) else self.logger
+        logger.log(self.level, text)
+
+    def on_fit_begin(self, estimator):
+        self._log(f"{type(estimator).__name__}: fit begins")
+
+    def on_iteration(self, estimator, record):
+        self._log(line(record))
+
+    def on_fit_end(self, estimator, result):
+        self._log(f"{type(estimator).__name__}: fit failed" if result is None else str(result))
+
+
+class Lines(Callback):
+    """Prints a line per iteration on standard output."""
+
+    def on_iteration(self, estimator, record):
+        print(line(record), flush=True)
+
+
+def check_callbacks(callbacks):
+    """Raise unless the parameter is None or a list of callbacks."""
+    if callbacks is None:
+        return
+    if not isinstance(callbacks, (list, tuple)):
+        raise TypeError(f"callbacks must be a list of objects such as EarlyStop(seconds=60), got {callbacks!r}.")
+    for callback in callbacks:
+        if isinstance(callback, type) or not (callable(callback) or _has_hooks(callback)):
+            raise TypeError(
+                f"A callback is a function of a Record or an object with a method {', '.join(HOOKS)}, got {callback!r}."
+            )
+
+
+def _has_hooks(callback):
+    return any(hasattr(callback, hook) for hook in HOOKS)
+
+
+class Announcer:
+    """Tells all callbacks of an estimator.
+
+    Parameters
+    ----------
+    estimator : MKL estimator
+    more : list of Callback
+        Besides those of its parameters ``callbacks`` and ``verbose``.
+    """
+
+    def __init__(self, estimator, more=()):
+        shown = [] if not estimator.verbose else [Progress() if estimator.verbose == 1 else Lines()]
+        self.estimator, self.callbacks, self.begun = estimator, [*(estimator.callbacks or ()), *shown, *more], []
+
+    def begin(self):
+        for callback in self.callbacks:
+            self.begun.append(callback)
+            _call(callback, "on_fit_begin", self.estimator)
+
+    def watch(self, stage):
+        """What `drive` calls with each record of a stage; None if there is nobody to tell."""
+        if not self.callbacks:
+            return None
+
+        def tell(record):
+            record = record._replace(stage=", ".join(part for part in (stage, record.stage) if part))
+            answers = [_iteration(callback, self.estimator, record) for callback in self.callbacks]  # all of them hear of it
+            return any(answers)
+
+        return tell
+
+    def end(self, result):
+        begun, self.begun = self.begun, []
+        for callback in begun:
+            _call(callback, "on_fit_end", self.estimator, result)
+
+
+def _call(callback, hook, *arguments):
+    if hasattr(callback, hook):
+        getattr(callback, hook)(*arguments)
+
+
+def _iteration(callback, estimator, record):
+    """Whether this callback wants to stop: a true boolean, so that what a function happens to return does no harm."""
+    if hasattr(callback, "on_iteration"):
+        answer = callback.on_iteration(estimator, record)
+    else:
+        answer = None if _has_hooks(callback) else callback(record)
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)

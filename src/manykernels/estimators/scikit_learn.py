@@ -1,0 +1,67 @@
+"""scikit-learn's own callbacks (``set_callbacks``, from release 1.9 on), told through our own."""
+
+import copy
+
+from ..result import Result, Status
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before 1.9
+
+    class CallbackSupportMixin:
+        """Nothing: this release of scikit-learn has no callbacks."""
+
+    def with_callbacks(method):
+        """The method as it is."""
+        return method
+
+
+class Bridge:
+    """A callback of ours that speaks to scikit-learn's: a task for the fit, and one in it for every iteration.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        What `fit` was called with.
+
+    Attributes
+    ----------
+    run : Run
+        The fit, once it is under way.
+    """
+
+    def __init__(self, X, y, sample_weight):
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self.data, self.run = {"X": X, "y": y, "metadata": metadata}, None
+
+    def on_fit_begin(self, estimator):
+        self.context = estimator._init_callback_context(max_subtasks=None)
+        self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
+
+    def on_iteration(self, estimator, record):
+        task = self.context.subcontext(task_name=f"{record.stage} iteration".strip())
+        task.call_on_fit_task_begin(estimator=estimator, **self.data)
+        return task.call_on_fit_task_end(
+            estimator=estimator, **self.data, reconstruction_attributes=lambda: _current(estimator, self.run)
+        )
+
+    def on_fit_end(self, estimator, result):
+        if result is not None:
+            self.context.call_on_fit_task_end(estimator=estimator, **self.data, reconstruction_attributes=lambda: {})
+
+
+def bridges(estimator, X, y, sample_weight):
+    """The bridge to the callbacks that were set, if some were."""
+    return [Bridge(X, y, sample_weight)] if getattr(estimator, "_skl_callbacks", None) else []
+
+
+def _current(estimator, run):
+    """Attributes of the model at the best iterate so far, None where outputs have weights of their own."""
+    if run.best is None or getattr(estimator, "weights", "shared") == "per_class":
+        return None
+    problem, best = run.best
+    model = copy.copy(estimator)
+    of = (best.weights, best.beta, best.certificate.intercept, Status.STOPPED, best.certificate, 0, problem.counters)
+    model.result_, model.bank_, model.other_results_ = Result(*of), problem.bank, []
+    model._keep(run.prepared)
+    return vars(model)

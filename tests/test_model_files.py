@@ -1,0 +1,555 @@
+"""Model files: they predict as the model did, and nothing but a whole one is read."""
+
+import contextlib
+import copy
+import errno
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+
+import manykernels
+from conftest import toy
+from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor
+from manykernels.combinations import Combination, PolynomialMixture, Product
+from manykernels.io.container import CannotWrite, CorruptFile, read, write
+from manykernels.io.values import CannotSave
+from manykernels.kernels import RBF, Kernel, Laplacian, Linear, Polynomial, Precomputed
+from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
+from manykernels.regularisers import L1, BlockNorm, ElasticNet, GeneralisedKL
+from manykernels.solvers import SPG
+
+X, y = toy(60)
+three = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.5, 0.5])]
+target = X[:, 0] * X[:, 1] + 0.1 * X[:, 2]
+KERNELS = [RBF(), Linear(features=[0, 1]), Polynomial(2, features=slice(1, 3)), Laplacian(0.3), RBF(2.0, features=0)]
+MASKED = KernelBank.masked_rbf([0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool))
+FRAME = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])
+TWO = np.stack([target, X[:, 3]], axis=1)
+LEARNED = ("dual_coef_", "support_", "intercept_", "classes_", "feature_names_in_", "n_features_in_", "n_iter_", "p_")
+MODELS = {
+    "auto": (MKLClassifier(), X, y),
+    "no support": (MKLRegressor(KERNELS, epsilon=1e6), X, target),
+    "ovr": (MKLClassifier(KERNELS, p=1.5), X, three),
+    "ovo, per class": (MKLClassifier(KERNELS, multiclass="ovo", weights="per_class", class_weight={"a": 2.0}), X, three),
+    "squared hinge": (MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"), X, y > 0),
+    "cosine": (MKLClassifier(KERNELS, normalise="cosine"), X, y.astype(int)),
+    "trace": (MKLClassifier(KERNELS, normalise="trace", C=100.0), X, y),
+    "center": (MKLClassifier(KERNELS, normalise="center"), X, y),
+    "not normalised": (MKLClassifier(KERNELS, normalise=None), X, y),
+    "sparse": (MKLClassifier([RBF(), Linear()]), sparse.csr_array(np.where(X > 0, X, 0)), y),
+    "masked": (MKLClassifier(MASKED), X, y),
+    "product": (MKLClassifier(combination="product", regulariser=L1(0.3), random_state=0), X, y),
+    "groups": (MKLClassifier(combination=Product(["a", "a", "b", "b"], starts=1)), X, y),
+    "polynomials": (MKLClassifier(combination=PolynomialMixture(starts=1), p=2), X, y),
+    "nystroem": (MKLClassifier(KERNELS, approximation=Nystroem(20)), X, three),
+    "nystroem, masked": (MKLClassifier(MASKED, approximation=Nystroem(10)), X, y),
+    "nystroem, sparse": (MKLClassifier([RBF()], approximation=Nystroem(10)), sparse.csr_array(np.where(X > 0, X, 0)), y),
+    "cholesky": (MKLClassifier(KERNELS, approximation=IncompleteCholesky(10)), X, y),
+    "fourier": (MKLClassifier([RBF(), RBF(0.1, features=[1, 2])], approximation=RandomFourier(20)), X, y),
+    "frame": (MKLClassifier([RBF(features="x1"), Linear(features=["x0", "x3"])]), FRAME, y),
+    "regressor": (MKLRegressor(KERNELS, p=2.0, epsilon=0.01), X, target),
+    "targets": (MKLRegressor(KERNELS, loss="squared", regulariser=GeneralisedKL(np.ones(5))), X, TWO),
+    "one class": (MKLOneClass(KERNELS, nu=0.2, p=2.0), X, None),
+    "one class, centred": (MKLOneClass(KERNELS, nu=0.2, p=2.0, normalise="center"), X, None),
+    "elastic net": (MKLClassifier(KERNELS, regulariser=ElasticNet(0.1, 1.0), solver=SPG(nonmonotone=False)), X, y),
+    "block norm": (MKLClassifier(KERNELS, regulariser=BlockNorm(["a", "a", "b", "b", "b"]), random_state=3), X, y),
+    "no kernels left": (MKLClassifier(KERNELS, regulariser=L1(1e9)), X, y),
+    "chosen p": (MKLClassifier(KERNELS[:2], p="auto", random_state=0), X, y),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Models of the table, fitted when they are asked for."""
+    known = {}
+
+    def one(name):
+        if name not in known:
+            model, points, targets = MODELS[name]
+            known[name] = clone(model).fit(points, targets)
+        return known[name], MODELS[name][1]
+
+    return one
+
+
+def decisions(model, points):
+    return model.predict(points) if isinstance(model, MKLRegressor) else model.decision_function(points)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MODELS)
+class TestRoundTrip:
+    def test_predicts_as_before(self, name, fitted, tmp_path):
+        model, points = fitted(name)
+        model.save(tmp_path / "m.mk", extra={"scaled by": [1.0, 2.0]})
+        loaded = manykernels.load(tmp_path / "m.mk")
+        if not sparse.issparse(points):
+            points = points + 0.1
+        np.testing.assert_allclose(decisions(loaded, points), decisions(model, points), rtol=1e-10, atol=1e-12)
+        np.testing.assert_array_equal(loaded.predict(points), model.predict(points))
+        assert loaded.extra_ == {"scaled by": [1.0, 2.0]}
+
+    def test_attributes_are_there(self, name, fitted, tmp_path):
+        model, _ = fitted(name)
+        model.save(tmp_path / "m.mk")
+        loaded = manykernels.load(tmp_path / "m.mk")
+        np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
+        assert list(loaded.kernel_names_) == list(model.kernel_names_)
+        assert loaded.weights_frame().equals(model.weights_frame())
+        for name in (
+            "dual_coef_",
+            "support_",
+            "intercept_",
+            "classes_",
+            "feature_names_in_",
+            "n_features_in_",
+            "n_iter_",
+            "p_",
+        ):
+            if hasattr(model, name):
+                np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+                assert np.asarray(getattr(loaded, name)).dtype == np.asarray(getattr(model, name)).dtype
+        result = loaded.result_
+        assert result.status is model.result_.status
+        assert result.history == model.result_.history
+        assert result.counters == model.result_.counters
+        assert result.certificate[:3] == model.result_.certificate[:3]
+        assert str(result.status) in repr(result)
+        assert repr(loaded.get_params()) == repr(model.get_params())
+        assert loaded.unsaved_parameters_ == {}
+
+    def test_a_loaded_model_can_be_saved_pickled_and_fitted(self, name, fitted, tmp_path):
+        model, points = fitted(name)
+        model.save(tmp_path / "m.mk")
+        loaded = manykernels.load(tmp_path / "m.mk")
+        loaded.save(tmp_path / "again.mk")
+        again = pickle.loads(pickle.dumps(manykernels.load(tmp_path / "again.mk")))
+        np.testing.assert_array_equal(decisions(again, points), decisions(loaded, points))
+        refitted = clone(loaded).fit(points, MODELS[name][2])
+        np.testing.assert_allclose(decisions(refitted, points), decisions(model, points), rtol=1e-10, atol=1e-10)
+
+
+class TestContent:
+    def test_only_support_vectors_are_kept(self, tmp_path):
+        model = MKLClassifier(KERNELS, C=10.0).fit(X, y)
+        model.save(tmp_path / "m.mk")
+        loaded = manykernels.load(tmp_path / "m.mk")
+        assert loaded.bank_.n == model.support_.size < 60
+
+    def test_other_tools_can_read_the_arrays(self, tmp_path):
+        from safetensors.numpy import load_file
+
+        model = MKLClassifier(KERNELS).fit(X, y)
+        model.save(tmp_path / "m.mk")
+        assert any(array.shape == (model.support_.size, 4) for array in load_file(tmp_path / "m.mk").values())
+
+    def test_precomputed_kernels_predict_from_matrices(self, tmp_path):
+        grams = [X @ X.T, np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))]
+        index = np.arange(60)[:, None]
+        model = MKLClassifier([Precomputed(K, title=f"source {k}") for k, K in enumerate(grams)]).fit(index[:40], y[:40])
+        model.save(tmp_path / "m.mk")
+        loaded = manykernels.load(tmp_path / "m.mk")
+        tests = [K[40:, :40] for K in grams]
+        np.testing.assert_array_equal(loaded.decision_function(tests), model.decision_function(tests))
+        assert loaded.kernel_names_ == ["source 0", "source 1"]
+        with pytest.raises(ValueError, match=r"K\(test, train\)"):
+            loaded.predict(index[40:])
+        with pytest.raises(ValueError, match=r"Precomputed\(K\) again"):
+            loaded.fit(index[:40], y[:40])
+        assert os.path.getsize(tmp_path / "m.mk") < 20_000
+
+    @pytest.mark.parametrize(
+        "options", [{"normalise": "cosine"}, {"normalise": "center"}, {"approximation": Nystroem(5)}], ids=str
+    )
+    def test_precomputed_kernels_that_need_indices_are_refused(self, options, tmp_path):
+        model = MKLClassifier([Precomputed(X @ X.T + np.eye(60))], **options).fit(np.arange(60)[:, None], y)
+        with pytest.raises(CannotSave, match="pickle"):
+            model.save(tmp_path / "m.mk")
+
+    def test_a_fitted_bank_as_parameter(self, tmp_path):
+        bank = KernelBank(KERNELS).fit(X, storage="dense")
+        model = MKLClassifier(bank).fit(X, y)
+        model.save(tmp_path / "m.mk")
+        loaded = manykernels.load(tmp_path / "m.mk")
+        np.testing.assert_allclose(loaded.decision_function(X), model.decision_function(X), rtol=1e-10)
+        assert len(loaded.fit(X, y).kernel_weights_) == 5
+
+    def test_what_is_of_one_run_is_left_out(self, tmp_path):
+        model = MKLClassifier(KERNELS, random_state=np.random.RandomState(0), callbacks=[print]).fit(X, y)
+        model.save(tmp_path / "m.mk")
+        loaded = manykernels.load(tmp_path / "m.mk")
+        assert loaded.callbacks is None
+        assert "RandomState" in loaded.unsaved_parameters_["random_state"]
+
+    def test_extra_must_be_json(self, tmp_path):
+        model = MKLClassifier(KERNELS).fit(X, y)
+        with pytest.raises(CannotSave, match="extra"):
+            model.save(tmp_path / "m.mk", extra={"f": print})
+        with pytest.raises(CannotSave, match="extra"):
+            model.save(tmp_path / "m.mk", extra={"x": np.nan})
+        assert list(tmp_path.iterdir()) == []
+
+    def test_unfitted(self, tmp_path):
+        with pytest.raises(ValueError, match="not fitted"):
+            MKLClassifier().save(tmp_path / "m.mk")
+
+
+class Mine(Kernel):
+    def block(self, A, B):
+        return A @ B.T
+
+
+class MyRBF(RBF):
+    pass
+
+
+class MyCombination(Combination):
+    def gram(self, weights, rows, cols):
+        return (rows * weights) @ cols.T
+
+    def gradient(self, weights, beta):
+        return np.square(beta @ self.X).sum(axis=0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        MKLClassifier([lambda A, B: A @ B.T]),
+        MKLClassifier([Mine()]),
+        MKLClassifier([MyRBF(0.5)]),
+        MKLClassifier(combination=MyCombination(), p=2, max_iter=5),
+    ],
+    ids=["function", "class", "subclass", "combination"],
+)
+def test_code_of_the_user_is_refused_before_anything_is_written(model, tmp_path):
+    model = clone(model).fit(X, y)
+    with pytest.raises(CannotSave, match="joblib or skops"):
+        model.save(tmp_path / "m.mk")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["ovo, per class", "center", "product", "nystroem", "masked", "regressor", "one class"])
+def test_other_ways_to_keep_a_model(name, fitted, tmp_path):
+    import skops.io
+
+    model, points = fitted(name)
+    joblib.dump(model, tmp_path / "m.joblib")
+    skops.io.dump(model, tmp_path / "m.skops")
+    trusted = skops.io.get_untrusted_types(file=tmp_path / "m.skops")
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), joblib.load(tmp_path / "m.joblib")]
+    copies.append(skops.io.load(tmp_path / "m.skops", trusted=trusted))
+    for other in copies:
+        np.testing.assert_array_equal(decisions(other, points), decisions(model, points))
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    """The bytes of a sound file."""
+    path = tmp_path_factory.mktemp("good") / "m.mk"
+    MKLClassifier(KERNELS).fit(X, y).save(path)
+    return path.read_bytes()
+
+
+def damage(kind, place, size, seed, data):
+    """Damaged bytes; `place` is a part of the length."""
+    at, data = int(place * (len(data) - 1)), bytearray(data)
+    if kind == "cut":
+        return bytes(data[:at])
+    if kind == "flip":
+        data[at] ^= 1 << (seed % 8)
+    elif kind == "zeros":
+        data[at : at + size] = bytes(len(data[at : at + size]))
+    elif kind == "noise":
+        data[at : at + size] = np.random.default_rng(seed).bytes(len(data[at : at + size]))
+    elif kind == "append":
+        data += np.random.default_rng(seed).bytes(size)
+    elif kind == "insert":
+        data[at:at] = bytes(size)
+    elif kind == "remove":
+        del data[at : at + size]
+    elif kind == "header":
+        data[:8] = np.random.default_rng(seed).integers(0, 2**63).tobytes()
+    return bytes(data)
+
+
+class TestDamage:
+    @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        kind=st.sampled_from(["cut", "flip", "zeros", "noise", "append", "insert", "remove", "header"]),
+        place=st.floats(0, 1),
+        size=st.integers(1, 600),
+        seed=st.integers(0, 2**31),
+    )
+    def test_is_always_found(self, kind, place, size, seed, good, tmp_path):
+        data = damage(kind, place, size, seed, good)
+        path = tmp_path / "m.mk"
+        path.write_bytes(data)
+        if data == good:  # zeros where there were zeros
+            manykernels.load(path)
+            return
+        with pytest.raises(CorruptFile):
+            manykernels.load(path)
+
+    def test_in_every_part_of_the_header(self, good, tmp_path):
+        for bit in range(0, 2400, 7):
+            data = bytearray(good)
+            data[bit // 8] ^= 1 << bit % 8
+            (tmp_path / "m.mk").write_bytes(data)
+            with pytest.raises(CorruptFile):
+                manykernels.load(tmp_path / "m.mk")
+
+
+def header(entries, data=b"", **texts):
+    """A file with this header; the checksum is right."""
+    import hashlib
+
+    texts = {
+        "format": "manykernels",
+        "schema": "1",
+        "version": "0",
+        "kind": "model",
+        "sha256": "0" * 64,
+        "content": "{}",
+    } | texts
+    text = json.dumps({"__metadata__": texts, **entries}).encode()
+    start = len(text).to_bytes(8, "little")
+    checksum = hashlib.sha256(start + text + data).hexdigest()
+    return start + text.replace(b"0" * 64, checksum.encode(), 1) + data
+
+
+class Trap:
+    """What a pickle could do."""
+
+    def __reduce__(self):
+        return print, ("this must never run",)
+
+
+def pickled_array():
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Trap()], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+class TestStrangers:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            b"\0" * 100,
+            pickle.dumps(Trap()),
+            pickle.dumps(MKLClassifier()),
+            pickled_array(),
+            b"PK\x03\x04" + bytes(100),
+            b"\x7fELF" + bytes(100),
+            b"1,2,3\n4,5,6\n" * 20,
+            (2**63).to_bytes(8, "little") + b"{}",
+            (2).to_bytes(8, "little") + b"{}",
+            (2).to_bytes(8, "little") + b"[]",
+            (10**5).to_bytes(8, "little") + b"[" * 10**5,
+            (10**5).to_bytes(8, "little") + b'{"a":' * 20_000,
+        ],
+        ids=range(13),
+    )
+    def test_foreign_files(self, data, tmp_path, capsys):
+        (tmp_path / "m.mk").write_bytes(data)
+        with pytest.raises(CorruptFile, match="not a file of manykernels"):
+            manykernels.load(tmp_path / "m.mk")
+        assert "never run" not in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("entries", "data"),
+        [
+            ({"a": {"dtype": "O", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": ["F64"], "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": "F64", "shape": [2**40, 2**40], "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": "F64", "shape": [2**32, 2**32], "data_offsets": [0, 0]}}, b""),
+            ({"a": {"dtype": "F64", "shape": [-1], "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": "F64", "shape": [True], "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": "F64", "shape": [1.0], "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": "F64", "shape": [1] * 64, "data_offsets": [0, 8]}}, bytes(8)),
+            ({"a": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]}}, bytes(16)),
+            ({"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, bytes(16)),
+            ({"a": {"dtype": "F64", "shape": [10**9], "data_offsets": [0, 8 * 10**9]}}, bytes(8)),
+            ({k: {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]} for k in "ab"}, bytes(8)),
+            ({"a": 1}, b""),
+            ({"a": {"dtype": "F64"}}, b""),
+        ],
+        ids=range(14),
+    )
+    def test_headers_that_lie(self, entries, data, tmp_path):
+        (tmp_path / "m.mk").write_bytes(header(entries, data))
+        with pytest.raises(CorruptFile, match="damaged"):
+            read(tmp_path / "m.mk", "model")
+
+    @pytest.mark.parametrize(
+        ("texts", "message"),
+        [
+            ({"schema": "2"}, "install a release"),
+            ({"kind": "checkpoint"}, "holds a checkpoint"),
+            ({"content": "{"}, "damaged"),
+            ({"content": "[" * 10**6}, "damaged"),
+            ({"content": '{"a": 1, "a": 2}'}, "twice"),
+            ({"content": "NaN"}, "not JSON"),
+            ({"content": "{}"}, "sound model"),
+            ({"content": "7"}, "sound model"),
+            ({"content": '{"estimator": "os.system"}'}, "may hold"),
+            ({"content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"object": ["Popen", {}]}}}'}, "may hold"),
+            ({"content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"unpack": []}}}'}, "Unknown kind"),
+            ({"content": '{"estimator": "MKLClassifier", "parameters": {"p": ' + "[" * 50 + "]" * 50 + "}}"}, "deeply"),
+            ({"content": '{"estimator": "MKLClassifier", "parameters": {"p": {"array": ["object", [1]]}}}'}, "numbers"),
+        ],
+        ids=range(13),
+    )
+    def test_content_that_lies(self, texts, message, tmp_path):
+        (tmp_path / "m.mk").write_bytes(header({}, **texts))
+        with pytest.raises(CorruptFile, match=message):
+            manykernels.load(tmp_path / "m.mk")
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(seed=st.integers(0, 2**31))
+    def test_sound_checksums_over_changed_content(self, seed, good, tmp_path):
+        """Whoever can compute the checksum can write anything; the worst is an error when loading or predicting."""
+        rng = np.random.default_rng(seed)
+        length = int.from_bytes(good[:8], "little")
+        entries = json.loads(good[8 : 8 + length])
+        texts = entries.pop("__metadata__")
+        content = _mutated(json.loads(texts["content"]), rng)
+        (tmp_path / "m.mk").write_bytes(header(entries, good[8 + length :], content=json.dumps(content)))
+        try:
+            model = manykernels.load(tmp_path / "m.mk")
+        except CorruptFile:
+            return
+        with contextlib.suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            model.predict(X)
+
+    def test_pipes_and_folders(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(CorruptFile, match="ordinary"):
+            manykernels.load(tmp_path / "pipe")
+        with pytest.raises(CorruptFile, match="ordinary"):
+            manykernels.load(tmp_path)
+        with pytest.raises(FileNotFoundError):
+            manykernels.load(tmp_path / "nothing")
+
+    def test_object_arrays_cannot_be_written(self, tmp_path):
+        with pytest.raises(TypeError, match="object"):
+            write(tmp_path / "m.mk", {"a": np.array([Trap()], dtype=object)}, {}, "model")
+        assert list(tmp_path.iterdir()) == []
+
+
+def _mutated(content, rng):
+    """The same with one value changed, dropped or put in the place of another."""
+    places = []
+
+    def visit(node):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], (dict, list)):
+                visit(node[key])
+
+    visit(content)
+    node, key = places[rng.integers(len(places))]
+    other, place = places[rng.integers(len(places))]
+    change = rng.integers(4)
+    if change == 0 and isinstance(node, dict):
+        del node[key]
+    elif change == 1:
+        node[key] = json.loads(json.dumps(other[place]))
+    else:
+        node[key] = [None, -1, 10**12, "x", [], {}, 0.5, {"float": "nan"}][rng.integers(8)]
+    return content
+
+
+class TestWriting:
+    def test_a_full_disk_leaves_the_old_file(self, tmp_path):
+        script = f"""
+            import resource, signal, numpy as np
+            from manykernels.io.container import CannotWrite, write
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            path = {str(tmp_path / "m.mk")!r}
+            write(path, {{"a": np.arange(10.0)}}, {{"which": "old"}}, "model")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+            try:
+                write(path, {{"a": np.arange(10000.0)}}, {{"which": "new"}}, "model")
+            except CannotWrite as error:
+                print(error)
+        """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+        assert "Could not write" in done.stdout
+        assert "limit" in done.stdout
+        assert read(tmp_path / "m.mk", "model")[1] == {"which": "old"}
+        assert [path.name for path in tmp_path.iterdir()] == ["m.mk"]
+
+    @pytest.mark.parametrize(
+        ("code", "message"), [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EIO, "[Ii]nput/output")]
+    )
+    @pytest.mark.parametrize("where", ["os.fsync", "os.replace"])
+    def test_errors_of_the_system(self, code, message, where, tmp_path, monkeypatch):
+        path = tmp_path / "m.mk"
+        write(path, {}, {"which": "old"}, "model")
+
+        def fail(*_):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(where, fail)
+        with pytest.raises(CannotWrite, match=message) as caught:
+            write(path, {}, {"which": "new"}, "model")
+        monkeypatch.undo()
+        assert caught.value.errno == code
+        assert str(path) in str(caught.value)
+        assert read(path, "model")[1] == {"which": "old"}
+        assert [path.name for path in tmp_path.iterdir()] == ["m.mk"]
+
+    def test_folders_that_cannot_be_written(self, tmp_path):
+        model = MKLClassifier(KERNELS).fit(X, y)
+        with pytest.raises(CannotWrite, match="does not exist"):
+            model.save(tmp_path / "none" / "m.mk")
+        with pytest.raises(CannotWrite, match="/proc"):
+            model.save("/proc/m.mk")
+
+    def test_ctrl_c_leaves_nothing_behind(self, tmp_path, monkeypatch):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(os, "fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / "m.mk", {}, {}, "model")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "real").mkdir()
+        (tmp_path / "m.mk").symlink_to(tmp_path / "real" / "m.mk")
+        write(tmp_path / "m.mk", {}, {"which": "new"}, "model")
+        assert (tmp_path / "m.mk").is_symlink()
+        assert read(tmp_path / "real" / "m.mk", "model")[1] == {"which": "new"}
+
+    def test_leftovers_of_killed_processes_are_removed(self, tmp_path):
+        old, young = tmp_path / ".m.mk.1.tmp", tmp_path / ".m.mk.2.tmp"
+        for path in (old, young):
+            path.write_bytes(b"")
+        os.utime(old, (0, 0))
+        write(tmp_path / "m.mk", {}, {}, "model")
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".m.mk.2.tmp", "m.mk"]
+
+
+def test_no_pickle_in_the_package():
+    """The word is in advice only: nothing imports it."""
+    from pathlib import Path
+
+    for path in (Path(manykernels.__file__).parent / "io").glob("*.py"):
+        assert not any(line.strip().startswith(("import pickle", "from pickle")) for line in path.read_text().splitlines())
+        assert "allow_pickle=True" not in path.read_text()
