@@ -15,9 +15,10 @@ _WHERE = {
     "KernelBank": ".kernels",
     "SPG": ".solvers",
     "path": ".estimators",
+    "report": ".display",
 }
 
-__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "path"]
+__all__ = ["SPG", "KernelBank", "MKLClassifier", "MKLFeatureSelector", "MKLOneClass", "MKLRegressor", "path", "report"]
 
 
 def __getattr__(name):
