@@ -69,7 +69,7 @@ class Record(NamedTuple):
     seconds: float
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """Outcome of a run.
 
@@ -92,7 +92,7 @@ class Result:
     certificate: Certificate
     n_iter: int
     counters: Counters
-    history: list = field(repr=False, default_factory=list)
+    history: list = field(default_factory=list)
 
     def part(self, c):
         """The result of output c, where every output has its own weights or shares them."""
@@ -114,6 +114,14 @@ class Result:
             f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, {self.counters.svm_solves} SVM solves, "
             f"{self.counters.seconds:.2f} s"
         )
+
+    def __repr__(self):  # the arrays may have a million entries
+        return f"<Result {self}>"
+
+    def _repr_html_(self):
+        from .display.notebook import result_html
+
+        return result_html(self)
 
 
 def merged(results):

@@ -7,9 +7,10 @@ import numpy as np
 from .axes import OTHERS, PALETTE, colour_of
 from .words import percent
 
-BAND = 40  # pixels of a kernel: its name above its bar, so that long names fit on a telephone
+BAND = 50  # pixels of a kernel: its name above its bars, so that long names fit on a telephone
 LEFT = {"align": "left", "baseline": "middle"}
-NARROW = "windowSize()[0] < 600 ? 110 : 260"  # pixels for names beside a chart
+NARROW = "windowSize()[0] < 600 ? 80 : 180"  # pixels for names beside a chart
+WIDTH = "min(windowSize()[0], 960)"  # of the page
 CELL = PALETTE[0]
 
 
@@ -23,38 +24,41 @@ def altair():
 
 
 def bars(rows):
-    """Shares of kernels or groups: a bar for the weight, a tick for the part in the decision where it is known."""
-    alt, colours = altair(), colour_of(row.group for row in rows)
+    """Shares of kernels or groups: a bar for the weight, and a pale one for the part in the decision where it is known."""
+    alt = altair()
+    values, known = _bar_values(rows), rows[0].contribution is not None
+    top = 1.15 * max(max(value["share"], value["part"]) for value in values)
+    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y("place:O", axis=None), color=alt.Color("colour:N", scale=None))
+    scale = alt.Scale(domain=[0, top], nice=False)
+    layers = [base.mark_text(**LEFT, dy=-14, limit={"expr": "width"}).encode(x=alt.value(0), text="name:N", color=_ink(alt))]
+    for field, words, place, opacity in (("share", "weight", 0, 1.0), ("part", "decision", 11, 0.4))[: 1 + known]:
+        x = alt.X(f"{field}:Q", axis=_axis(alt, None, format="~%", tickCount=5), scale=scale)
+        bar = base.mark_bar(height=8, yOffset=place, opacity=opacity, cornerRadiusEnd=2).encode(x=x)
+        label = base.mark_text(**LEFT, dx=5, dy=place, fontSize=11, opacity=0.8)
+        layers += [bar, label.encode(x=x, text=f"{words}:N", color=_ink(alt))]
+    return _dressed(alt.layer(*layers), (BAND if known else BAND - 8) * len(rows))
+
+
+def _bar_values(rows):
     # a million others together may outweigh the heaviest kernel by far; their bar is cut, not their number
-    longest = max([max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group] or [1.0]) or 1.0
-    values = [
+    longest = max([max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group] or [1.0])
+    colours = colour_of(row.group for row in rows)
+    return [
         {
             "place": place,
             "name": row.name,
             "share": min(row.share, 2.0 * longest),
-            "end": min(max(row.share, row.contribution or 0.0), 2.0 * longest),
-            "words": percent(row.share),
+            "part": min(row.contribution or 0.0, 2.0 * longest),
+            "weight": percent(row.share),
+            "decision": "" if row.contribution is None else percent(row.contribution),
             "colour": colours[row.group] if row.group or row.count == 1 else OTHERS,
-            "tip": f"{row.name}: {percent(row.share)} of the weight",
         }
-        | ({} if row.contribution is None else {"part": min(row.contribution, 2.0 * longest)})
         for place, row in enumerate(rows)
     ]
-    top = 1.15 * max(value["end"] for value in values)
-    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y("place:O", axis=None))
-    x = alt.X("share:Q", axis=_axis(alt, None, format="~%", tickCount=5), scale=alt.Scale(domain=[0, top], nice=False))
-    layers = [
-        base.mark_bar(height=11, yOffset=8, cornerRadiusEnd=2).encode(
-            x=x, color=alt.Color("colour:N", scale=None), tooltip=alt.Tooltip("tip:N", title="kernel")
-        ),
-        base.mark_text(**LEFT, dx=5, dy=8, color="currentColor", opacity=0.75).encode(x="end:Q", text="words:N"),
-        base.mark_text(**LEFT, dy=-8, color="currentColor", limit={"expr": "width"}).encode(x=alt.value(0), text="name:N"),
-    ]
-    if any("part" in value for value in values):
-        layers.insert(
-            1, base.mark_tick(orient="vertical", height=19, thickness=2, yOffset=8, color="currentColor").encode(x="part:Q")
-        )
-    return _dressed(alt.layer(*layers), BAND * len(rows))
+
+
+def _ink(alt):
+    return alt.value("currentColor")
 
 
 def cells(rows, outputs):
@@ -65,10 +69,16 @@ def cells(rows, outputs):
         for row in rows
         for output, share in zip(outputs, row.shares, strict=True)
     ]
-    names = [row.name for row in rows]
-    y = alt.Y("name:N", sort=names, axis=_axis(alt, None, labelLimit={"expr": NARROW}, grid=False))
-    x = alt.X("output:N", sort=list(outputs), axis=_axis(alt, None, grid=False, orient="top", labelLimit=90))
-    return _grid(alt, values, x, y, "share", numbers=len(outputs) <= 12, height=24 * len(rows))
+    x = alt.X("output:N", sort=list(outputs), axis=_axis(alt, None, grid=False, orient="top", labelLimit=_room(len(outputs))))
+    y = alt.Y("name:N", sort=[row.name for row in rows], axis=None)
+    grid = _grid(alt, values, x, y, numbers=len(outputs), height={"band": 0.5})
+    names = alt.Chart(alt.Data(values=values[:: len(outputs)])).mark_text(**LEFT, dy=-18, limit={"expr": "width"})
+    return _dressed(alt.layer(*grid, names.encode(y=y, x=alt.value(0), text="name:N", color=_ink(alt))), BAND * len(rows))
+
+
+def _room(count):
+    """Pixels for the name of one of some columns."""
+    return {"expr": f"0.9 * {WIDTH} / {count}"}
 
 
 def confusion(counts, classes):
@@ -79,21 +89,21 @@ def confusion(counts, classes):
         {"true": names[i], "predicted": names[j], "share": float(n / totals[i]), "words": str(n) if n else ""}
         for (i, j), n in np.ndenumerate(counts)
     ]
-    axis = {"labelLimit": {"expr": "windowSize()[0] < 600 ? 70 : 160"}, "grid": False}
-    y = alt.Y("true:N", sort=names, axis=_axis(alt, "true class", **axis))
-    x = alt.X("predicted:N", sort=names, axis=_axis(alt, "predicted class", **axis))
+    y = alt.Y("true:N", sort=names, axis=_axis(alt, "true class", labelLimit={"expr": NARROW}, grid=False))
+    x = alt.X("predicted:N", sort=names, axis=_axis(alt, "predicted class", labelLimit=_room(len(names) + 1), grid=False))
     side = max(24, min(64, 420 // len(names)))
-    return _grid(alt, values, x, y, "share", numbers=len(names) <= 15, height=side * len(names))
+    return _dressed(alt.layer(*_grid(alt, values, x, y, numbers=len(names))), side * len(names))
 
 
-def _grid(alt, values, x, y, shade, numbers, height):
+def _grid(alt, values, x, y, numbers, **size):
+    """Cells shaded by their share, and their numbers if there is room for so many columns."""
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
     # the opacity stays low enough for the number to be read on top of it
-    strength = alt.Opacity(f"{shade}:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 0.75]), legend=None)
-    layers = [base.mark_rect(color=CELL, cornerRadius=2, stroke=None).encode(opacity=strength)]
-    if numbers:
-        layers.append(base.mark_text(color="currentColor").encode(text="words:N"))
-    return _dressed(alt.layer(*layers), height)
+    strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.75]), legend=None)
+    cells = base.mark_rect(color=CELL, cornerRadius=2, **size).encode(opacity=strength)
+    needed = 8 + 7 * max(len(value["words"]) for value in values)
+    fits = {"expr": f"width / {numbers} > {needed} ? 1 : 0"}
+    return [cells, base.mark_text(color="currentColor", opacity=fits).encode(text="words:N")]
 
 
 def gaps(runs, tol):
@@ -101,9 +111,7 @@ def gaps(runs, tol):
     alt = altair()
     values = _lines(runs, lambda run: np.where(np.isfinite(run.best_gaps), np.maximum(run.best_gaps, 1e-16), np.nan))
     smallest = min([tol, *(value["value"] for value in values)])
-    powers = [10.0**power for power in range(math.floor(math.log10(smallest)), 1)]
-    powers = powers[:: -(-len(powers) // 8)]
-    axis = _axis(alt, "relative duality gap", format="~%" if smallest > 1e-7 else "~e", values=powers)
+    axis = _axis(alt, "relative duality gap", format="~%" if smallest > 1e-7 else "~e", values=_powers(smallest, 1.0))
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), axis=axis)
     rule = alt.Chart(alt.Data(values=[{"value": tol, "words": "tolerance"}])).encode(y=y)
     marks = [rule.mark_rule(strokeDash=[4, 4], color="currentColor", opacity=0.5)]
@@ -119,9 +127,17 @@ def objectives(runs):
     values = _lines(runs, lambda run: run.objectives)
     low, high = (end(value["value"] for value in values) for end in (min, max))
     # the first steps may be so far off that the last ones could not be told apart
-    scale = alt.Scale(type="log") if low > 0 and high > 20 * low else alt.Scale(zero=False)
-    y = alt.Y("value:Q", scale=scale, axis=_axis(alt, "objective", tickCount=5, format="~s"))
+    logarithmic = low > 0 and high > 20 * low
+    scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False)
+    ticks = {"values": _powers(low, high)} if logarithmic else {"tickCount": 5}
+    y = alt.Y("value:Q", scale=scale, axis=_axis(alt, "objective", **ticks))
     return _dressed(alt.layer(*_steps(alt, values, y, runs)), 200)
+
+
+def _powers(low, high):
+    """Some eight powers of ten at most, for a logarithmic axis; its own ticks would come with a grid for each digit."""
+    powers = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    return powers[:: -(-len(powers) // 8)]
 
 
 def _lines(runs, pick):
@@ -135,7 +151,7 @@ def _lines(runs, pick):
 
 def _steps(alt, values, y, runs):
     names = [run.name for run in runs]
-    legend = alt.Legend(title=None, orient="top", columns=4) if 1 < len(runs) <= len(PALETTE) else None
+    legend = _legend(alt, names) if 1 < len(runs) <= len(PALETTE) else None
     range_ = [PALETTE[place % len(PALETTE)] for place in range(len(names))]
     colour = alt.Color("run:N", scale=alt.Scale(domain=names, range=range_), legend=legend)
     x = alt.X("seconds:Q", axis=_axis(alt, "seconds", tickCount=6), scale=alt.Scale(zero=True))
@@ -153,7 +169,7 @@ def scatter(true, predicted, names):
     ]
     low, high = (float(end) for end in (min(true.min(), predicted.min()), max(true.max(), predicted.max())))
     scale = alt.Scale(domain=[low, high], nice=True, zero=False)
-    legend = alt.Legend(title=None, orient="top", columns=4) if len(names) > 1 else None
+    legend = _legend(alt, names) if len(names) > 1 else None
     colour = alt.Color("target:N", scale=alt.Scale(domain=list(names), range=list(PALETTE)), legend=legend)
     points = alt.Chart(alt.Data(values=values)).mark_point(filled=True, size=22, opacity=0.55)
     x, y = (alt.X("true:Q", scale=scale, axis=_axis(alt, "true value", tickCount=6)), alt.Y("predicted:Q", scale=scale))
@@ -169,11 +185,16 @@ def histogram(scores, title, bins=40):
     counts, edges = np.histogram(scores, bins=min(bins, max(5, int(math.sqrt(scores.size) * 2))))
     pairs = zip(edges[:-1], edges[1:], counts, strict=True)
     values = [{"from": float(a), "to": float(b), "count": int(n)} for a, b, n in pairs]
-    x = alt.X("from:Q", axis=_axis(alt, title, tickCount=7), scale=alt.Scale(zero=False))
+    x = alt.X("from:Q", bin="binned", axis=_axis(alt, title, tickCount=7), scale=alt.Scale(zero=False))
     base = alt.Chart(alt.Data(values=values)).mark_bar(color=CELL, opacity=0.8)
     base = base.encode(x=x, x2="to:Q", y=alt.Y("count:Q", axis=_axis(alt, "points", tickCount=5)))
-    zero = alt.Chart(alt.Data(values=[{"from": 0.0}])).mark_rule(color="currentColor", strokeDash=[4, 4]).encode(x=x)
+    zero = alt.Chart(alt.Data(values=[{"from": 0.0}])).mark_rule(color="currentColor", strokeDash=[4, 4]).encode(x="from:Q")
     return _dressed(alt.layer(base, zero), 220)
+
+
+def _legend(alt, names):
+    room = 30 + 8 * max(map(len, names))
+    return alt.Legend(title=None, orient="top", columns={"expr": f"max(1, floor(({WIDTH} - 60) / {room}))"})
 
 
 def _axis(alt, title, **options):

@@ -68,7 +68,8 @@ class Shares:
 
     def kernels(self, most):
         """The heaviest kernels, and one row for all others if there are more with weight."""
-        order = np.argsort(-self.share, kind="stable")
+        ties = np.zeros(self.m) if self.contribution is None else self.contribution  # all are equal in a plain sum
+        order = np.lexsort((-ties, -self.share))
         shown = order[:most]
         shown = shown[self.share[shown] > 0] if self.used else shown
         rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]

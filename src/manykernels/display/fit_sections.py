@@ -23,7 +23,7 @@ def weights_section(story):
     if len(groups) > 1:
         parts += [element("h3", "By group"), story.charts.place(charts.bars(groups), "Share of the weight by group.")]
         parts.append(folded("Table of the groups", _groups_table(groups, known)))
-    parts.append(element("h3", "By kernel" if story.is_sum else "By feature"))
+    parts.append(element("h3", "By kernel" if story.is_sum else "By weight"))
     rows = shares.kernels(SHOWN)
     if shares.outputs:
         label = "Share of the weight by kernel, one column per output."
@@ -44,9 +44,10 @@ def _weights_words(story, known):
     if story.shares.outputs:
         words = "Every output has weights of its own; shares are of the weight within an output, and their mean in tables."
     if known:
+        where = "Tables also say" if story.shares.outputs else "Pale bars show"
         return (
-            f"{words} Ticks show how much of the decision comes from there: the part of the squared length of the "
-            "decision function. A kernel may have much weight and yet decide little."
+            f"{words} {where} how much of the decision comes from there: the part of the squared length of the decision "
+            "function. A kernel may have much weight and yet decide little."
         )
     if not story.is_sum:
         return f"{words} The kernels are not added up, so the decision cannot be divided among them."

@@ -68,7 +68,7 @@ def _tiles(story):
     judged = score(story)
     if judged is not None:
         tiles.append(judged)
-    tiles.append((f"{shares.used:,} of {shares.m:,}", "kernels have weight" if shares.used != 1 else "kernel has weight"))
+    tiles.append((f"{shares.used:,} of {shares.m:,}", "kernels have weight" if story.is_sum else "weights above zero"))
     if result is not None:
         gap = result.duality_gap
         has_gap = gap < float("inf")

@@ -55,6 +55,6 @@ def certified(result):
         )
     return (
         f"The objective is {number(certificate.primal, 6)}, and no kernel weights and no coefficients can bring it below "
-        f"{number(certificate.dual, 6)}. So this model is at most {percent(max(gap, 0.0))} above the optimum: "
+        f"{number(certificate.dual, 6)}. So this model is at most {percent(max(gap, 1e-6))} above the optimum: "
         "that is the relative duality gap, and it is a proof, not an estimate."
     )

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.threads import Threads, thread_count
+from ..display.notebook import RichDisplay
 from ..kernels import KernelBank, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
@@ -56,7 +57,7 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(RichDisplay, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
 
     def _read(self, X, y="no_validation", **options):
