@@ -71,7 +71,8 @@ def cells(rows, outputs):
     ]
     x = alt.X("output:N", sort=list(outputs), axis=_axis(alt, None, grid=False, orient="top", labelLimit=_room(len(outputs))))
     y = alt.Y("name:N", sort=[row.name for row in rows], axis=None)
-    grid = _grid(alt, values, x, y, numbers=len(outputs), height={"band": 0.5})
+    strongest = max(value["share"] for value in values)
+    grid = _grid(alt, values, x, y, len(outputs), strongest, height={"band": 0.5})
     names = alt.Chart(alt.Data(values=values[:: len(outputs)])).mark_text(**LEFT, dy=-18, limit={"expr": "width"})
     return _dressed(alt.layer(*grid, names.encode(y=y, x=alt.value(0), text="name:N", color=_ink(alt))), BAND * len(rows))
 
@@ -92,17 +93,17 @@ def confusion(counts, classes):
     y = alt.Y("true:N", sort=names, axis=_axis(alt, "true class", labelLimit={"expr": NARROW}, grid=False))
     x = alt.X("predicted:N", sort=names, axis=_axis(alt, "predicted class", labelLimit=_room(len(names) + 1), grid=False))
     side = max(24, min(64, 420 // len(names)))
-    return _dressed(alt.layer(*_grid(alt, values, x, y, numbers=len(names))), side * len(names))
+    return _dressed(alt.layer(*_grid(alt, values, x, y, len(names), 1.0)), side * len(names))
 
 
-def _grid(alt, values, x, y, numbers, **size):
+def _grid(alt, values, x, y, columns, strongest, **size):
     """Cells shaded by their share, and their numbers if there is room for so many columns."""
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
     # the opacity stays low enough for the number to be read on top of it
-    strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.75]), legend=None)
+    strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, strongest], range=[0.06, 0.75]), legend=None)
     cells = base.mark_rect(color=CELL, cornerRadius=2, **size).encode(opacity=strength)
     needed = 8 + 7 * max(len(value["words"]) for value in values)
-    fits = {"expr": f"width / {numbers} > {needed} ? 1 : 0"}
+    fits = {"expr": f"width / {columns} > {needed} ? 1 : 0"}
     return [cells, base.mark_text(color="currentColor", opacity=fits).encode(text="words:N")]
 
 

@@ -8,6 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._canonical import canonical_rows
 from ..banks import Bank
 from .contributions import contributions
+from .words import count
+
+NEGLIGIBLE = 1e-3  # share relative to the heaviest that gets no line of its own
 
 
 class Row(NamedTuple):
@@ -67,15 +70,18 @@ class Shares:
         return int(np.count_nonzero(self.weights.any(axis=0)))
 
     def kernels(self, most):
-        """The heaviest kernels, and one row for all others if there are more with weight."""
+        """The heaviest kernels, and one row for all others if there are more with weight.
+
+        Kernels with less than a thousandth of the heaviest's share are among the others.
+        """
         ties = np.zeros(self.m) if self.contribution is None else self.contribution  # all are equal in a plain sum
         order = np.lexsort((-ties, -self.share))
         shown = order[:most]
-        shown = shown[self.share[shown] > 0] if self.used else shown
+        shown = shown[self.share[shown] >= NEGLIGIBLE * self.share.max()] if self.used else shown
         rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]
         left = np.setdiff1d(order, shown, assume_unique=True)
         if np.count_nonzero(self.share[left]):
-            rows.append(self._row(f"{left.size:,} others", "", left))
+            rows.append(self._row(count(left.size, "other"), "", left))
         return rows
 
     def groups(self, most=20):
@@ -89,7 +95,7 @@ class Shares:
         if len(rows) <= most:
             return rows
         left = np.concatenate([members[row.name] for row in rows[most:]])
-        return [*rows[:most], self._row(f"{len(rows) - most:,} other groups", "", left)]
+        return [*rows[:most], self._row(count(len(rows) - most, "other group"), "", left)]
 
     def _row(self, name, group, kernels):
         kernels = np.atleast_1d(kernels)

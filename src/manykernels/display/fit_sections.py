@@ -21,15 +21,10 @@ def weights_section(story):
     groups = shares.groups()
     parts = [element("p", _weights_words(story, known))]
     if len(groups) > 1:
-        parts += [element("h3", "By group"), story.charts.place(charts.bars(groups), "Share of the weight by group.")]
+        parts += [element("h3", "By group"), _chart(story, groups, "Share of the weight by group")]
         parts.append(folded("Table of the groups", _groups_table(groups, known)))
     parts.append(element("h3", "By kernel" if story.is_sum else "By weight"))
-    rows = shares.kernels(SHOWN)
-    if shares.outputs:
-        label = "Share of the weight by kernel, one column per output."
-        parts.append(story.charts.place(charts.cells(rows, shares.outputs), label))
-    else:
-        parts.append(story.charts.place(charts.bars(rows), "Share of the weight by kernel, heaviest first."))
+    parts.append(_chart(story, shares.kernels(SHOWN), "Share of the weight by kernel, heaviest first"))
     listed = shares.kernels(LISTED)
     parts.append(
         folded(
@@ -37,6 +32,14 @@ def weights_section(story):
         )
     )
     return section("Which kernels matter", *parts)
+
+
+def _chart(story, rows, label):
+    """Bars, or cells where every output has its own weights."""
+    outputs = story.shares.outputs
+    if not outputs:
+        return story.charts.place(charts.bars(rows), f"{label}.")
+    return story.charts.place(charts.cells(rows, outputs), f"{label}, one column per output.")
 
 
 def _weights_words(story, known):

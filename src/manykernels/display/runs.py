@@ -1,5 +1,6 @@
 """The history of a fit as lines to draw."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ def runs(estimator):
     """The runs of a fit, one per output that has its own weights; empty where no history was kept."""
     history = getattr(getattr(estimator, "result_", None), "history", None) or []
     begins = [place for place, record in enumerate(history) if place == 0 or record.iteration <= history[place - 1].iteration]
-    parts = [history[begin:end] for begin, end in zip(begins, [*begins[1:], len(history)], strict=True)]
+    parts = [history[begin:end] for begin, end in pairwise([*begins, len(history)])]
     names = output_names(estimator) if len(parts) == len(estimator.intercept_) > 1 else range(1, len(parts) + 1)
     return [_run(str(name) if len(parts) > 1 else "", part) for name, part in zip(names, parts, strict=True)]
 
