@@ -167,6 +167,12 @@ class TestHeatmap:
         assert display.K.shape == (20, 20)
         assert set(display.labels) <= {"a", "b", "c"}
 
+    @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+    def test_classes_are_those_that_the_model_predicts(self, multiclass):
+        model = MKLClassifier(MIXED, C=0.1, multiclass=multiclass).fit(X, THREE)
+        labels = KernelHeatmapDisplay.from_estimator(model).labels
+        np.testing.assert_array_equal(labels, np.sort(model.predict(X)))
+
     @pytest.mark.parametrize("model", [MKLRegressor(MIXED), MKLOneClass(MIXED), MKLClassifier(combination="product")])
     def test_other_models(self, model):
         target = X[:, 0] if isinstance(model, MKLRegressor) else y

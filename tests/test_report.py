@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conftest import MIXED, data_folder, toy
-from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, report
-from manykernels.display.page import _vega
+from manykernels import KernelBank, MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, report
+from manykernels.display import page as page_parts
 from manykernels.kernels import RBF, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.regularisers import L1
@@ -53,8 +53,9 @@ class Text(HTMLParser):
 
 
 @pytest.fixture
-def read(tmp_path):
-    """Writes a report and gives its text and its charts."""
+def read(tmp_path, monkeypatch):
+    """Writes a report, without the script that draws, and gives its text and its charts."""
+    monkeypatch.setattr(page_parts, "_vega", lambda: "")
 
     def read(model, *data, **options):
         page = report(model, *data, path=tmp_path / "report.html", **options).read_text(encoding="utf-8")
@@ -90,7 +91,7 @@ class TestText:
         assert f"{100 * model.score(X_new, y_new):.1f} % accuracy on 40 points" in page.text
         assert "My title MKLClassifier · 2 classes · 8 kernels" in page.text
         assert "On the 40 points given to this report." in page.text
-        assert "it is a proof, not an estimate" in page.text
+        assert "proven, up to rounding, not estimated" in page.text
         assert "norm of the weights, p 1.33" in page.text
         assert f"SVM problems solved {model.result_.counters.svm_solves}" in page.text
         assert f"support vectors {model.support_.size} " in page.text
@@ -172,6 +173,20 @@ class TestText:
         assert "How p was chosen" in page.text
         assert "mean score on held-out folds" in page.text
 
+    def test_a_feature_selector(self, read):
+        page, _ = read(MKLFeatureSelector(strength=0.1).fit(X, y), X_new, y_new)
+        assert "accuracy on 40 points" in page.text
+        assert "weights above zero" in page.text
+
+    def test_two_kernels_of_one_name(self, read):
+        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, weights="per_class").fit(X, THREE)
+        _, charts = read(model)
+        assert set(seen(charts, "place")) == {0, 1, 2}
+
+    def test_matrices_in_place_of_data(self, read):
+        model = MKLClassifier([Precomputed(X @ X.T)]).fit(np.arange(60)[:, None], y)
+        assert "accuracy on 40 points" in read(model, [X_new @ X.T], y_new)[0].text
+
     def test_precomputed(self, read):
         model = MKLClassifier([Precomputed(X @ X.T, title="mine")]).fit(np.arange(60)[:, None], y)
         assert "mine" in read(model, np.arange(60)[:, None], y)[0].text
@@ -232,7 +247,7 @@ class TestFile:
             report(MKLClassifier(MIXED).fit(X, y), path=tmp_path / "report.html")
         monkeypatch.setitem(sys.modules, "vl_convert", None)
         with pytest.raises(ImportError, match=r"needs vl-convert-python: .* manykernels\[report\]"):
-            _vega.__wrapped__()
+            page_parts._vega.__wrapped__()
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def formulation_section(story):
         ),
         ("several classes", model.multiclass if len(getattr(model, "classes_", ())) > 2 else None),
         ("solver", _short(model.solver)),
-        ("kernels normalised by", _short(model.normalise)),
+        ("kernels normalised by", (model.normalise or "nothing") if story.is_sum else None),
         ("approximation", None if model.approximation is None else _short(model.approximation)),
     ]
     parts = [facts(pairs)]

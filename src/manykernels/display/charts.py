@@ -8,6 +8,7 @@ from .axes import OTHERS, PALETTE, colour_of
 from .words import percent
 
 BAND = 50  # pixels of a kernel: its name above its bars, so that long names fit on a telephone
+LONGEST = 2.0  # bar of all others, in lengths of the longest bar of one
 LEFT = {"align": "left", "baseline": "middle"}
 NARROW = "windowSize()[0] < 600 ? 80 : 180"  # pixels for names beside a chart
 WIDTH = "min(windowSize()[0], 960)"  # of the page
@@ -39,16 +40,26 @@ def bars(rows):
     return _dressed(alt.layer(*layers), (BAND if known else BAND - 8) * len(rows))
 
 
+def is_cut(rows):
+    """Whether the bar of all others would leave the rest too short; it is cut then, its number is not."""
+    return rows[-1].share > _longest(rows)
+
+
+def _longest(rows):
+    """Length that no bar exceeds."""
+    single = [max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group]
+    return LONGEST * max(single, default=1.0)
+
+
 def _bar_values(rows):
-    # a million others together may outweigh the heaviest kernel by far; their bar is cut, not their number
-    longest = max([max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group] or [1.0])
+    longest = _longest(rows)
     colours = colour_of(row.group for row in rows)
     return [
         {
             "place": place,
             "name": row.name,
-            "share": min(row.share, 2.0 * longest),
-            "part": min(row.contribution or 0.0, 2.0 * longest),
+            "share": min(row.share, longest),
+            "part": min(row.contribution or 0.0, longest),
             "weight": percent(row.share),
             "decision": "" if row.contribution is None else percent(row.contribution),
             "colour": colours[row.group] if row.group or row.count == 1 else OTHERS,
@@ -65,16 +76,20 @@ def cells(rows, outputs):
     """Shares of the kernels in every output that has its own weights."""
     alt = altair()
     values = [
-        {"name": row.name, "output": output, "share": float(share), "words": f"{share:.0%}" if share >= 0.005 else ""}
-        for row in rows
+        {"place": place, "name": row.name, "output": output, "share": float(share), "words": _rounded(share)}
+        for place, row in enumerate(rows)
         for output, share in zip(outputs, row.shares, strict=True)
     ]
     x = alt.X("output:N", sort=list(outputs), axis=_axis(alt, None, grid=False, orient="top", labelLimit=_room(len(outputs))))
-    y = alt.Y("name:N", sort=[row.name for row in rows], axis=None)
+    y = alt.Y("place:O", axis=None)  # not by name, since two kernels may have the same
     strongest = max(value["share"] for value in values)
     grid = _grid(alt, values, x, y, len(outputs), strongest, height={"band": 0.5})
-    names = alt.Chart(alt.Data(values=values[:: len(outputs)])).mark_text(**LEFT, dy=-18, limit={"expr": "width"})
+    names = alt.Chart(alt.Data(values=values[:: len(outputs)])).mark_text(**LEFT, dy=-19, limit={"expr": "width"})
     return _dressed(alt.layer(*grid, names.encode(y=y, x=alt.value(0), text="name:N", color=_ink(alt))), BAND * len(rows))
+
+
+def _rounded(share):
+    return f"{share:.0%}" if share >= 0.005 else ""
 
 
 def _room(count):

@@ -15,7 +15,7 @@ def contributions(estimator):
     """
     weights = np.atleast_2d(estimator.kernel_weights_)
     if weights.shape[1] <= LISTED:
-        parts = _from_frame(estimator)
+        parts = _from_frame(estimator, weights.mean(axis=0))
         if parts is not None:
             return _shares(parts)
     if getattr(estimator, "_coefficients", None) is not None:
@@ -28,13 +28,16 @@ def contributions(estimator):
     return _shares(_from_forms(bank, weights, result.beta))
 
 
-def _from_frame(estimator):
-    """The column of the estimator's own table, if it has one."""
+def _from_frame(estimator, weights):
+    """The column of the estimator's own table, if it has one, in the order of the kernels."""
     try:
         frame = estimator.weights_frame()
     except ImportError:
         return None
-    return frame["contribution"].sort_index().to_numpy(float) if "contribution" in frame else None
+    frame = frame.sort_index()  # heaviest first otherwise
+    if "contribution" not in frame or not np.allclose(frame["weight"], weights):
+        return None
+    return frame["contribution"].to_numpy(float)
 
 
 def _from_factors(estimator, weights):

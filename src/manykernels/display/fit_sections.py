@@ -26,11 +26,8 @@ def weights_section(story):
     parts.append(element("h3", "By kernel" if story.is_sum else "By weight"))
     parts.append(_chart(story, shares.kernels(SHOWN), "Share of the weight by kernel, heaviest first"))
     listed = shares.kernels(LISTED)
-    parts.append(
-        folded(
-            f"Table of the heaviest {count(len([r for r in listed if r.count == 1]), 'kernel')}", _kernels_table(listed, shares)
-        )
-    )
+    heaviest = count(sum(row.count == 1 for row in listed), "kernel" if story.is_sum else "weight")
+    parts.append(folded(f"Table of the heaviest {heaviest}", _kernels_table(listed, shares)))
     return section("Which kernels matter", *parts)
 
 
@@ -38,12 +35,13 @@ def _chart(story, rows, label):
     """Bars, or cells where every output has its own weights."""
     outputs = story.shares.outputs
     if not outputs:
-        return story.charts.place(charts.bars(rows), f"{label}.")
+        cut = "The bar of the others is cut." if charts.is_cut(rows) else None
+        return story.charts.place(charts.bars(rows), f"{label}.", cut)
     return story.charts.place(charts.cells(rows, outputs), f"{label}, one column per output.")
 
 
 def _weights_words(story, known):
-    words = "Bars are shares of the total weight of the normalised kernels."
+    words = f"Bars are shares of the total weight{' of the normalised kernels' if story.is_sum else ''}."
     if story.shares.outputs:
         words = "Every output has weights of its own; shares are of the weight within an output, and their mean in tables."
     if known:
@@ -88,23 +86,20 @@ def certificate_section(story):
         parts.append(element("p", "The proof is about the approximated kernels that were asked for, not about the exact ones."))
     if result.status is Status.FIXED_WEIGHTS:
         parts.append(element("p", "The weights were not learned; the gap is what learning them could still gain."))
-    certificate, tol = result.certificate, story.model.tol
-    bounded = np.isfinite(certificate.gap)
-    parts.append(
-        facts(
-            [
-                ("objective (primal)", number(certificate.primal, 8)),
-                ("proven lower bound (dual)", number(certificate.dual, 8) if bounded else None),
-                ("relative gap", percent(max(certificate.gap, 0.0)) if bounded else "none for this formulation"),
-                ("tolerance asked for", percent(tol) if bounded else None),
-                (
-                    "other starts tried",
-                    len(story.model.other_results_) if getattr(story.model, "other_results_", None) else None,
-                ),
-            ]
-        )
+    return section("How close to the optimum", *parts, _bounds(result.certificate, story.model))
+
+
+def _bounds(certificate, model):
+    bounded, others = np.isfinite(certificate.gap), getattr(model, "other_results_", None)
+    return facts(
+        [
+            ("objective (primal)", number(certificate.primal, 8)),
+            ("proven lower bound (dual)", number(certificate.dual, 8) if bounded else None),
+            ("relative gap", percent(max(certificate.gap, 0.0)) if bounded else "none for this formulation"),
+            ("tolerance asked for", percent(model.tol) if bounded else None),
+            ("other starts tried", len(others) if others else None),
+        ]
     )
-    return section("How close to the optimum", *parts)
 
 
 def convergence_section(story):
@@ -116,7 +111,8 @@ def convergence_section(story):
     if has_gap(lines):
         caption = "The smallest gap so far against time. Training ends when it is below the tolerance."
         parts.append(story.charts.place(charts.gaps(lines, story.model.tol), "Relative duality gap against seconds.", caption))
-    parts.append(story.charts.place(charts.objectives(lines), "Objective against seconds.", "The objective at each step."))
+    if any(np.isfinite(run.objectives).any() for run in lines):  # a hard margin may have none
+        parts.append(story.charts.place(charts.objectives(lines), "Objective against seconds.", "The objective at each step."))
     parts.append(folded("Table of the steps", _steps_table(lines)))
     return section("How the fit went", *parts)
 

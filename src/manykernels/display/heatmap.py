@@ -118,8 +118,12 @@ def _training_scores(model):
 
 def _decided(model, scores):
     """The class that each point is put into, or its side of the median of a regression."""
-    if hasattr(model, "classes_") and len(scores) in (1, len(model.classes_)):
-        return model.classes_[(scores[0] > 0).astype(int) if len(scores) == 1 else scores.argmax(axis=0)]
+    from ..estimators.classifier import _votes
+
+    if hasattr(model, "classes_"):
+        if len(scores) == 1:
+            return model.classes_[(scores[0] > 0).astype(int)]
+        return model.classes_[(_votes(scores, len(model.classes_)).T if model.multiclass == "ovo" else scores).argmax(axis=0)]
     if hasattr(model, "nu"):
         return np.where(scores[0] >= 0, "inside", "outside")
     return _sides(scores[0])

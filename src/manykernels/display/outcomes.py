@@ -41,7 +41,8 @@ def outcome_section(story):
 
 def _which_data(story):
     n = count(len(story.predicted), "point")
-    if story.given is story.model:
+    shape = getattr(story.X, "shape", None) or np.shape(story.X)  # others than a table are matrices K(test, train)
+    if story.given is story.model and len(shape) == 2 and shape[1] == story.model.n_features_in_:
         y = np.zeros(len(story.predicted)) if story.y is None else story.y
         if training_rows(story.model, story.X, y) is not None:
             return f"On the {n} that the model was trained on. Expect less on new ones."

@@ -5,7 +5,7 @@ import numpy as np
 from .axes import OTHERS, PALETTE, axes, shortened
 from .facts import Shares, fitted_model
 
-LONGEST = 60
+LONGEST = 56
 
 
 class PathDisplay:
@@ -70,7 +70,7 @@ class PathDisplay:
 
     def plot(self, ax=None, **options):
         """Draw, on new axes if none are given."""
-        self.ax_ = axes(ax, width=9.5)
+        self.ax_ = axes(ax, width=6.0 + 0.07 * min(LONGEST, max(map(len, self.names), default=0)))
         self.figure_ = self.ax_.figure
         x = np.arange(len(self.values)) if self.parameter == "p" else self.values
         options = {"marker": "o", "markersize": 4} | options

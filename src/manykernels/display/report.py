@@ -1,7 +1,6 @@
 """A report on a fitted model in one HTML file."""
 
 import os
-import tempfile
 from datetime import datetime
 from pathlib import Path
 
@@ -41,7 +40,8 @@ def report(estimator, X=None, y=None, *, path, title=None):
     check_is_fitted(model)
     if X is None and y is not None:
         raise ValueError("report() was given y without X; give both, or neither of them.")
-    story = Story(estimator, model, Shares(model, with_contributions=True), X, y)
+    judged = estimator if hasattr(estimator, "predict") else model  # a feature selector does not predict
+    story = Story(judged, model, Shares(model, with_contributions=True), X, y)
     sections = (outcome_section, weights_section, certificate_section, convergence_section, data_section)
     title = title or f"{type(model).__name__} on {count(model.n_features_in_, 'feature')}"
     parts = [_header(story, title), _tiles(story)]
@@ -72,32 +72,24 @@ def _tiles(story):
     if result is not None:
         gap = result.duality_gap
         has_gap = gap < float("inf")
-        tiles.append(
-            (percent(max(gap, 0.0)), "from the optimum at most") if has_gap else (number(result.objective), "objective")
-        )
+        bound = (percent(max(gap, 0.0)), "from the optimum at most")
+        tiles.append(bound if has_gap else (number(result.objective), "objective"))
         tiles.append((seconds(result.counters.seconds), "to train"))
-    return element(
-        "div",
-        *[element("div", element("b", value), element("span", word), class_="tile") for value, word in tiles],
-        class_="tiles",
-    )
+    made = [element("div", element("b", value), element("span", word), class_="tile") for value, word in tiles]
+    return element("div", *made, class_="tiles")
 
 
 def _replace(path, text):
     """Write a file that appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp keeps others out, an ordinary new file does not
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path

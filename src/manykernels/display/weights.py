@@ -6,7 +6,7 @@ from .axes import OTHERS, axes, colour_of, shortened
 from .facts import Shares, fitted_model
 from .words import percent
 
-LONGEST = 64  # letters of a kernel's name
+LONGEST = 60  # letters of a kernel's name
 LONGEST_BAR = 2.0  # of all others, in lengths of the heaviest kernel
 NUMBERED = 12  # outputs whose shares are written into the cells
 
@@ -51,13 +51,14 @@ class KernelWeightsDisplay:
 
     def plot(self, ax=None, **options):
         """Draw, on new axes if none are given."""
-        self.ax_ = axes(ax, height=1.2 + 0.3 * max(len(self.rows), 3))
+        names = [shortened(row.name, LONGEST) for row in self.rows]
+        self.ax_ = axes(ax, height=1.2 + 0.3 * max(len(names), 3), width=4.5 + 0.08 * max(map(len, names), default=0))
         self.figure_ = self.ax_.figure
         if self.outputs:
             self._cells(options)
         else:
             self._bars(options)
-        self.ax_.set_yticks(np.arange(len(self.rows)), [shortened(row.name, LONGEST) for row in self.rows])
+        self.ax_.set_yticks(np.arange(len(names)), names)
         if self.rows and self.rows[-1].count > 1:
             self.ax_.get_yticklabels()[-1].set_style("italic")
         used, total = sum(row.used for row in self.rows), self.total or len(self.rows)
@@ -69,10 +70,12 @@ class KernelWeightsDisplay:
         named = [group for group in colours if group]
         fill = [OTHERS if row.count > 1 else colours[row.group] for row in self.rows]
         bars = self.ax_.barh(places, self._lengths(), **({"color": fill, "height": 0.7} | options))
+        if any(bar.get_width() < row.share for bar, row in zip(bars, self.rows, strict=True)):
+            bars[-1].set(hatch="//", edgecolor="w")  # cut
         self.ax_.bar_label(bars, [percent(row.share) for row in self.rows], padding=4, fontsize="small", color="0.35")
         self.ax_.set(xlabel="share of the total weight", ylim=(len(self.rows) - 0.4, -0.6))
         self.ax_.margins(x=0.12)
-        self.ax_.xaxis.set_major_formatter(lambda value, _: percent(value))
+        self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         self.ax_.tick_params(axis="y", length=0)
         if len(named) > 1 and "color" not in options:
             from matplotlib.patches import Patch

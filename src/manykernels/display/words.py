@@ -46,15 +46,15 @@ def count(n, noun):
 
 
 def certified(result):
-    """What the certificate of a result proves, as a sentence."""
+    """What the certificate of a result proves, as sentences."""
     gap, certificate = result.duality_gap, result.certificate
-    if not math.isfinite(gap):
+    if math.isfinite(gap):
         return (
-            "This formulation has no duality gap, so nothing is proven about the distance to the best possible objective: "
-            "the solver stopped where it could not improve any more, and another start may end elsewhere."
+            f"The objective is {number(certificate.primal, 6)}, and no kernel weights and no coefficients can bring it below "
+            f"{number(certificate.dual, 6)}. So this model is at most {percent(max(gap, 1e-6))} above the optimum. "
+            "That is the relative duality gap: proven, up to rounding, not estimated."
         )
-    return (
-        f"The objective is {number(certificate.primal, 6)}, and no kernel weights and no coefficients can bring it below "
-        f"{number(certificate.dual, 6)}. So this model is at most {percent(max(gap, 1e-6))} above the optimum: "
-        "that is the relative duality gap, and it is a proof, not an estimate."
-    )
+    unproven = "This formulation has no duality gap, so nothing is proven about the distance to the best possible objective."
+    if not result.status.converged:
+        return unproven
+    return f"{unproven} The solver stopped where it found no way down; from another start it may end elsewhere."
