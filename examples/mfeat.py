@@ -26,7 +26,7 @@ for view, table in views.items():
     columns = list(table.columns)
     kernels[view] = [RBF(scale / len(columns), features=columns) for scale in (0.1, 0.3, 1.0)]
 
-X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=0.4, stratify=y, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=0.3, stratify=y, random_state=0)
 scaler = StandardScaler().set_output(transform="pandas").fit(X_train)
 model = MKLClassifier(kernels, p=1.1, C=10, weights="per_class").fit(scaler.transform(X_train), y_train)
 
