@@ -17,6 +17,7 @@ _WHERE = {
     "SPG": ".solvers",
     "load": ".io",
     "path": ".estimators",
+    "report": ".display",
 }
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "MKLRegressor",
     "load",
     "path",
+    "report",
 ]
 
 

@@ -97,7 +97,7 @@ class Resumed(NamedTuple):
     seconds: float
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """Outcome of a run.
 
@@ -122,7 +122,7 @@ class Result:
     certificate: Certificate
     n_iter: int
     counters: Counters
-    history: list = field(repr=False, default_factory=list)
+    history: list = field(default_factory=list)
     resumed: Resumed | None = None
 
     def __getstate__(self):
@@ -151,6 +151,14 @@ class Result:
             f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, {self.counters.svm_solves} SVM solves, "
             f"{self.counters.seconds:.2f} s" + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
         )
+
+    def __repr__(self):  # the arrays may have a million entries
+        return f"<Result {self}>"
+
+    def _repr_html_(self):
+        from .display.notebook import result_html
+
+        return result_html(self)
 
 
 def merged(results):

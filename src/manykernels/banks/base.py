@@ -165,6 +165,11 @@ class Bank(ABC):
     def __repr__(self):
         return f"{type(self).__name__}({self.m} kernels on {self.n} points)"
 
+    def _repr_html_(self):
+        from ..display.notebook import bank_html
+
+        return bank_html(self)
+
     def _needs_square(self, what):
         if not self.symmetric:
             raise ValueError(f"{what} needs the bank of the training points; this one has new points as rows.")

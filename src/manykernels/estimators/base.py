@@ -16,6 +16,7 @@ from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.codes import knowing, refuse_categories
 from ..banks.threads import Threads, thread_count
+from ..display.notebook import RichDisplay
 from ..kernels import KernelBank, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
@@ -66,7 +67,7 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, BaseEstimator):
+class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
 
     def _distinct(self, X, codes, sample_weight):

@@ -59,6 +59,11 @@ class KernelBank:
     def __repr__(self):
         return f"{type(self).__name__}({len(self)} kernels)"
 
+    def _repr_html_(self):
+        from ..display.notebook import collection_html
+
+        return collection_html(self)
+
 
 class MaskedKernelBank(KernelBank):
     """Gaussian kernels on feature subsets as two arrays; ``bank[k]`` makes a view. Made by `KernelBank.masked_rbf`."""

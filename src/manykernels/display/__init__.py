@@ -1,0 +1,9 @@
+"""Pictures (matplotlib), the report in one HTML file, and what notebooks show."""
+
+from .convergence import ConvergenceDisplay
+from .heatmap import KernelHeatmapDisplay
+from .path import PathDisplay
+from .report import report
+from .weights import KernelWeightsDisplay
+
+__all__ = ["ConvergenceDisplay", "KernelHeatmapDisplay", "KernelWeightsDisplay", "PathDisplay", "report"]

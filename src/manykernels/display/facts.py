@@ -1,0 +1,143 @@
+"""What pictures and reports say of the kernels of a fitted model: shares of the weight, heaviest first."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._canonical import canonical_rows
+from ..banks import Bank
+from .contributions import contributions
+from .words import count
+
+NEGLIGIBLE = 1e-3  # share relative to the heaviest that gets no line of its own
+
+
+class Row(NamedTuple):
+    """One line of a table of kernels or of groups.
+
+    Attributes
+    ----------
+    name, group : str
+    count, used : int
+        How many kernels the line stands for, and how many of them have weight.
+    share : float
+        Of the total weight; the mean over the outputs where each has its own weights.
+    contribution : float or None
+        Share of the decision (see `contributions`), where it is known.
+    shares : (t,) array
+        The share in every output that has its own weights.
+    """
+
+    name: str
+    group: str
+    count: int
+    used: int
+    share: float
+    contribution: float | None
+    shares: np.ndarray
+
+
+class Shares:
+    """Shares of the kernels of a fitted model, ready to be cut to the heaviest.
+
+    Parameters
+    ----------
+    estimator : fitted MKL estimator
+    with_contributions : bool
+        Whether to compute the share of each kernel in the decision too, which takes one pass over the kernels.
+    """
+
+    def __init__(self, estimator, with_contributions=False):
+        check_is_fitted(estimator)
+        self.names, self._groups = estimator.bank_.names, estimator.bank_.groups
+        # the weights of a combination that is no sum belong to features, each a group of its own
+        self.grouped = getattr(estimator.bank_, "linear", True) and any(self._groups)
+        self.weights = np.atleast_2d(estimator.kernel_weights_)
+        total = self.weights.sum(axis=1, keepdims=True)
+        self.shares = np.divide(self.weights, total, out=np.zeros_like(self.weights), where=total > 0)
+        self.share = self.shares.mean(axis=0)
+        self.contribution = contributions(estimator) if with_contributions else None
+        self.outputs = output_names(estimator) if estimator.kernel_weights_.ndim == 2 else []
+
+    @property
+    def m(self):
+        return self.share.size
+
+    @property
+    def used(self):
+        """How many kernels have weight in any output."""
+        return int(np.count_nonzero(self.weights.any(axis=0)))
+
+    def kernels(self, most):
+        """The heaviest kernels, and one row for all others if there are more with weight.
+
+        Kernels with less than a thousandth of the heaviest's share are among the others.
+        """
+        ties = np.zeros(self.m) if self.contribution is None else self.contribution  # all are equal in a plain sum
+        order = np.lexsort((-ties, -self.share))
+        shown = order[:most]
+        shown = shown[self.share[shown] >= NEGLIGIBLE * self.share.max()] if self.used else shown
+        rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]
+        left = np.setdiff1d(order, shown, assume_unique=True)
+        if np.count_nonzero(self.share[left]):
+            rows.append(self._row(count(left.size, "other"), "", left))
+        return rows
+
+    def groups(self, most=20):
+        """The groups of kernels, heaviest first, and one row for all beyond `most`; empty where there are none."""
+        if not self.grouped:
+            return []
+        members = {}
+        for k, group in enumerate(self._groups):
+            members.setdefault(group or "no group", []).append(k)
+        rows = sorted((self._row(name, name, np.array(ks)) for name, ks in members.items()), key=lambda row: -row.share)
+        if len(rows) <= most:
+            return rows
+        left = np.concatenate([members[row.name] for row in rows[most:]])
+        return [*rows[:most], self._row(count(len(rows) - most, "other group"), "", left)]
+
+    def _row(self, name, group, kernels):
+        kernels = np.atleast_1d(kernels)
+        contribution = None if self.contribution is None else float(self.contribution[kernels].sum())
+        used = int(np.count_nonzero(self.weights[:, kernels].any(axis=0)))
+        share, shares = float(self.share[kernels].sum()), self.shares[:, kernels].sum(axis=1)
+        return Row(str(name), str(group), kernels.size, used, share, contribution, shares)
+
+
+def fitted_model(estimator):
+    """The MKL estimator inside a search, a pipeline or a feature selector; the estimator itself if it is none of these."""
+    for _ in range(8):  # a search over a pipeline that ends in a search ...
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "estimator_"):
+            estimator = estimator.estimator_
+    if not hasattr(type(estimator), "weights_frame"):
+        raise TypeError(
+            f"An MKL estimator is needed (MKLClassifier, MKLRegressor, MKLOneClass), a pipeline or a search that ends in one, "
+            f"got {type(estimator).__name__}."
+        )
+    return estimator
+
+
+def output_names(estimator):
+    """One name per output: classes, pairs of classes, or numbers."""
+    if hasattr(estimator, "_output_names"):
+        return estimator._output_names()
+    return [f"output {c}" for c in range(len(estimator.intercept_))]
+
+
+def training_rows(model, X, y):
+    """The rows of (X, y) that are the points of the model's bank, in its order; None if it was trained on other data."""
+    if not isinstance(model.bank_, Bank):
+        return None
+    X, y = model._read(X, reset=False), np.asarray(y)
+    # as in fit: equal rows are one if they have one target, and novelty detection has none
+    codes = np.zeros(len(y), dtype=int) if hasattr(model, "nu") else np.unique(y, axis=0, return_inverse=True)[1].ravel()
+    if isinstance(model.kernels, Bank):
+        rows = np.arange(X.shape[0])
+    else:
+        rows = canonical_rows(X, codes, np.ones(X.shape[0])).rows
+    return rows if model.bank_.same_data(X[rows]) else None

@@ -1,0 +1,95 @@
+"""A report on a fitted model in one HTML file."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from sklearn.utils.validation import check_is_fitted
+
+from .background import data_section, formulation_section, work_section
+from .facts import Shares, fitted_model
+from .fit_sections import certificate_section, convergence_section, weights_section
+from .outcomes import outcome_section, score
+from .page import element, page
+from .story import Story
+from .words import count, number, percent, seconds
+
+
+def report(estimator, X=None, y=None, *, path, title=None):
+    """Write a report on a fitted model: one HTML file that needs no network.
+
+    It says what the model was trained on, what was optimised, how close to the optimum it is proven to be, which groups and
+    kernels carry the weight and the decision, how the fit went, how well the model does on the data given here, and what it
+    cost. A part for which something is missing, such as the history in a model read from a file, is left out with a word.
+
+    Parameters
+    ----------
+    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass, or a pipeline or search that ends in one
+    X, y : data to judge the model on, optional
+        Best data that it was not trained on: a confusion matrix, residuals, or scores are shown for them.
+    path : str or path
+        The file to write. It is replaced in one move, so nobody reads half a report.
+    title : str, optional
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+    """
+    model = fitted_model(estimator)
+    check_is_fitted(model)
+    if X is None and y is not None:
+        raise ValueError("report() was given y without X; give both, or neither of them.")
+    judged = estimator if hasattr(estimator, "predict") else model  # a feature selector does not predict
+    story = Story(judged, model, Shares(model, with_contributions=True), X, y)
+    sections = (outcome_section, weights_section, certificate_section, convergence_section, data_section)
+    title = title or f"{type(model).__name__} on {count(model.n_features_in_, 'feature')}"
+    parts = [_header(story, title), _tiles(story)]
+    parts += [part(story) for part in (*sections, formulation_section, work_section)]
+    text = page(title, [part for part in parts if part], story.charts)
+    return _replace(Path(path), text)
+
+
+def _header(story, title):
+    model, kind = story.model, type(story.model).__name__
+    words = [kind]
+    if hasattr(model, "classes_"):
+        words.append(count(len(model.classes_), "class"))
+    elif len(model.intercept_) > 1:
+        words.append(count(len(model.intercept_), "target"))
+    words += [count(story.shares.m, "kernel" if story.is_sum else "weight")]
+    words.append(f"report of {datetime.now():%d %B %Y, %H:%M}")
+    return element("header", element("h1", title), element("p", " · ".join(words), class_="soft"))
+
+
+def _tiles(story):
+    """The few numbers to look at first."""
+    result, shares, tiles = story.result, story.shares, []
+    judged = score(story)
+    if judged is not None:
+        tiles.append(judged)
+    tiles.append((f"{shares.used:,} of {shares.m:,}", "kernels have weight" if story.is_sum else "weights above zero"))
+    if result is not None:
+        gap = result.duality_gap
+        has_gap = gap < float("inf")
+        bound = (percent(max(gap, 0.0)), "from the optimum at most")
+        tiles.append(bound if has_gap else (number(result.objective), "objective"))
+        tiles.append((seconds(result.counters.seconds), "to train"))
+    made = [element("div", element("b", value), element("span", word), class_="tile") for value, word in tiles]
+    return element("div", *made, class_="tiles")
+
+
+def _replace(path, text):
+    """Write a file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path
