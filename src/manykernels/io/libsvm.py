@@ -4,23 +4,19 @@ The file is read in blocks of whole lines, each parsed by a compiled loop, so th
 than a block is in memory, or the longest line. Every number is the one that Python's ``float`` makes of its text.
 """
 
-import bz2
-import contextlib
-import gzip
 import os
-import zlib
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from .._loops import libsvm as loops
+from .compressed import opened
 
 CHUNK = 2**22  # bytes read at a time
 MAX_LINE = 2**26
 EXCERPT = 40  # bytes of the offending text that an error shows
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
 
 PROBLEMS = {
     loops.BAD_LABEL: "a line must begin with its label, a finite decimal number (several labels are not read)",
@@ -75,7 +71,7 @@ def load_libsvm(path, *, n_features=None, zero_based="auto", max_line=MAX_LINE, 
     """The same as a `LibsvmFile`, which also says where the indices began."""
     _check_options(n_features, zero_based, max_line, dtype)
     name = "the file" if hasattr(path, "read") else os.fspath(path)
-    with _opened(path) as file:
+    with opened(path) as file:
         parts = [_parse(block, line, max_line, name) for line, block in _blocks(file, max_line, name)]
     labels, lines, counts, indices, values = (np.concatenate(arrays) for arrays in zip(_nothing(), *parts, strict=True))
     where = _Where(name, lines, np.concatenate([[0], np.cumsum(counts)]))
@@ -112,7 +108,7 @@ def write_libsvm(path, X, y, *, zero_based=False):
         raise ValueError("LIBSVM text holds finite numbers only; X or y holds NaN or infinite values.")
     indices = (X.indices.astype(np.int64) + (0 if zero_based else 1)).tolist()
     pairs = [f" {index}:{_written(value)}" for index, value in zip(indices, X.data.astype(float).tolist(), strict=True)]
-    with _opened(path, "wb") as file:
+    with opened(path, "wb") as file:
         for label, start, end in zip(y.astype(float).tolist(), X.indptr[:-1], X.indptr[1:], strict=True):
             file.write(f"{_written(label)}{''.join(pairs[start:end])}\n".encode())
 
@@ -130,24 +126,6 @@ def _check_options(n_features, zero_based, max_line, dtype):
         raise ValueError(f"max_line must be at least 1 byte, got {max_line!r}.")
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}.")
-
-
-@contextlib.contextmanager
-def _opened(path, mode="rb"):
-    """The file in bytes; damage to its compression is a ValueError."""
-    if hasattr(path, "read"):
-        yield path
-        return
-    opener = OPENERS.get(os.path.splitext(path)[1].lower(), open)
-    try:
-        with opener(path, mode) as file:
-            yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{os.fspath(path)} is not a whole compressed file: {error}.") from error
-    except OSError as error:
-        if opener is bz2.open and error.errno is None:  # damage has no number, unlike a missing file
-            raise ValueError(f"{os.fspath(path)} is not a whole compressed file: {error}.") from error
-        raise
 
 
 def _blocks(file, max_line, name):
