@@ -39,6 +39,7 @@ class Origin(NamedTuple):
         wanted = target or (self.target if _has_columns(path) else None)
         data = read_table(path, target=wanted, has_target=target is not None, zero_based=based, **named)
         X = self._same_columns(data, path)
+        _refuse_missing(X, path)
         y = None if data.y is None else as_targets(data.y, self.task)
         return (X if self.scaling is None else Scaling(**self.scaling).apply(X)), y
 
@@ -66,6 +67,16 @@ def _named(X, names, path):
     return pd.DataFrame(X.toarray() if sparse.issparse(X) else X, columns=names)
 
 
+def _refuse_missing(X, path):
+    for name in X.columns if hasattr(X, "columns") else ():
+        missing = np.isnan(X[name].to_numpy()) if X[name].dtype.kind == "f" else np.zeros(1, dtype=bool)
+        if missing.any():
+            raise ValueError(
+                f"{path}: column {name!r} lacks {np.count_nonzero(missing)} of its numbers, the first in row "
+                f"{int(missing.argmax()) + 1}; fill them in or remove those rows."
+            )
+
+
 def read_training(path, *, target=None, task="auto", n_features=None):
     """Data with targets for the task, and the task.
 
@@ -74,6 +85,7 @@ def read_training(path, *, target=None, task="auto", n_features=None):
     data = read_table(path, target=target, n_features=n_features)
     task = choose_task(data.y) if task == "auto" else task
     X = data.X
+    _refuse_missing(X, path)
     if sparse.issparse(X) and 2 * X.nnz >= X.shape[0] * X.shape[1]:
         X = X.toarray()
     return Data(X, as_targets(data.y, task), *data[2:]), task

@@ -64,14 +64,16 @@ def _decision_values(estimator, X):
 
 
 def _score(y, predictions, estimator):
-    """The measure and its value; labels that the model does not know count as errors."""
+    """The measure and its value; None if no label is one of the model's classes: LIBSVM text always has labels, true or not."""
     import numpy as np
     from sklearn.metrics import r2_score
 
-    if hasattr(estimator, "classes_"):
-        same_kind = (y.dtype.kind in "fiub") == (predictions.dtype.kind in "fiub")
-        return "accuracy", float(np.mean(y == predictions if same_kind else y.astype(str) == predictions.astype(str)))
-    return "R²", float(r2_score(y, predictions))
+    if not hasattr(estimator, "classes_"):
+        return "R²", float(r2_score(y, predictions))
+    classes = estimator.classes_
+    if (y.dtype.kind in "fiub") != (classes.dtype.kind in "fiub"):
+        y, predictions, classes = (labels.astype(str) for labels in (y, predictions, classes))
+    return ("accuracy", float(np.mean(y == predictions))) if np.isin(y, classes).any() else None
 
 
 def _lines(predictions, values):
