@@ -344,7 +344,8 @@ class TestParts:
         X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"]).assign(colour="red")
         gaussians = kernels_from("rbf", IRIS)
         assert [kernel.gamma * IRIS.var(axis=0).sum() for kernel in gaussians] == pytest.approx(2.0 ** np.arange(-5, 5))
-        assert {kernel.features for kernel in kernels_from("rbf,poly,laplacian", X)} == {("a", "b", "c")}
+        with pytest.warns(UserWarning, match="do not see the columns 'colour'"):
+            assert {kernel.features for kernel in kernels_from("rbf,poly,laplacian", X)} == {("a", "b", "c")}
         assert [kernel.degree for kernel in kernels_from("poly,poly5", IRIS)] == [2, 3, 5]
         file = tmp_path / "kernels.json"
         file.write_text(

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import warnings
 
 import numpy as np
 
@@ -27,13 +28,13 @@ def kernels_from(text, X):
         return "auto"
     if text.lower().endswith(".json"):
         return _from_file(text)
-    return [kernel for word in text.split(",") for kernel in _from_word(word.strip(), X)]
+    features, gamma = _numeric(X)
+    return [kernel for word in text.split(",") for kernel in _from_word(word.strip(), features, gamma)]
 
 
-def _from_word(word, X):
+def _from_word(word, features, gamma):
     from ..kernels import RBF, Laplacian, Linear, Polynomial
 
-    features, gamma = _numeric(X)
     if word in ("rbf", "laplacian"):
         kernel = RBF if word == "rbf" else Laplacian
         return [kernel(gamma=float(factor * gamma), features=features) for factor in FACTORS]
@@ -53,7 +54,10 @@ def _numeric(X):
     features = None
     if hasattr(X, "columns"):
         numeric = [name for name in X.columns if X[name].dtype.kind in "fiub"]
-        features = tuple(numeric) if len(numeric) < X.shape[1] else None
+        if len(numeric) < X.shape[1]:
+            features = tuple(numeric)
+            left = ", ".join(repr(name) for name in X.columns if name not in numeric)
+            warnings.warn(f"Kernels of numbers do not see the columns {left}; --kernels auto does.", stacklevel=2)
         X = X[numeric].astype(float)
     if X.shape[1] == 0:
         raise ValueError("There are no columns of numbers for these kernels; use --kernels auto.")

@@ -39,33 +39,36 @@ def carry_out(data, task, settings, plan, began):
     scores = {}
     if plan.cv is not None:
         scores["cross-validated"] = fold_scores(data.X, data.y, task, replace(settings, checkpoint=None), plan.cv)
-    X, y, X_test, y_test = data.X, data.y, None, None
-    if plan.holdout is not None:
-        X, y, X_test, y_test = held_out(X, y, task, plan.holdout, settings.seed)
-    unscaled = _origin(data, task, None)
-    if plan.test is not None:
-        X_test, y_test = _test_rows(unscaled, plan.test)
+    X, y, X_test, y_test = _parts(data, task, settings.seed, plan)
     trained = train_on(X, y, task, settings)
     trained.estimator.save(plan.out, extra={"train": _origin(data, task, trained.scaling)._asdict()})
-    interrupted = trained.status.name == "INTERRUPTED"
-    if not interrupted:
+    if trained.status.name != "INTERRUPTED":
         scores |= _scores(trained, (X, y), (X_test, y_test), plan)
         if plan.report is not None:
             _report(trained, X_test, y_test, plan)
     return {
         "model": str(plan.out),
         "task": task,
-        "data": {
-            "rows": len(y),
-            "features": X.shape[1],
-            "standardised": trained.scaling is not None,
-            "classes": np.unique(y).tolist() if task == "classification" else None,
-        },
+        "data": _described(X, y, task, trained.scaling),
         **described(trained.estimator),
         "measure": "accuracy" if task == "classification" else "R²",
         "scores": scores,
         "seconds": time.perf_counter() - began,
     }
+
+
+def _described(X, y, task, scaling):
+    classes = np.unique(y).tolist() if task == "classification" else None
+    return {"rows": len(y), "features": X.shape[1], "standardised": scaling is not None, "classes": classes}
+
+
+def _parts(data, task, seed, plan):
+    """Rows to train on, and rows to score the model on if there are any."""
+    if plan.holdout is not None:
+        return held_out(data.X, data.y, task, plan.holdout, seed)
+    if plan.test is not None:
+        return data.X, data.y, *_test_rows(_origin(data, task, None), plan.test)
+    return data.X, data.y, None, None
 
 
 def _origin(data, task, scaling):

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import signal
 import sys
 import threading
@@ -34,6 +35,9 @@ def ends_well(command):
                 note("interrupted")
             except (typer.Exit, typer.BadParameter):
                 raise
+            except BrokenPipeError:  # whoever reads has had enough, as in "manykernels predict … | head"
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                code = WRONG
             except Exception as error:
                 if debug:
                     raise
