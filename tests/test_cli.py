@@ -290,6 +290,14 @@ class TestHowItEnds:
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["converged"]
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="pipes break differently there")
+    def test_a_reader_that_has_had_enough(self):
+        command = [sys.executable, "-m", "manykernels", "datasets", "list", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.close()
+            assert process.stderr.read() == ""
+        assert process.returncode == 1
+
     def test_without_its_packages(self):
         code = "import sys; sys.modules['typer'] = None; from manykernels.cli import main; main()"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 
@@ -12,7 +11,7 @@ LISTED = 100  # kernels in the JSON object
 
 def print_json(contents):
     """One object on the standard output; what is not finite is null."""
-    sys.stdout.write(json.dumps(_plain(contents), allow_nan=False) + "\n")
+    print(json.dumps(_plain(contents), allow_nan=False), flush=True)
 
 
 def _plain(value):
