@@ -5,6 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -304,6 +307,11 @@ class TestHowItEnds:
         assert done.returncode == 1
         assert "pip install 'manykernels[cli]'" in done.stderr
         assert "Traceback" not in done.stderr
+
+    def test_the_script_that_an_installation_makes(self):
+        text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+        module, function = tomllib.loads(text)["project"]["scripts"]["manykernels"].split(":")
+        assert callable(getattr(import_module(module), function))
 
 
 class TestDatasets:

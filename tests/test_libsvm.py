@@ -167,6 +167,16 @@ def test_a_line_of_a_gigabyte_is_refused_without_reading_it(tmp_path):
         read_libsvm(path)
 
 
+@pytest.mark.parametrize("chunk", [3, 10, 2**22])
+@pytest.mark.parametrize("tail", [b"", b"\n", b"\n1 1:1\n"])
+def test_the_longest_line(chunk, tail):
+    line = b"1 1:1 #789"
+    with mock.patch.object(libsvm, "CHUNK", chunk):
+        assert read_libsvm(io.BytesIO(b"1 1:1\n" + line + tail), max_line=10)[1][1] == 1.0
+        with pytest.raises(ValueError, match="line 2: the line is longer than max_line"):
+            read_libsvm(io.BytesIO(b"1 1:1\n" + line + tail), max_line=9)
+
+
 @pytest.mark.parametrize("ending", ["txt", "gz", "bz2"])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_matrix])
 def test_round_trip(tmp_path, rng, kind, ending):

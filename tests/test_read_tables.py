@@ -61,6 +61,13 @@ def test_without_target(tmp_path, ending):
     np.testing.assert_array_equal(read_table(path, target="label", has_target=False).y, y)
 
 
+def test_rows_whose_target_is_to_be_predicted(tmp_path):
+    (tmp_path / "data.csv").write_text("a,b,y\n1,2,\n3,4,5\n")
+    data = read_table(tmp_path / "data.csv", target="y", has_target=False)
+    assert data.y is None
+    assert data.feature_names == ["a", "b"]
+
+
 def test_archives_may_lack_the_target(tmp_path):
     np.savez(tmp_path / "data.npz", X=X)
     assert read_table(tmp_path / "data.npz", has_target=False).y is None

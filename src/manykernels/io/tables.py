@@ -47,8 +47,8 @@ def read_table(path, *, target=None, has_target=True, n_features=None, zero_base
     target : str, optional
         The column of CSV or Parquet that is y; the last one by default.
     has_target : bool
-        If False, all columns of CSV or Parquet are features, but for the target if it is named and there. Of other files, y is
-        read where it is there.
+        If False, all columns of CSV or Parquet are features, but for the target if it is named and there; y is None if some of
+        its entries are missing. Of other files, y is read where it is there.
     n_features, zero_based : for LIBSVM text, see `read_libsvm`
 
     Returns
@@ -163,11 +163,11 @@ def _split(frame, target, has_target, path):
         if has_target:
             raise ValueError(f"{path} has no column {target!r} for the target; it has {_some(names)}.")
         return Data(frame, None, names)
-    y = frame[target]
-    if y.isna().any():
-        raise ValueError(f"{path}: the target {target!r} is missing in row {int(y.isna().to_numpy().argmax()) + 1}.")
-    X = frame.drop(columns=target)
-    return Data(X, y.to_numpy(), list(X.columns), target)
+    X, missing = frame.drop(columns=target), frame[target].isna().to_numpy()
+    if has_target and missing.any():
+        raise ValueError(f"{path}: the target {target!r} is missing in row {int(missing.argmax()) + 1}.")
+    y = None if missing.any() else frame[target].to_numpy()
+    return Data(X, y, list(X.columns), target)
 
 
 def _checked(data, has_target, path):
