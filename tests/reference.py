@@ -1,5 +1,6 @@
 """Slow and obvious twins of what the library computes."""
 
+import re
 import warnings
 
 import numpy as np
@@ -102,3 +103,40 @@ def shared_substrings(a, b, k):
     """``sum_s count_s(a) count_s(b)``, by looking at all pairs of substrings."""
     left, right = ([word[i : i + k] for i in range(len(word) - k + 1)] for word in (a, b))
     return float(sum(s == t for s in left for t in right))
+
+
+class LibsvmError(ValueError):
+    """What is wrong with a LIBSVM file, and on which line."""
+
+    def __init__(self, line):
+        super().__init__(f"line {line}")
+        self.line = line
+
+
+def read_libsvm_slowly(data, max_line):
+    """Labels, and one mapping from index to value per row, of the bytes of a LIBSVM file; indices as written."""
+    labels, rows = [], []
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        words = re.split(rb"[ \t\r]+", line.split(b"#")[0].strip(b" \t\r"))
+        if words != [b""]:
+            labels.append(_finite(words[0], number))
+            rows.append(_pairs(words[1:], number))
+        if len(line) > max_line:
+            raise LibsvmError(number)
+    return labels, rows
+
+
+def _finite(word, number):
+    if not re.fullmatch(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word) or not np.isfinite(float(word)):
+        raise LibsvmError(number)
+    return float(word)
+
+
+def _pairs(words, number):
+    pairs = {}
+    for word in words:
+        index, colon, value = word.partition(b":")
+        if not colon or not re.fullmatch(rb"[0-9]+", index) or int(index) >= 2**31 or any(int(index) <= i for i in pairs):
+            raise LibsvmError(number)
+        pairs[int(index)] = _finite(value, number)
+    return pairs

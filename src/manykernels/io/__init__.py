@@ -1,4 +1,4 @@
-"""Files: models, checkpoints and data."""
+"""Files: data to read, and what the library writes. Names load on first use."""
 
 from importlib import import_module
 
@@ -9,7 +9,22 @@ _WHERE = {
     "CorruptFile": ".container",
     "OtherProblem": ".checkpoints",
     "load": ".models",
+    "read_libsvm": ".libsvm",
+    "read_table": ".tables",
+    "write_libsvm": ".libsvm",
 }
+
+__all__ = [
+    "CannotSave",
+    "CannotWrite",
+    "Checkpoint",
+    "CorruptFile",
+    "OtherProblem",
+    "load",
+    "read_libsvm",
+    "read_table",
+    "write_libsvm",
+]
 
 
 def __getattr__(name):

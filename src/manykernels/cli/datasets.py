@@ -1,0 +1,125 @@
+"""``manykernels datasets``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .running import Json, ends_well, note
+
+app = typer.Typer(
+    help="Data sets to try things on: list them, describe one, or write one to a file.", invoke_without_command=True
+)
+Name = Annotated[str, typer.Argument(help="Name of a data set, as listed.")]
+
+
+@app.callback()
+def _default(context: typer.Context):
+    if context.invoked_subcommand is None:
+        list_(json=False, debug=False)
+
+
+@app.command("list")
+@ends_well
+def list_(json: Json = False):
+    """List the data sets: those that come with scikit-learn, and the files in the folder MANYKERNELS_DATA."""
+    from .samples import BUNDLED, own_files
+    from .summary import print_json, print_table
+
+    rows = [*((name, "scikit-learn", what) for name, what in BUNDLED.items())]
+    rows += [
+        (name, "MANYKERNELS_DATA", f"{path.name}, {path.stat().st_size / 2**20:.2f} MB") for name, path in own_files().items()
+    ]
+    if json:
+        print_json({"datasets": [{"name": name, "source": source, "what": what} for name, source, what in rows]})
+    else:
+        print_table(None, rows, ("name", "from", "what"))
+
+
+@app.command()
+@ends_well
+def info(name: Name, json: Json = False):
+    """Rows, features and targets of a data set."""
+    import numpy as np
+
+    from .inputs import as_targets, choose_task
+    from .samples import load_sample
+    from .summary import print_json, print_table
+
+    data = load_sample(name)
+    task = choose_task(data.y)
+    y = as_targets(data.y, task)
+    facts = {"name": name, "rows": data.X.shape[0], "features": data.X.shape[1], "task": task}
+    if task == "classification":
+        labels, counts = np.unique(y, return_counts=True)
+        facts["classes"] = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+    else:
+        facts["targets"] = [float(y.min()), float(y.max())]
+    if json:
+        print_json(facts)
+    else:
+        classes = ", ".join(f"{label} ({count})" for label, count in facts.pop("classes", {}).items())
+        print_table(None, [*facts.items(), *([("classes", classes)] if classes else [])])
+
+
+@app.command()
+@ends_well
+def export(
+    name: Name,
+    file: Annotated[
+        Path, typer.Argument(help="Where to write it: .csv, .tsv, .parquet, .npz, .libsvm, .svm, .svmlight or .txt.")
+    ],
+):
+    """Write a data set to a file, in the format of the file's ending."""
+    from .samples import load_sample
+
+    data = load_sample(name)
+    _write(file, data)
+    note(f"wrote {data.X.shape[0]} rows of {data.X.shape[1]} features to {file}")
+
+
+def _write(path, data):
+    from scipy import sparse
+
+    from ..io.libsvm import write_libsvm
+    from ..io.tables import ENDINGS, LIBSVM, SEPARATORS
+
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise ValueError(f"{path}: files that end in {ending or 'nothing'} are not known; use {', '.join(ENDINGS)}.")
+    if ending in LIBSVM:
+        write_libsvm(path, _numbers(data.X), _codes(data.y))
+        return
+    X = data.X.toarray() if sparse.issparse(data.X) else data.X
+    if ending == ".npz":
+        import numpy as np
+
+        np.savez_compressed(path, X=_numbers(X), y=_codes(data.y))
+        return
+    frame = _frame(X, data)
+    if ending == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep=SEPARATORS[ending], index=False)
+
+
+def _numbers(X):
+    if hasattr(X, "columns") and any(X[name].dtype.kind not in "fiub" for name in X.columns):
+        raise ValueError("Columns of words can be written to .csv, .tsv and .parquet only.")
+    return X.to_numpy(dtype=float) if hasattr(X, "columns") else X
+
+
+def _codes(y):
+    """Numbers in place of words, in the order of the alphabet."""
+    import numpy as np
+
+    return y if y.dtype.kind in "fiub" else np.unique(y, return_inverse=True)[1]
+
+
+def _frame(X, data):
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("Writing tables needs pandas: install pandas, or manykernels[frames].") from error
+    names = data.feature_names or [f"x{place}" for place in range(X.shape[1])]
+    return pd.DataFrame(X, columns=names).assign(**{data.target or "target": data.y})

@@ -1,0 +1,84 @@
+"""``manykernels predict``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .running import Json, ends_well, note
+
+
+@ends_well
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that train wrote.")],
+    data: Annotated[Path, typer.Argument(help="Rows to predict, in any format that train reads; a target is not needed.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the predictions, one per line.")] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Add decision values, after tabs; for several classes one each.")
+    ] = False,
+    target: Annotated[str | None, typer.Option(help="Column to compare with; that of the training data by default.")] = None,
+    json: Json = False,
+):
+    """Predict the rows of a file, and score the predictions if the file holds targets."""
+    from .. import load
+    from .inputs import Origin
+    from .summary import print_json
+
+    estimator = load(model)
+    X, y = Origin.of(estimator).read(data, target)
+    predictions = estimator.predict(X)
+    values = _decision_values(estimator, X) if scores else None
+    score = None if y is None else _score(y, predictions, estimator)
+    lines = _lines(predictions, values)
+    if out is not None:
+        out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    if json:
+        kept = {} if out is not None else {"predictions": predictions, "decision_values": values}
+        classes = getattr(estimator, "classes_", None)
+        print_json(
+            {
+                "model": str(model),
+                "rows": len(predictions),
+                "classes": classes,
+                "out": out and str(out),
+                **score_as(score),
+                **kept,
+            }
+        )
+        return
+    if out is None:
+        typer.echo("\n".join(lines))
+    if score is not None:
+        note(f"{score[0]} {score[1]:.4f} on {len(predictions)} rows")
+
+
+def score_as(score):
+    """A named score as a mapping, empty without one."""
+    return {} if score is None else {"measure": score[0], "score": score[1]}
+
+
+def _decision_values(estimator, X):
+    if not hasattr(estimator, "decision_function"):
+        raise ValueError("--scores are decision values, which regression does not have; leave it out.")
+    return estimator.decision_function(X)
+
+
+def _score(y, predictions, estimator):
+    """The measure and its value; None if no label is one of the model's classes: LIBSVM text always has labels, true or not."""
+    import numpy as np
+    from sklearn.metrics import r2_score
+
+    if not hasattr(estimator, "classes_"):
+        return "R²", float(r2_score(y, predictions))
+    classes = estimator.classes_
+    if (y.dtype.kind in "fiub") != (classes.dtype.kind in "fiub"):
+        y, predictions, classes = (labels.astype(str) for labels in (y, predictions, classes))
+    return ("accuracy", float(np.mean(y == predictions))) if np.isin(y, classes).any() else None
+
+
+def _lines(predictions, values):
+    labels = [str(label) for label in predictions.tolist()]
+    if values is None:
+        return labels
+    values = values.reshape(len(labels), -1).tolist()
+    return ["\t".join([label, *map(repr, row)]) for label, row in zip(labels, values, strict=True)]

@@ -1,0 +1,415 @@
+"""The command ``manykernels``, mostly in this process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
+
+import manykernels
+from manykernels import MKLClassifier, MKLRegressor
+from manykernels.cli.app import app
+from manykernels.cli.inputs import choose_task
+from manykernels.cli.kernels import kernels_from
+from manykernels.cli.scaling import Scaling
+from manykernels.io import read_table, write_libsvm
+from manykernels.kernels import RBF, Linear, Polynomial
+from manykernels.lowrank import Nystroem
+from manykernels.solvers import base as solvers_base
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+NAMES = ["a", "b", "c", "d"]
+FEW = ["--kernels", "rbf,linear"]
+
+
+def run(*words, code=0):
+    """The result of a command that must end with this exit code."""
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="manykernels")
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the irises in every format."""
+    frame = pd.DataFrame(IRIS, columns=NAMES).assign(kind=SPECIES)
+    frame.to_csv(tmp_path / "iris.csv", index=False)
+    frame.to_parquet(tmp_path / "iris.parquet")
+    np.savez(tmp_path / "iris.npz", X=IRIS, y=SPECIES)
+    write_libsvm(tmp_path / "iris.libsvm", IRIS, SPECIES)
+    return tmp_path
+
+
+def trained(folder, *options, data="iris.csv", code=0):
+    """The model that these options make, and what was printed."""
+    result = run("train", folder / data, "--out", folder / "model.mk", "--json", *options, code=code)
+    return manykernels.load(folder / "model.mk"), json.loads(result.stdout)
+
+
+class TestTrainAndPredict:
+    @pytest.mark.parametrize("data", ["iris.csv", "iris.parquet", "iris.npz", "iris.libsvm"])
+    def test_same_as_in_python(self, folder, data):
+        scaler = StandardScaler().fit(IRIS)
+        X = scaler.transform(IRIS)
+        model = MKLClassifier(kernels_from("rbf,linear", X), p=1.33, tol=1e-6).fit(X, SPECIES)
+        _, outcome = trained(folder, *FEW, "--p", "1.33", "--tol", "1e-6", data=data)
+        assert outcome["objective"] == pytest.approx(model.result_.objective, rel=2e-6)
+        predicted = json.loads(run("predict", folder / "model.mk", folder / data, "--scores", "--json").stdout)
+        np.testing.assert_allclose(predicted["decision_values"], model.decision_function(X), atol=2e-3)
+        assert predicted["predictions"] == np.argmax(predicted["decision_values"], axis=1).tolist()
+        assert outcome["scores"]["training"] == predicted["score"] == np.mean(predicted["predictions"] == SPECIES)
+
+    def test_labels_go_to_a_file(self, folder):
+        trained(folder, *FEW)
+        result = run("predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.txt")
+        labels = (folder / "labels.txt").read_text().split()
+        assert result.stdout == ""
+        assert "accuracy 0.9" in result.stderr
+        assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
+        run("predict", folder / "model.mk", folder / "iris.csv", "--scores", "--out", folder / "scores.txt")
+        assert [len(line.split("\t")) for line in (folder / "scores.txt").read_text().splitlines()] == [4] * 150
+
+    def test_columns_are_found_by_name(self, folder):
+        trained(folder, *FEW)
+        expected = run("predict", folder / "model.mk", folder / "iris.csv").stdout
+        frame = pd.read_csv(folder / "iris.csv").drop(columns="kind")[["d", "b", "a", "c"]].assign(other="x")
+        frame.to_csv(folder / "new.csv", index=False)
+        assert run("predict", folder / "model.mk", folder / "new.csv").stdout == expected
+        assert run("predict", folder / "model.mk", folder / "iris.libsvm").stdout == expected
+        frame.drop(columns="b").to_csv(folder / "new.csv", index=False)
+        assert (
+            "lacks columns that the model needs: 'b'" in run("predict", folder / "model.mk", folder / "new.csv", code=1).stderr
+        )
+
+    def test_where_indices_begin_is_remembered(self, folder, rng):
+        X = sparse.random_array((60, 30), density=0.1, rng=rng, format="csr")
+        y = np.where(np.asarray(X[:, [1, 2, 3]].sum(axis=1)).ravel() > 0.1, 1, -1)
+        write_libsvm(folder / "train.svm", X, y, zero_based=True)
+        model, _ = trained(folder, *FEW, data="train.svm")
+        rows = np.flatnonzero((X[:, [0]].toarray() == 0).ravel())
+        write_libsvm(folder / "new.svm", X[rows], y[rows], zero_based=True)  # no index 0 in this file
+        predicted = json.loads(run("predict", folder / "model.mk", folder / "new.svm", "--json").stdout)
+        assert predicted["predictions"] == model.predict(X[rows]).tolist()
+
+    def test_no_score_from_labels_that_mean_nothing(self, folder):
+        trained(folder, *FEW)
+        write_libsvm(folder / "new.svm", IRIS, np.full(150, 99))
+        assert "score" not in json.loads(run("predict", folder / "model.mk", folder / "new.svm", "--json").stdout)
+
+    def test_models_that_were_saved_in_python(self, folder):
+        MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES).save(folder / "model.mk")
+        labels = run("predict", folder / "model.mk", folder / "iris.npz").stdout.split()
+        assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
+
+    def test_regression(self, folder):
+        X, y = load_diabetes(return_X_y=True)
+        np.savez(folder / "diabetes.npz", X=X[:200], y=y[:200])
+        model, outcome = trained(folder, *FEW, "--C", "10", "--epsilon", "5", "--holdout", "0.25", data="diabetes.npz")
+        assert isinstance(model, MKLRegressor)
+        assert (outcome["task"], outcome["measure"], outcome["data"]["rows"]) == ("regression", "R²", 150)
+        assert outcome["scores"]["held out"] > 0.2
+        assert model.epsilon == 5.0
+        assert (
+            "regression does not have"
+            in run("predict", folder / "model.mk", folder / "diabetes.npz", "--scores", code=1).stderr
+        )
+        assert (
+            "--class-weight is for classification"
+            in run_train(folder, "--class-weight", "balanced", data="diabetes.npz").stderr
+        )
+        assert "--epsilon is for regression" in run_train(folder, "--epsilon", "1").stderr
+
+
+def run_train(folder, *options, data="iris.csv", code=1):
+    return run("train", folder / data, "--out", folder / "model.mk", *FEW, *options, code=code)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "name", "value"),
+        [
+            (["--C", "7"], "C", 7.0),
+            (["--p", "inf"], "p", float("inf")),
+            (["--p", "auto"], "p", "auto"),
+            (["--loss", "squared_hinge"], "loss", "squared_hinge"),
+            (["--solver", "spg"], "solver", "spg"),
+            (["--normalise", "trace"], "normalise", "trace"),
+            (["--normalise", "none"], "normalise", None),
+            (["--rank", "20", "--seed", "3"], "approximation", Nystroem(rank=20, seed=3)),
+            (["--tol", "0.01"], "tol", 0.01),
+            (["--max-iter", "400"], "max_iter", 400),
+            (["--class-weight", "balanced"], "class_weight", "balanced"),
+            (["--n-jobs", "1"], "n_jobs", 1),
+            (["--seed", "5"], "random_state", 5),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+    )
+    def test_reach_the_estimator(self, folder, options, name, value):
+        model, _ = trained(folder, *FEW, *options)
+        assert model.get_params(deep=False)[name] == value
+
+    def test_standardise(self, folder):
+        assert not trained(folder, *FEW, "--no-standardise")[1]["data"]["standardised"]
+        write_libsvm(folder / "sparse.svm", sparse.diags_array(np.arange(1.0, 31.0)), np.arange(30) % 2)
+        assert not trained(folder, *FEW, data="sparse.svm")[1]["data"]["standardised"]
+        model, outcome = trained(folder, *FEW, "--standardise", data="sparse.svm")
+        assert outcome["data"]["standardised"]
+        assert model.extra_["train"]["scaling"]["mean"] is None
+
+    def test_scores(self, folder):
+        _, outcome = trained(folder, *FEW, "--cv", "3", "--test", folder / "iris.npz")
+        assert outcome["scores"]["test"] > 0.9
+        assert len(outcome["scores"]["cross-validated"]) == 3
+        _, outcome = trained(folder, *FEW, "--holdout", "0.2")
+        assert outcome["data"]["rows"] == 120
+        assert list(outcome["scores"]) == ["held out"]
+
+    def test_number_of_features(self, folder):
+        write_libsvm(folder / "test.svm", np.hstack([IRIS, IRIS]), SPECIES)
+        options = ["--test", folder / "test.svm"]
+        assert "beyond the 4 features" in run_train(folder, *options, data="iris.libsvm").stderr
+        assert trained(folder, *FEW, *options, "--n-features", "8", data="iris.libsvm")[0].n_features_in_ == 8
+
+    def test_target_and_task(self, folder):
+        model, outcome = trained(folder, *FEW, "--target", "a")
+        assert outcome["task"] == "regression"
+        assert list(model.feature_names_in_) == ["b", "c", "d", "kind"]
+        assert trained(folder, *FEW, "--task", "regression")[1]["task"] == "regression"
+
+    def test_checkpoint_and_report(self, folder):
+        trained(
+            folder, *FEW, "--checkpoint", folder / "run.mk", "--report", folder / "page.html", "--test", folder / "iris.npz"
+        )
+        assert "<html" in (folder / "page.html").read_text()
+        run("report", folder / "model.mk", folder / "iris.csv", "--out", folder / "other.html", "--title", "Irises")
+        assert "Irises" in (folder / "other.html").read_text()
+
+    def test_quiet(self, folder):
+        result = run_train(folder, "--quiet", code=0)
+        assert (result.stdout, result.stderr) == ("", "")
+
+    def test_table(self, folder):
+        text = run_train(folder, "--holdout", "0.2", code=0).stdout
+        for word in (
+            "120 rows, 4 features, standardised",
+            "3 classes",
+            "OPTIMAL",
+            "duality gap",
+            "RBF(gamma=",
+            "accuracy, held out",
+        ):
+            assert word in text
+
+
+class TestHowItEnds:
+    def test_version_and_completion(self):
+        assert run("--version").stdout.split() == ["manykernels", manykernels.__version__]
+        result = CliRunner().invoke(
+            app,
+            prog_name="manykernels",
+            env={"_MANYKERNELS_COMPLETE": "complete_bash", "COMP_WORDS": "manykernels tr", "COMP_CWORD": "1"},
+        )
+        assert result.stdout.split() == ["train"]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--C", "-1"], "C must be a finite number above 0"),
+            (["--p", "0.5"], "p must be"),
+            (["--p", "two"], "--p must be a number"),
+            (["--solver", "sgd"], "Unknown solver 'sgd'"),
+            (["--loss", "logistic"], "does not suit"),
+            (["--kernels", "gauss"], "--kernels 'gauss' is not known"),
+            (["--kernels", "none.json"], "No such file"),
+            (["--target", "z"], "has no column 'z'"),
+            (["--test", "missing.csv"], "There is no file missing.csv"),
+            (["--out", "nowhere/model.mk"], "There is no folder"),
+            (["--task", "regression", "--target", "word"], "Regression needs numbers as targets, got 'x'"),
+            (["--test", "gap.csv"], "column 'a' lacks 1 of its numbers, the first in row 2"),
+        ],
+    )
+    def test_errors_are_one_line(self, folder, monkeypatch, options, message):
+        monkeypatch.chdir(folder)
+        frame = pd.DataFrame(IRIS, columns=NAMES).assign(kind=SPECIES)
+        frame.assign(a=frame["a"].where(frame.index != 1)).to_csv("gap.csv", index=False)
+        frame.assign(word="x").to_csv("words.csv", index=False)
+        data = "words.csv" if "word" in options else "iris.csv"
+        result = run("train", data, "--out", "model.mk", *FEW, *options, code=1)
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("error: ")
+        assert message in line
+        assert result.stdout == ""
+
+    def test_debug_shows_where(self, folder):
+        result = CliRunner().invoke(app, ["train", "missing.csv", "--out", "model.mk", "--debug"])
+        assert isinstance(result.exception, FileNotFoundError)
+
+    @pytest.mark.parametrize(
+        "words",
+        [["learn"], ["train"], ["train", "x.csv"], ["train", "x.csv", "--out", "m", "--cv", "1"], ["predict", "m"]]
+        + [["train", "x.csv", "--out", "m", *more] for more in (["--holdout", "2"], ["--holdout", "0.2", "--test", "y.csv"])],
+        ids=" ".join,
+    )
+    def test_wrong_usage(self, words):
+        run(*words, code=2)
+
+    def test_not_converged(self, folder):
+        options = ["--tol", "1e-12", "--max-iter", "1", "--solver", "spg", "--kernels", "auto"]
+        _, outcome = trained(folder, *options, code=3)
+        assert (outcome["status"], outcome["converged"]) == ("MAX_ITER", False)
+        assert "not converged" in run_train(folder, *options, "--quiet", code=3).stderr
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_signals_keep_the_model(self, folder, monkeypatch, number, code):
+        record = solvers_base._record
+
+        def interrupt(iteration, *rest):
+            if iteration == 1:
+                os.kill(os.getpid(), number)
+            return record(iteration, *rest)
+
+        monkeypatch.setattr(solvers_base, "_record", interrupt)
+        model, outcome = trained(folder, "--tol", "1e-12", code=code)
+        assert outcome["status"] == model.result_.status.name == "INTERRUPTED"
+        run_train(folder, "--cv", "2", "--tol", "1e-12", code=code)  # the first fold ends the command
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+    def test_a_process_of_its_own(self, folder):
+        command = [sys.executable, "-m", "manykernels"]
+        words = ["train", folder / "iris.csv", "--out", folder / "model.mk", "--json", *FEW]
+        done = subprocess.run([*command, *words], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["converged"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="pipes break differently there")
+    def test_a_reader_that_has_had_enough(self):
+        command = [sys.executable, "-m", "manykernels", "datasets", "list", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.close()
+            assert process.stderr.read() == ""
+        assert process.returncode == 1
+
+    def test_without_its_packages(self):
+        code = "import sys; sys.modules['typer'] = None; from manykernels.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "pip install 'manykernels[cli]'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_the_script_that_an_installation_makes(self):
+        text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+        module, function = tomllib.loads(text)["project"]["scripts"]["manykernels"].split(":")
+        assert callable(getattr(import_module(module), function))
+
+
+class TestDatasets:
+    def test_list(self, monkeypatch, folder):
+        monkeypatch.delenv("MANYKERNELS_DATA", raising=False)
+        assert "breast_cancer" in run("datasets").stdout
+        assert run("datasets", "list").stdout == run("datasets").stdout
+        monkeypatch.setenv("MANYKERNELS_DATA", str(folder))
+        names = [row["source"] for row in json.loads(run("datasets", "list", "--json").stdout)["datasets"]]
+        assert names.count("MANYKERNELS_DATA") == 0  # iris is scikit-learn's
+        (folder / "iris.csv").rename(folder / "flowers.csv")
+        facts = json.loads(run("datasets", "info", "flowers", "--json").stdout)
+        assert facts == {
+            "name": "flowers",
+            "rows": 150,
+            "features": 4,
+            "task": "classification",
+            "classes": {"0": 50, "1": 50, "2": 50},
+        }
+        monkeypatch.setenv("MANYKERNELS_DATA", str(folder / "nothing"))
+        assert "which is not there" in run("datasets", code=1).stderr
+
+    def test_info(self):
+        assert "setosa (50)" in run("datasets", "info", "iris").stdout
+        assert "25.0, 346.0" in run("datasets", "info", "diabetes").stdout
+        assert "There is no data set 'roses'" in run("datasets", "info", "roses", code=1).stderr
+
+    @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz", "libsvm", "txt"])
+    def test_export(self, tmp_path, ending):
+        run("datasets", "export", "iris", tmp_path / f"iris.{ending}")
+        data = read_table(tmp_path / f"iris.{ending}")
+        X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
+        np.testing.assert_array_equal(X, IRIS)
+        words = {"setosa": 0, "versicolor": 1, "virginica": 2}
+        assert [words.get(label, label) for label in data.y.tolist()] == SPECIES.tolist()
+
+    def test_bench(self):
+        outcome = json.loads(run("bench", "iris", "--points", "60", "--json").stdout)
+        assert [method["accuracy"] > 0.7 for method in outcome["methods"]] == [True, True]
+        assert "mean of kernels" in run("bench", "iris", "--points", "60").stdout
+        assert "no classes" in run("bench", "diabetes", code=1).stderr
+
+
+class TestParts:
+    def test_kernels(self, tmp_path):
+        X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"]).assign(colour="red")
+        gaussians = kernels_from("rbf", IRIS)
+        assert [kernel.gamma * IRIS.var(axis=0).sum() for kernel in gaussians] == pytest.approx(2.0 ** np.arange(-5, 5))
+        with pytest.warns(UserWarning, match="do not see the columns 'colour'"):
+            assert {kernel.features for kernel in kernels_from("rbf,poly,laplacian", X)} == {("a", "b", "c")}
+        assert [kernel.degree for kernel in kernels_from("poly,poly5", IRIS)] == [2, 3, 5]
+        file = tmp_path / "kernels.json"
+        file.write_text(
+            '{"one": [{"kind": "RBF", "gamma": 0.5, "features": ["a", "b"]}], "two": {"kind": "polynomial", "degree": 2}}'
+        )
+        assert kernels_from(str(file), X) == {"one": [RBF(0.5, features=("a", "b"))], "two": [Polynomial(2)]}
+        file.write_text('[{"kind": "linear"}]')
+        assert kernels_from(str(file), X) == [Linear()]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[", "not JSON"),
+            ('[{"kind": "gauss"}]', "one of .*rbf"),
+            ("[3]", "got 3"),
+            ('[{"kind": "rbf", "width": 1}]', "does not fit"),
+        ],
+    )
+    def test_bad_kernel_files(self, tmp_path, text, message):
+        (tmp_path / "kernels.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            kernels_from(str(tmp_path / "kernels.json"), IRIS)
+
+    def test_too_many_kernels(self):
+        with pytest.raises(ValueError, match="would make 13000013 kernels"):
+            kernels_from("auto", sparse.csr_array((3, 1_000_000)))
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda X: pd.DataFrame(X, columns=NAMES).assign(word="x")])
+    def test_scaling(self, kind):
+        X = IRIS.copy()
+        X[:, 3] = 2.0  # a constant column
+        scaling = Scaling(**json.loads(json.dumps(Scaling.of(kind(X)).as_dict())))
+        scaled = scaling.apply(kind(X))
+        if hasattr(scaled, "columns"):
+            assert (scaled.pop("word") == "x").all()
+        dense = scaled.toarray() if sparse.issparse(scaled) else np.asarray(scaled, dtype=float)
+        centre = 0.0 if sparse.issparse(scaled) else X.mean(axis=0)
+        np.testing.assert_allclose(dense, (X - centre) / [*X[:, :3].std(axis=0), 1.0], atol=1e-12)
+
+    @pytest.mark.parametrize(
+        ("y", "task"),
+        [
+            (np.array(["p", "q"]), "classification"),
+            (np.array([True, False]), "classification"),
+            (np.array([1.0, -1.0, 1.0]), "classification"),
+            (np.array([0.5, 1.0]), "regression"),
+            (np.arange(100), "regression"),
+        ],
+    )
+    def test_task(self, y, task):
+        assert choose_task(y) == task

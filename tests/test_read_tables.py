@@ -1,0 +1,192 @@
+"""Data files of every ending: the same data from each, and clear errors."""
+
+import io
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from manykernels.io import read_table, write_libsvm
+
+X = np.array([[1.5, 0.0, -2.0], [0.0, 3.25, 0.1], [1e-7, 2.0, 3.0], [4.0, 5.0, 6.0]])
+y = np.array([1, -1, 1, -1])
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y)
+
+
+def write(path):
+    """The same data in the format of the ending."""
+    ending = path.name.partition(".")[2]
+    if ending in ("csv", "csv.gz", "tsv"):
+        FRAME.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    elif ending == "parquet":
+        FRAME.to_parquet(path)
+    elif ending == "npz":
+        np.savez_compressed(path, X=X, y=y)
+    else:
+        write_libsvm(path, X, y)
+    return path
+
+
+@pytest.mark.parametrize(
+    "ending", ["csv", "csv.gz", "tsv", "parquet", "npz", "libsvm", "svm", "svmlight", "txt", "txt.gz", "svm.bz2"]
+)
+def test_every_ending(tmp_path, ending):
+    data = read_table(write(tmp_path / f"data.{ending}"))
+    dense = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
+    np.testing.assert_array_equal(dense, X)
+    np.testing.assert_array_equal(data.y, y)
+    named = ending in ("csv", "csv.gz", "tsv", "parquet")
+    assert data.feature_names == (["a", "b", "c"] if named else None)
+    assert data.target == ("label" if named else None)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_target_by_name(tmp_path, ending):
+    path = write(tmp_path / f"data.{ending}")
+    data = read_table(path, target="b")
+    np.testing.assert_array_equal(data.y, X[:, 1])
+    assert list(data.X.columns) == data.feature_names == ["a", "c", "label"]
+    with pytest.raises(ValueError, match=r"has no column 'z' for the target; it has 'a', 'b'"):
+        read_table(path, target="z")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_without_target(tmp_path, ending):
+    path = write(tmp_path / f"data.{ending}")
+    assert read_table(path, has_target=False).X.shape == (4, 4)
+    assert read_table(path, has_target=False).y is None
+    assert read_table(path, target="z", has_target=False).X.shape == (4, 4)
+    np.testing.assert_array_equal(read_table(path, target="label", has_target=False).y, y)
+
+
+def test_rows_whose_target_is_to_be_predicted(tmp_path):
+    (tmp_path / "data.csv").write_text("a,b,y\n1,2,\n3,4,5\n")
+    data = read_table(tmp_path / "data.csv", target="y", has_target=False)
+    assert data.y is None
+    assert data.feature_names == ["a", "b"]
+
+
+def test_archives_may_lack_the_target(tmp_path):
+    np.savez(tmp_path / "data.npz", X=X)
+    assert read_table(tmp_path / "data.npz", has_target=False).y is None
+    with pytest.raises(ValueError, match="no target y"):
+        read_table(tmp_path / "data.npz")
+
+
+def test_sparse_archives(tmp_path):
+    parts = sparse.csr_array(X)
+    np.savez(tmp_path / "data.npz", data=parts.data, indices=parts.indices, indptr=parts.indptr, shape=parts.shape, y=y)
+    np.testing.assert_array_equal(read_table(tmp_path / "data.npz").X.toarray(), X)
+    bad = parts.indices.copy()
+    bad[0] = 99
+    np.savez(tmp_path / "data.npz", data=parts.data, indices=bad, indptr=parts.indptr, shape=parts.shape, y=y)
+    with pytest.raises(ValueError, match="no valid CSR matrix"):
+        read_table(tmp_path / "data.npz")
+
+
+def test_columns_keep_their_kinds(tmp_path):
+    frame = pd.DataFrame(
+        {"size": [1.5, 2.5, 3.5], "colour": ["red", "blue", "red"], "old": [True, False, True], "y": ["p", "q", "p"]}
+    )
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    frame.astype({"colour": "category"}).to_parquet(tmp_path / "data.parquet")
+    for ending in ("csv", "parquet"):
+        data = read_table(tmp_path / f"data.{ending}")
+        assert data.X["size"].dtype == float
+        assert data.X["old"].dtype == bool
+        assert (data.X["colour"].dtype == "category") == (ending == "parquet")
+        assert data.X["colour"].tolist() == ["red", "blue", "red"]
+        assert data.y.tolist() == ["p", "q", "p"]
+
+
+def test_numbers_of_text_are_exact(tmp_path, rng):
+    values = rng.standard_normal((50, 2)) * 10.0 ** rng.integers(-200, 200, (50, 2))
+    pd.DataFrame(values, columns=["a", "b"]).to_csv(tmp_path / "data.csv", index=False)
+    np.testing.assert_array_equal(read_table(tmp_path / "data.csv", has_target=False).X, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b,y\n", "has no rows"),
+        ("y\n1\n2\n", "has no features"),
+        ("1,2,3\n4,5,6\n", "line of column names.*holds numbers"),
+        ("a,y\n1,2,3\n4,5,6\n", "one name in its header"),
+        ("a,y\n1,2\n4,5,6\n", "one name in its header.*line 3"),
+        ('a,y\n"1,2\n4,5\n', "one name in its header"),
+        ("a,y\n1,2\n4,\n", "target 'y' is missing in row 2"),
+        ("a,y\n1,0\n2,1\n?,0\n4,1\n", r"column 'a' mixes numbers with text, such as '\?' in row 3"),
+    ],
+)
+def test_bad_text(tmp_path, text, message):
+    (tmp_path / "data.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "data.csv")
+
+
+def test_bad_names(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        read_table(tmp_path / "missing.csv")
+    with pytest.raises(ValueError, match=r"end in .xlsx are not known; use .csv"):
+        read_table(tmp_path / "data.xlsx")
+    with pytest.raises(ValueError, match=r"end in .gz are not known"):
+        read_table(tmp_path / "data.npz.gz")
+    with pytest.raises(ValueError, match="no named columns"):
+        read_table(write(tmp_path / "data.npz"), target="label")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz", "csv.gz"])
+def test_bytes_that_are_no_such_file(tmp_path, ending, rng):
+    path = tmp_path / f"data.{ending}"
+    for size in (1, 10, 1000):
+        path.write_bytes(rng.bytes(size) + b"\xff")
+        with pytest.raises(ValueError, match="data"):
+            read_table(path)
+
+
+def test_damaged_archives(tmp_path, rng):
+    """Whatever byte of an archive is changed, the data are those that were written or there is an error."""
+    path = write(tmp_path / "data.npz")
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            data = read_table(path)
+        except ValueError:
+            continue
+        np.testing.assert_array_equal(data.X, X)
+        np.testing.assert_array_equal(data.y, y)
+
+
+def archive_of(path, header, size):
+    """An archive whose X has this header, and whose directory claims this size for it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        text = header.encode().ljust(117) + b"\n"
+        archive.writestr("X.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        archive.infolist()[0].file_size = size or archive.infolist()[0].file_size
+    path.write_bytes(buffer.getvalue())
+
+
+@pytest.mark.parametrize("size", [None, 8 * 10**9 + 128])
+def test_archives_that_claim_too_much_are_refused_before_memory_is_asked_for(tmp_path, size):
+    archive_of(tmp_path / "data.npz", "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000)}", size)
+    with pytest.raises(ValueError, match=r"does not match the 128 bytes|cannot hold the 8000000128"):
+        read_table(tmp_path / "data.npz")
+
+
+def test_objects_are_not_loaded(tmp_path):
+    np.savez(tmp_path / "data.npz", X=np.array([[{}]]), y=y)
+    with pytest.raises(ValueError, match="Python objects"):
+        read_table(tmp_path / "data.npz")
+    np.savez(tmp_path / "data.npz", X=X, y=y[:2])
+    with pytest.raises(ValueError, match="one entry for each of the 4 rows"):
+        read_table(tmp_path / "data.npz")
+    np.savez(tmp_path / "data.npz", Z=X)
+    with pytest.raises(ValueError, match="it holds Z"):
+        read_table(tmp_path / "data.npz")
