@@ -26,7 +26,7 @@ from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.io.container import CannotWrite, CorruptFile, read, write
 from manykernels.io.values import CannotSave
-from manykernels.kernels import RBF, Kernel, Laplacian, Linear, Polynomial, Precomputed
+from manykernels.kernels import RBF, Hamming, Kernel, Laplacian, Linear, Polynomial, Precomputed, Spectrum
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.regularisers import L1, BlockNorm, ElasticNet, GeneralisedKL
 from manykernels.solvers import SPG
@@ -89,6 +89,23 @@ def decisions(model, points):
     return model.predict(points) if isinstance(model, MKLRegressor) else model.decision_function(points)
 
 
+@pytest.mark.parametrize("approximation", [None, Nystroem(15)], ids=["exact", "nystroem"])
+def test_categories_and_strings_travel_along(approximation, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.standard_normal(60), "kind": rng.choice(["ab", "c"], 60)})
+    frame["text"] = ["".join(rng.choice(list("acgt"), 8)) for _ in range(60)]
+    y = np.where(frame["size"] + (frame["kind"] == "c") + frame["text"].str.contains("aa") > 0.7, 1, 0)
+    kernels = {"size": RBF(features="size"), "kind": Hamming(features="kind"), "text": Spectrum(2, features="text")}
+    model = MKLClassifier(kernels, approximation=approximation).fit(frame, y)
+    model.save(tmp_path / "m.mk")
+    loaded = manykernels.load(tmp_path / "m.mk")
+    assert loaded.categories_ == model.categories_
+    new = frame.assign(kind="never seen", text=frame["text"] + "gg")
+    for points in (frame, new):
+        np.testing.assert_allclose(loaded.decision_function(points), model.decision_function(points), rtol=1e-6, atol=1e-9)
+    assert loaded.group_weights_ == pytest.approx(model.group_weights_)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", MODELS)
 class TestRoundTrip:
@@ -108,7 +125,7 @@ class TestRoundTrip:
         loaded = manykernels.load(tmp_path / "m.mk")
         np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
         assert list(loaded.kernel_names_) == list(model.kernel_names_)
-        assert loaded.weights_frame().equals(model.weights_frame())
+        pd.testing.assert_frame_equal(loaded.weights_frame(), model.weights_frame(), rtol=1e-3, atol=1e-5)  # float32 or 64
         for name in (
             "dual_coef_",
             "support_",
@@ -127,7 +144,7 @@ class TestRoundTrip:
         assert result.history == model.result_.history
         assert result.counters == model.result_.counters
         assert result.certificate[:3] == model.result_.certificate[:3]
-        assert str(result.status) in repr(result)
+        assert result.status.name in repr(result)
         assert repr(loaded.get_params()) == repr(model.get_params())
         assert loaded.unsaved_parameters_ == {}
 

@@ -10,7 +10,7 @@ ADVICE = {
     "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or encode the column as numbers",
     "strings": "give it a column of strings",
 }
-HOLDERS = ("spec", "_spec", "bank", "source", "kernels")  # where banks and maps of features keep their kernels
+HOLDERS = ("_spec", "spec", "bank", "source", "kernels")  # where banks and maps of features keep their kernels
 
 
 def check_readable(kernel, group, columns, names, categories):
