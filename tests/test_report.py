@@ -187,6 +187,16 @@ class TestText:
         model = MKLClassifier([Precomputed(X @ X.T)]).fit(np.arange(60)[:, None], y)
         assert "accuracy on 40 points" in read(model, [X_new @ X.T], y_new)[0].text
 
+    def test_the_gap_is_said_of_the_objective(self, read):
+        """The gap is relative to the objective, so it is no distance in parts of the optimum."""
+        with pytest.warns(match="limit on iterations"):
+            model = MKLClassifier(MIXED, max_iter=0).fit(X, y)
+        page, charts = read(model)
+        primal, dual = model.result_.certificate[:2]
+        assert f"{100 * (primal - dual) / primal:.1f} % of it is left to gain" in page.text
+        assert "It took one step." in page.text
+        assert len(charts) == 1
+
     def test_precomputed(self, read):
         model = MKLClassifier([Precomputed(X @ X.T, title="mine")]).fit(np.arange(60)[:, None], y)
         assert "mine" in read(model, np.arange(60)[:, None], y)[0].text

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .axes import OTHERS, PALETTE, colour_of
+from .runs import from_zero
 from .words import percent
 
 BAND = 50  # pixels of a kernel: its name above its bars, so that long names fit on a telephone
@@ -170,7 +171,8 @@ def _steps(alt, values, y, runs):
     legend = _legend(alt, names) if 1 < len(runs) <= len(PALETTE) else None
     range_ = [PALETTE[place % len(PALETTE)] for place in range(len(names))]
     colour = alt.Color("run:N", scale=alt.Scale(domain=names, range=range_), legend=legend)
-    x = alt.X("seconds:Q", axis=_axis(alt, "seconds", tickCount=6), scale=alt.Scale(zero=True))
+    span = alt.Scale(zero=from_zero(runs, "seconds"), nice=False)
+    x = alt.X("seconds:Q", axis=_axis(alt, "seconds", tickCount=6), scale=span)
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y, color=colour)
     return [base.mark_line(interpolate="step-after", strokeWidth=2), base.mark_point(filled=True, size=18, opacity=0.9)]
 

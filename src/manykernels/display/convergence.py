@@ -4,7 +4,7 @@ import numpy as np
 
 from .axes import PALETTE, axes
 from .facts import fitted_model
-from .runs import has_gap, runs
+from .runs import from_zero, has_gap, runs
 
 AGAINST = {"seconds": "seconds", "iterations": "iterations", "svm_solves": "SVM solves"}
 SMALLEST = 1e-16  # gap that a logarithmic axis can show
@@ -73,7 +73,8 @@ class ConvergenceDisplay:
 
     def _describe(self, gap, against):
         self.ax_.set(xlabel=AGAINST[against], ylabel="relative duality gap" if gap else "objective")
-        self.ax_.set_xlim(left=0)
+        if from_zero(self.lines, against):
+            self.ax_.set_xlim(left=0)
         if gap:
             self.ax_.set_yscale("log")
             if self.tol is not None:

@@ -107,6 +107,8 @@ def convergence_section(story):
     lines = runs(story.model)
     if not lines:
         return section("How the fit went", element("p", "The history of the fit was not kept with this model."))
+    if all(run.seconds.size == 1 for run in lines):
+        return section("How the fit went", element("p", "It took one step."), _steps_table(lines))
     parts = []
     if has_gap(lines):
         caption = "The smallest gap so far against time. Training ends when it is below the tolerance."

@@ -72,7 +72,7 @@ def _tiles(story):
     if result is not None:
         gap = result.duality_gap
         has_gap = gap < float("inf")
-        bound = (percent(max(gap, 0.0)), "from the optimum at most")
+        bound = (percent(max(gap, 0.0)), "left to gain at most")
         tiles.append(bound if has_gap else (number(result.objective), "objective"))
         tiles.append((seconds(result.counters.seconds), "to train"))
     made = [element("div", element("b", value), element("span", word), class_="tile") for value, word in tiles]

@@ -49,6 +49,12 @@ def has_gap(lines):
     return any(np.isfinite(run.gaps).any() for run in lines)
 
 
+def from_zero(lines, against):
+    """Whether an axis may begin at zero: not if all of the way is at its end, as after loops were compiled for long."""
+    begin, end = min(getattr(run, against)[0] for run in lines), max(getattr(run, against)[-1] for run in lines)
+    return bool(begin < 0.6 * end)
+
+
 def _run(name, records):
     places = np.unique(np.linspace(0, len(records) - 1, min(len(records), MOST_POINTS)).astype(int))
     fields = ("iteration", "seconds", "svm_solves", "kernels_used", "gap", "objective")
