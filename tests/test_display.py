@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from conftest import MIXED, toy
 from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, path
 from manykernels.display import ConvergenceDisplay, KernelHeatmapDisplay, KernelWeightsDisplay, PathDisplay
-from manykernels.display.contributions import contributions
 from manykernels.display.facts import Shares, fitted_model
 from manykernels.display.words import percent
 from manykernels.kernels import RBF, Linear
@@ -214,23 +213,15 @@ class TestContributions:
         d = np.broadcast_to(model.kernel_weights_, (3, 8))
         forms = np.array([[b @ bank.combine(np.eye(8)[k]) @ b for k in range(8)] for b in beta])
         expected = (d * forms).sum(axis=0)
-        np.testing.assert_allclose(contributions(model), expected / expected.sum(), atol=1e-4)
+        np.testing.assert_allclose(model.kernel_contributions_, expected / expected.sum(), atol=1e-4)
 
     def test_masked_banks_compute_only_what_has_weight(self):
         rng = np.random.default_rng(0)
         masks = rng.random((300, 4)) < 0.6
         model = MKLClassifier(KernelBank.masked_rbf(rng.uniform(0.1, 2, 300), masks), p=1).fit(X, y)
-        parts = contributions(model)
+        parts = model.kernel_contributions_
         assert parts.sum() == pytest.approx(1.0)
         np.testing.assert_array_equal(parts > 0, model.kernel_weights_ > 0)
-
-    def test_none_where_there_are_none(self):
-        assert contributions(MKLClassifier(combination="product").fit(X, y)) is None
-
-    def test_the_column_of_the_table_is_used_if_there_is_one(self, grouped, monkeypatch):
-        frame = grouped.weights_frame().assign(contribution=[3.0, 1.0, 0.0])
-        monkeypatch.setattr(type(grouped), "weights_frame", lambda self: frame)
-        np.testing.assert_allclose(contributions(grouped)[frame.index], [0.75, 0.25, 0.0])
 
 
 def test_models_inside_others(grouped):

@@ -7,7 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._canonical import canonical_rows
 from ..banks import Bank
-from .contributions import contributions
 from .words import count
 
 NEGLIGIBLE = 1e-3  # share relative to the heaviest that gets no line of its own
@@ -24,7 +23,7 @@ class Row(NamedTuple):
     share : float
         Of the total weight; the mean over the outputs where each has its own weights.
     contribution : float or None
-        Share of the decision (see `contributions`), where it is known.
+        Share of the decision (`kernel_contributions_`), where it is known.
     shares : (t,) array
         The share in every output that has its own weights.
     """
@@ -57,7 +56,7 @@ class Shares:
         total = self.weights.sum(axis=1, keepdims=True)
         self.shares = np.divide(self.weights, total, out=np.zeros_like(self.weights), where=total > 0)
         self.share = self.shares.mean(axis=0)
-        self.contribution = contributions(estimator) if with_contributions else None
+        self.contribution = getattr(estimator, "kernel_contributions_", None) if with_contributions else None
         self.outputs = output_names(estimator) if estimator.kernel_weights_.ndim == 2 else []
 
     @property

@@ -65,13 +65,28 @@ def contributions(model):
     weights = np.atleast_2d(model.kernel_weights_)
     if model._coefficients is not None:
         parts = _of_factors(model, weights)
-    elif not model.bank_.linear:
-        return None
-    elif len(weights) == 1:
-        parts = weights[0] * model.bank_.quad(model.result_.beta)
+    elif model.bank_.linear:
+        parts = _of_forms(model.bank_, weights, model.result_.beta)
     else:
-        parts = sum(w * model.bank_.quad(beta) for w, beta in zip(weights, model.result_.beta, strict=True))
+        return None
     return shares(np.maximum(parts, 0.0))
+
+
+def _of_forms(bank, weights, beta):
+    """``w_k beta' K_k beta`` summed over the outputs, (m,), from the kernels that have weight if the bank can be cut down."""
+    used = np.flatnonzero(weights.any(axis=0))
+    if used.size == bank.m or not hasattr(bank, "select"):
+        return _weighted_forms(bank, weights, beta)
+    parts = np.zeros(bank.m)
+    if used.size:
+        parts[used] = _weighted_forms(bank.select(used), weights[:, used], beta)
+    return parts
+
+
+def _weighted_forms(bank, weights, beta):
+    if len(weights) == 1:
+        return weights[0] * bank.quad(beta)
+    return sum(w * bank.quad(b) for w, b in zip(weights, beta, strict=True))
 
 
 def _of_factors(model, weights):
