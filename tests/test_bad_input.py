@@ -75,7 +75,7 @@ def test_bad_data(data, labels, message):
         ({"loss": "logistic"}, ValueError, "does not suit this estimator"),
         ({"weights": "own"}, ValueError, "is not known"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
-        ({"device": "cuda"}, NotImplementedError, "not there yet"),
+        ({"device": "gpu"}, ValueError, "use 'cpu', 'cuda'"),
         ({"checkpoint": 7}, TypeError, "a path or a Checkpoint"),
         ({"checkpoint": Checkpoint("run.mk", every=-1)}, ValueError, "0 or more"),
         ({"callbacks": print}, TypeError, "must be a list"),

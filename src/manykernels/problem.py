@@ -10,6 +10,7 @@ from .regularisers import PNormBall
 from .result import Certificate, Counters
 
 GIGABYTE = 2**30
+FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
 
 
 class Evaluation(NamedTuple):
@@ -91,11 +92,7 @@ class Problem:
         """Solve the SVM of every output at these weights, starting from beta, to a violation of tol times the `unit`."""
         beta, tol = np.array(beta, dtype=float), tol * self.unit
         self.latest = weights, beta
-        if self.dense:
-            machine, kernel = DenseMachine(), self.combine(weights)
-        else:
-            self.counters.kernel_passes += 1
-            machine, kernel = BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
+        machine, kernel = self._machine(weights)
         solved = [
             machine.solve(kernel, self.loss, y, cost, start, tol)
             for y, cost, start in zip(self.targets, self.cost, beta, strict=True)
@@ -106,6 +103,15 @@ class Problem:
         noise = max(0.0, sum(one.primal for one in solved) - dual)
         scores = np.stack([one.scores for one in solved])
         return Evaluation(weights, beta, scores, dual + self.regulariser.value(weights), noise)
+
+    def _machine(self, weights):
+        """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
+        self.counters.kernel_passes += 1
+        if self.bank.n > FEW and hasattr(self.bank, "machine") and not any(box.free for box in self.boxes):
+            return self.bank.machine(weights)
+        if self.dense:
+            return DenseMachine(), self.bank.combine(weights)
+        return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
 
     def refine(self):
         """Go on with kernels in float64; False if they are already."""

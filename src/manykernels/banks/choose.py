@@ -9,6 +9,7 @@ from ..kernels.vector import dense
 from .centred import CentredBank
 from .codes import refuse_categories
 from .dense import DenseBank
+from .device import on_device
 from .masked import MaskedBank
 from .spec import BankSpec
 from .threads import Threads, thread_count
@@ -23,7 +24,7 @@ FLOAT32_PEAK = 1e30  # above, the entries of a kernel do not fit into float32 wi
 
 def make_bank(
     collection, X, *, normalise="diagonal", sample_weight=None, dtype=np.float64, n_jobs=None, storage="auto",
-    feature_names=None, memory_budget=2**30, categories=None,
+    feature_names=None, memory_budget=2**30, device="cpu", categories=None,
 ):  # fmt: skip
     """Put kernels on data.
 
@@ -43,6 +44,9 @@ def make_bank(
         given by a function or class of the user's, while they fit into `memory_budget` bytes.
     categories : dict from column to list, optional
         For columns of X that hold codes, the strings or categories that the codes are indices of. Estimators make them.
+
+    device : str
+        Where the work on pairs of points is done; see `manykernels.banks.device.on_device`.
 
     Returns
     -------
@@ -68,6 +72,7 @@ def make_bank(
         bank = _tiled(spec, X, dtype, n_jobs, memory_budget if storage == "auto" else 0)
     if storage == "dense":
         bank = DenseBank(bank.columns(np.arange(bank.n)).astype(bank.dtype), bank)
+    bank = on_device(bank, device)
     if normalise == "center":
         shares = np.ones(bank.n) if sample_weight is None else sample_weight
         return CentredBank(bank, shares / shares.sum())

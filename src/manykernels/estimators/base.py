@@ -15,6 +15,7 @@ from .._callers import outside
 from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.codes import knowing, refuse_categories
+from ..banks.device import on_device
 from ..banks.threads import Threads, thread_count
 from ..display.notebook import RichDisplay
 from ..kernels import KernelBank, Precomputed, paper_bank
@@ -115,8 +116,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         }
         if self.approximation is not None:
             kernels = KernelsOnPoints(kernels, X, **on_points)
-            return self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose)
-        return make_bank(kernels, X, **on_points, **on_machine)
+            return on_device(self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose), self.device)
+        return make_bank(kernels, X, **on_points, **on_machine, device=self.device)
 
     def _combination_bank(self, combination, X):
         """The bank of a kernel that is not a sum."""
@@ -130,6 +131,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if self.normalise not in ("diagonal", None):
             raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
         refuse_categories(self.categories_, f"combination={self.combination!r}")
+        if self.device != "cpu":
+            raise ValueError(f"device={self.device!r} is for sums of kernels; with a combination use device='cpu'.")
         names = getattr(self, "feature_names_in_", None)
         return CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs)
 

@@ -10,8 +10,11 @@ CATEGORICAL = ("category", "categorical", "enum")
 def as_table(X):
     """X with two dimensions and with entries as they are, where NumPy would make strings of numbers beside strings.
 
-    A list, array or series of strings becomes one column; everything else stays what it is.
+    A list, array or series of strings becomes one column, tensors of PyTorch and arrays of CuPy come to the host; everything
+    else stays what it is.
     """
+    if type(X).__module__.split(".")[0] in ("torch", "cupy"):
+        return X.detach().cpu().numpy() if hasattr(X, "detach") else X.get()
     if sparse.issparse(X) or hasattr(X, "columns"):
         return X
     if hasattr(X, "to_frame"):

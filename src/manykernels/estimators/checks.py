@@ -6,6 +6,7 @@ import os
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
+from ..banks.device.choose import check_device
 from ..callbacks import check_callbacks
 from ..combinations import COMBINATIONS, Combination
 from ..io.checkpoints import Checkpoint
@@ -14,17 +15,11 @@ from ..lowrank import Approximation
 from ..regularisers import PNormBall, Regulariser
 
 POLARS_TIMES = ("Date", "Time", "Duration")
-LATER = {
-    "device": ("cpu", "other devices"),
-}
 
 
 def check_parameters(estimator):
-    """Raise for a parameter out of its range, or one whose feature has not landed yet."""
-    for name, (only, what) in LATER.items():
-        value = getattr(estimator, name)
-        if value is not only and value != only:
-            raise NotImplementedError(f"{name}={value!r}: {what} are not there yet; use {name}={only!r}.")
+    """Raise for a parameter out of its range."""
+    check_device(estimator.device)
     if not (estimator.approximation is None or isinstance(estimator.approximation, Approximation)):
         raise TypeError(f"approximation must be None or an object such as Nystroem(rank=200), got {estimator.approximation!r}.")
     check_callbacks(estimator.callbacks)

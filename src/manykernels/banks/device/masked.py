@@ -1,0 +1,190 @@
+"""Gaussian kernels on arbitrary feature subsets, on a device."""
+
+from functools import cached_property
+
+import numpy as np
+
+from ..base import Sums, as_outputs, mirror, support_of
+from ..masked import LARGEST, LOG2_E, MaskedBank
+
+ENTRIES = 2**27  # of a table of kernels and pairs
+PAIRS = 2**20  # whose feature differences are held at a time
+
+
+class DeviceMaskedBank(MaskedBank):
+    """A `MaskedBank` whose tables of exponents are made on a device: one product of matrices, one exponential.
+
+    Rows and columns of single kernels (`columns`, `lines`) come from the host.
+
+    Parameters
+    ----------
+    device : Device
+    """
+
+    def __init__(self, collection, left, right, normalise, dtype, threads, scale, device):
+        super().__init__(collection, left, right, normalise, dtype, threads, scale)
+        self.device = device
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_on_")}
+
+    def _like(self, collection, left, right, dtype):
+        return DeviceMaskedBank(collection, left, right, self.normalise, dtype, self.threads, self.scale, self.device)
+
+    def select(self, kernels):
+        return self._like(self.collection.select(kernels), self.left, self.right, self.dtype)
+
+    def refined(self):
+        return None if self.dtype == np.float64 else self._like(self.collection, self.left, self.right, np.float64)
+
+    def cross(self, X_new, support=None):
+        plain = super().cross(X_new, support)
+        return self._like(self.collection, plain.left, plain.right, plain.dtype)
+
+    @cached_property
+    def _on_points(self):
+        """Points of the rows and of the columns."""
+        right = self.device.put(self.right)
+        return (right if self.symmetric else self.device.put(self.left)), right
+
+    @cached_property
+    def _on_masks(self):
+        """Masks, eight features to a byte, and exponents per squared difference."""
+        return self.device.put(self.collection.packed, np.uint8), self.device.put(self.collection.gammas * LOG2_E, self.dtype)
+
+    @property
+    def _entry(self):
+        return self.device.put(np.empty(0), self.dtype).dtype
+
+    def _factors(self, kernels):
+        """As on the host, for a slice of the kernels, but a tensor; an array for whoever asks by indices."""
+        if not isinstance(kernels, slice):
+            return super()._factors(kernels)
+        packed, gammas = self._on_masks
+        shifts = self.device.torch.arange(7, -1, -1, device=self.device.place)
+        bits = (packed[kernels, :, None] >> shifts) & 1
+        return bits.flatten(1)[:, : self.collection.n_features].to(gammas.dtype) * gammas[kernels, None]
+
+    def _squares(self, rows, cols):
+        """Squared feature differences of pairs, (n_features, pairs), for tensors of indices."""
+        left, right = self._on_points
+        return (left[rows] - right[cols]).square_().clamp_(max=LARGEST).T.to(self._entry).contiguous()
+
+    def _chunks_for(self, pairs):
+        """Slices of the kernels whose tables with so many pairs fit."""
+        entries = min(ENTRIES, int(0.1 * self.device.free() / self.dtype.itemsize))
+        step = max(1, entries // max(pairs, 1)) if self.device.rows is None else min(self.device.rows, self.m)
+        return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
+
+    def _values(self, kernels, squares):
+        """The table of some kernels and pairs, (kernels, pairs)."""
+        return (self._factors(kernels) @ squares).neg_().exp2_()
+
+    def _visit(self, chosen, points, visitor):
+        """`visit_lines` and `lines`: on the host."""
+        plain = MaskedBank(self.collection, self.left, self.right, self.normalise, self.dtype, self.threads, self.scale)
+        plain._visit(chosen, points, visitor)
+
+    def columns(self, chosen):
+        plain = MaskedBank(self.collection, self.left, self.right, self.normalise, self.dtype, self.threads, self.scale)
+        return plain.columns(chosen)
+
+    def combine(self, weights, rows=None):
+        weights = self.device.put(self._scaled(weights), self.dtype)
+        if rows is None and self.symmetric:
+            below = self._combined(weights, *np.tril_indices(self.n, -1))
+            out = np.full((self.n, self.n), float(weights.sum(dtype=self.device.torch.float64)), dtype=self.dtype)
+            out[np.tril_indices(self.n, -1)] = below
+            mirror(out)
+            return out
+        rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
+        i, j = np.repeat(rows, self.n), np.tile(np.arange(self.n), rows.size)
+        return self._combined(weights, i, j).reshape(rows.size, self.n).astype(self.dtype)
+
+    def _combined(self, weights, i, j):
+        """The combined kernel at pairs of points, in float64."""
+        out = np.empty(i.size)
+        for start in range(0, i.size, PAIRS):
+            part = slice(start, min(start + PAIRS, i.size))
+            squares = self._squares(self.device.indices(i[part]), self.device.indices(j[part]))
+            total = self.device.torch.zeros(squares.shape[1], dtype=self.device.torch.float64, device=self.device.place)
+
+            def add(kernels, squares=squares, total=total):
+                total.add_((weights[kernels] @ self._values(kernels, squares)).double())
+
+            for kernels in self._chunks_for(squares.shape[1]):
+                self.device.sparing(add, kernels)
+            out[part] = total.cpu().numpy()
+        return out
+
+    def _forms(self, couples):
+        self._needs_square("quad")
+        torch, support = self.device.torch, support_of(np.concatenate([part for couple in couples for part in couple]))
+        couples = [(a[:, support], b[:, support]) for a, b in couples]
+        out = torch.zeros((self.m, len(couples)), dtype=torch.float64, device=self.device.place)
+        i, j = np.tril_indices(support.size, -1)
+        for start in range(0, i.size, PAIRS):
+            p, q = i[start : start + PAIRS], j[start : start + PAIRS]
+            both = np.stack([(a[:, p] * b[:, q] + a[:, q] * b[:, p]).sum(axis=0) for a, b in couples], axis=1)
+            B, squares = self.device.put(both, self.dtype), self._squares(*(self.device.indices(support[x]) for x in (p, q)))
+
+            def add(kernels, B=B, squares=squares):
+                out[kernels] += (self._values(kernels, squares) @ B).double()
+
+            for kernels in self._chunks_for(p.size):
+                self.device.sparing(add, kernels)
+        same = np.array([np.sum(a * b) for a, b in couples])  # values of a point with itself are one
+        return self.scale * (out.T.cpu().numpy() + same[:, None])
+
+    def products(self, beta):
+        outputs = as_outputs(beta, self.n)
+        points = np.arange(self.n) if self.symmetric else support_of(outputs)
+        out = np.empty((self.m, outputs.shape[0], self.n_rows))
+
+        def multiply(kernels, values):
+            out[kernels] = values.permute(0, 2, 1).double().cpu().numpy()
+
+        self._multiplied(outputs[:, points], points, multiply)
+        out *= self.scale
+        return out if np.ndim(beta) == 2 else out[:, 0]
+
+    def _multiplied(self, beta, points, visitor, table=None):
+        """Call ``visitor(kernels, products)`` with products (kernels, rows, t), and ``table(kernels, values)`` before."""
+        torch, coefficients = self.device.torch, self.device.put(beta.T, self.dtype)
+        cols = self.device.indices(points)
+        rows = torch.arange(self.n_rows, device=self.device.place)
+        squares = self._squares(rows.repeat_interleave(len(cols)), cols.repeat(self.n_rows))
+
+        def visit(kernels):
+            values = self._values(kernels, squares)
+            if table is not None:
+                table(kernels, values)
+            visitor(kernels, (values.view(-1, len(cols)) @ coefficients).view(-1, self.n_rows, coefficients.shape[1]))
+
+        for kernels in self._chunks_for(squares.shape[1]):
+            self.device.sparing(visit, kernels)
+
+    def sweep(self, weights, beta, J):
+        self._needs_square("sweep")
+        torch, beta = self.device.torch, as_outputs(beta, self.n)
+        t, n = beta.shape
+        double = {"dtype": torch.float64, "device": self.device.place}
+        K, squares, mixed = torch.zeros(n * n, **double), torch.zeros((t, t, n, n), **double), torch.zeros((t, n), **double)
+        weights, vector = (self.device.put(values, self.dtype) for values in (self._scaled(weights), J.vector))
+        roots = self.device.put(np.sqrt(J.diagonal), self.dtype)
+
+        def table(kernels, values):
+            K.add_((weights[kernels] @ values).double())
+
+        def add(kernels, products):  # (kernels, n, t)
+            rows = products * roots[kernels, None, None]
+            for c in range(t):
+                for other in range(c, t):
+                    squares[c, other] += (rows[:, :, c].T @ rows[:, :, other]).double()
+            mixed.add_(torch.tensordot(vector[kernels], products, 1).T.double())
+
+        self._multiplied(beta, np.arange(n), add, table)
+        squares = self.scale**2 * squares.cpu().numpy()
+        for c in range(t):
+            squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
+        return Sums(K.view(n, n).cpu().numpy(), squares, self.scale * mixed.cpu().numpy())

@@ -1,0 +1,107 @@
+"""The working-set method on a device: the vectors and rows of all points stay there, the small program is solved on the host."""
+
+import numpy as np
+
+from .._loops.smo import Walls, smo
+from .base import Machine
+
+SIZE = 1024
+RESIDENT = 0.4  # of the free memory for a combined kernel that stays
+
+
+class DeviceRows:
+    """Rows of a combined kernel on a device: all of them if they fit, else computed when they are asked for.
+
+    Parameters
+    ----------
+    bank : DeviceTiledBank
+    weights : (m,) array
+    """
+
+    def __init__(self, bank, weights):
+        self.bank, self.weights, self.device, self.n = bank, weights, bank.device, bank.n
+        self.diagonal = bank.combined_diagonal(weights)
+        fits = bank.n**2 * bank.dtype.itemsize <= RESIDENT * self.device.free()
+        self.whole = bank.combined(weights, self.device.indices(np.arange(bank.n))) if fits else None
+
+    def rows(self, chosen):
+        """The chosen rows, for a tensor of indices."""
+        return self.bank.combined(self.weights, chosen) if self.whole is None else self.whole[chosen]
+
+
+class DeviceMachine(Machine):
+    """SMO on a working set of the worst violators, as `BlockedMachine`, with all long vectors on a device.
+
+    Parameters
+    ----------
+    size : int
+        Points in the working set.
+    """
+
+    def __init__(self, size=SIZE):
+        self.size = size
+
+    def multiply(self, kernel, beta):
+        out = kernel.device.put(np.zeros(kernel.n))
+        support = np.flatnonzero(beta)
+        for start in range(0, support.size, self.size):
+            part = support[start : start + self.size]
+            rows = kernel.rows(kernel.device.indices(part))
+            out += (kernel.device.put(beta[part]).to(rows.dtype) @ rows).double()
+        return out.cpu().numpy()
+
+    def ascend(self, kernel, box, beta, F, tol, max_steps):
+        at = _Vectors(kernel.device, box, beta, F)
+        done, working_set = 0, None
+        try:
+            while True:
+                up, down = at.sides()
+                violation = max(0.0, float(up.max() - down.min()))
+                if violation < tol or done >= max_steps:
+                    break
+                working_set = self._choose(kernel.device.torch, up, down, working_set)
+                done += at.improve(kernel, working_set, max(0.5 * tol, 0.1 * violation))
+        finally:  # also after an interrupt
+            beta[:] = at.beta.cpu().numpy()
+        # what was added up block by block has the rounding of every block: once more, all at once
+        F[:] = self.multiply(kernel, beta) + box.ridge * beta - box.linear
+        return done, violation
+
+    def _choose(self, torch, up, down, previous):
+        """The worst violators in both directions, filled up with some of the previous set."""
+        each = min(self.size // (2 if previous is None else 4), len(up) // 2 or 1)
+        best_up, best_down = torch.topk(up, each), torch.topk(-down, each)
+        chosen = torch.cat([best.indices[torch.isfinite(best.values)] for best in (best_up, best_down)]).unique()
+        if previous is None:
+            return chosen
+        kept = previous[~torch.isin(previous, chosen)][: self.size - len(chosen)]
+        return torch.cat([chosen, kept])
+
+
+class _Vectors:
+    """The vectors of one SVM on a device."""
+
+    def __init__(self, device, box, beta, F):
+        self.device, self.box = device, box.bounded()
+        self.beta, self.F = device.put(beta), device.put(F)
+        self.lower, self.upper, self.kink = (device.put(part) for part in self.box[1:4])
+
+    def sides(self):
+        """As `Box.sides`."""
+        torch, beta, F = self.device.torch, self.beta, self.F
+        up = torch.where(beta < self.upper, -F - torch.where(beta >= 0.0, self.kink, -self.kink), -torch.inf)
+        down = torch.where(beta > self.lower, -F + torch.where(beta <= 0.0, self.kink, -self.kink), torch.inf)
+        return up, down
+
+    def improve(self, kernel, chosen, tol):
+        """Solve for the chosen points, to a violation of tol; returns the steps that it took."""
+        rows, places = kernel.rows(chosen), chosen.cpu().numpy()
+        square = rows[:, chosen].cpu().numpy()
+        part, gradient = self.beta[chosen].cpu().numpy(), self.F[chosen].cpu().numpy()
+        walls, before = Walls(*(side[places] for side in self.box[1:5])), part.copy()
+        steps, _ = smo(square, kernel.diagonal[places] + walls.ridge, walls, part, gradient, tol, 100 * places.size)
+        change = part - before
+        self.F += (self.device.put(change).to(rows.dtype) @ rows).double()
+        self.F[chosen] += self.device.put(walls.ridge * change)
+        self.beta[chosen] = self.device.put(part)
+        return max(steps, 1)

@@ -1,0 +1,218 @@
+"""Banks on PyTorch's devices against the banks of the host; on a GPU too where there is one."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from conftest import MIXED, toy
+from manykernels import MKLClassifier, MKLRegressor
+from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks.device import on_device
+from manykernels.banks.device.device import Device
+from manykernels.kernels import RBF, KernelBank, Laplacian, Linear, Polynomial, Precomputed
+from manykernels.losses import EpsilonInsensitive, Hinge, SquaredHinge
+from manykernels.lowrank import Nystroem
+from manykernels.machines import DenseMachine
+from manykernels.machines.device import DeviceMachine, DeviceRows
+from manykernels.problem import Problem
+from manykernels.regularisers import PNormBall
+from manykernels.solvers import SPG, Newton, drive
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+DEVICES = ["torch"] + (["cuda"] if torch.cuda.is_available() else [])
+TOLERANCE = {np.float32: 2e-5, np.float64: 1e-10}
+
+X, Y = toy(70)
+RNG = np.random.default_rng(1)
+GRAM = X @ X.T
+
+
+def callable_kernel(A, B):
+    return np.tanh(A[:, :1]) @ np.tanh(B[:, :1]).T
+
+
+SETS = {
+    "mixed": KernelBank(MIXED),
+    "families": KernelBank([*(RBF(g) for g in (0.01, 0.3, 5.0)), *(RBF(g, features=1) for g in (0.2, 4.0)), Laplacian(0.5),
+                            Linear(), Polynomial(2), Polynomial(3, features=[0]), callable_kernel]),
+    "masked": KernelBank.masked_rbf(RNG.uniform(0.1, 2.0, 40), RNG.random((40, X.shape[1])) < 0.6),
+}  # fmt: skip
+
+
+@pytest.fixture(params=DEVICES)
+def device(request, monkeypatch):
+    monkeypatch.setattr("manykernels.banks.device.choose.LEAST", 0)
+    return request.param
+
+
+def banks(name, device, dtype=np.float64, normalise="diagonal"):
+    host = make_bank(SETS[name], X, dtype=dtype, normalise=normalise)
+    there = make_bank(SETS[name], X, dtype=dtype, normalise=normalise, device=device)
+    assert type(there) is not type(host) or normalise == "center"
+    return host, there
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("normalise", ["diagonal", "trace", "cosine", None])
+@pytest.mark.parametrize("name", SETS)
+class TestBanks:
+    def test_values(self, name, device, dtype, normalise):
+        host, there = banks(name, device, dtype, normalise)
+        weights, beta, change = RNG.random(host.m), RNG.standard_normal((2, 70)), RNG.standard_normal((2, 70))
+        beta[:, ::3] = 0.0
+        tol = TOLERANCE[dtype]
+
+        def close(a, b):
+            np.testing.assert_allclose(a, b, rtol=tol, atol=tol * np.abs(b).max())
+
+        close(there.combine(weights), host.combine(weights))
+        close(there.combine(weights, [5, 2, 60]), host.combine(weights, [5, 2, 60]))
+        close(there.quad(beta), host.quad(beta))
+        close(there.quad(beta[0]), host.quad(beta[0]))
+        close(there.products(beta), host.products(beta))
+        close(there.products(beta[1]), host.products(beta[1]))
+        close(there.decision(weights, beta), host.decision(weights, beta))
+        for a, b in zip(there.along(beta, change), host.along(beta, change), strict=True):
+            close(a, b)
+        J = PNormBall(1.5).curvature(np.abs(host.quad(beta)))
+        for a, b in zip(there.sweep(weights, beta, J), host.sweep(weights, beta, J), strict=True):
+            close(a, b)
+        close(there.columns([3, 9]), host.columns([3, 9]))
+        close(there.diagonal(), host.diagonal())
+
+    def test_new_points(self, name, device, dtype, normalise):
+        host, there = banks(name, device, dtype, normalise)
+        new, support = RNG.standard_normal((11, X.shape[1])), np.array([1, 5, 30])
+        weights, beta = RNG.random(host.m), RNG.standard_normal((2, 3))
+        expected = host.cross(new, support).decision(weights, beta)
+        np.testing.assert_allclose(there.cross(new, support).decision(weights, beta), expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_other_banks_of_the_same_kernels(name, device):
+    _, there = banks(name, device, np.float32)
+    assert there.refined().dtype == np.float64
+    assert there.refined().refined() is None
+    again = pickle.loads(pickle.dumps(there))
+    beta = RNG.standard_normal(70)
+    np.testing.assert_allclose(again.quad(beta), there.quad(beta), rtol=1e-6)
+    if hasattr(there, "select"):
+        np.testing.assert_allclose(there.select(np.array([1, 7])).quad(beta), there.quad(beta)[[1, 7]], rtol=1e-5)
+    elif there.among(np.arange(5)) is not None:
+        rows = np.array([4, 9, 22])
+        np.testing.assert_allclose(there.among(rows).combine(np.ones(there.m)),
+                                   there.combine(np.ones(there.m))[np.ix_(rows, rows)], rtol=1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_memory_that_runs_out_halves_the_tiles(name, device, monkeypatch):
+    host, there = banks(name, device)
+    work, seen = Device.sparing, []
+
+    def sparing(self, function, part):
+        def failing(inner):
+            seen.append(inner.stop - inner.start)
+            if inner.stop - inner.start > 20:
+                raise torch.OutOfMemoryError("full")
+            return function(inner)
+
+        return work(self, failing, part)
+
+    monkeypatch.setattr(Device, "sparing", sparing)
+    beta = RNG.standard_normal(70)
+    np.testing.assert_allclose(there.quad(beta), host.quad(beta), rtol=1e-9)
+    np.testing.assert_allclose(there.combine(np.ones(host.m)), host.combine(np.ones(host.m)), rtol=1e-9, atol=1e-12)
+    assert max(seen) > 20 >= min(seen)
+
+
+def test_tiles_of_one_row_that_do_not_fit_are_an_error():
+    def full(_):
+        raise torch.OutOfMemoryError("full")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        Device("torch").sparing(full, slice(0, 100))
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)], ids=repr)
+def test_the_machine(loss, held, device, monkeypatch):
+    A, b = toy(200)
+    y = A[:, 0] if isinstance(loss, EpsilonInsensitive) else b
+    bank = make_bank(KernelBank(MIXED), A, device=device)
+    weights, cost = np.full(bank.m, 0.2), np.full(200, 3.0)
+    if not held:
+        monkeypatch.setattr("manykernels.machines.device.RESIDENT", 0.0)
+    found = DeviceMachine(size=32).solve(DeviceRows(bank, weights), loss, y, cost, tol=1e-4)
+    exact = DenseMachine().solve(bank.combine(weights), loss, y, cost, tol=1e-6)
+    assert found.primal - found.dual < 1e-2
+    assert found.dual == pytest.approx(exact.dual, rel=1e-4)
+    np.testing.assert_allclose(found.scores, bank.combine(weights) @ found.beta, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("p", [1.0, 1.33])
+def test_fits_agree_by_objective(name, p, device):
+    host, there = banks(name, device, np.float32)
+    for solver in (Newton(), SPG()):
+        one, other = (drive(solver, Problem(bank, Y, np.full(70, 5.0), PNormBall(p)), tol=1e-3) for bank in (host, there))
+        assert other.status.converged
+        assert other.objective == pytest.approx(one.objective, rel=2.1e-3)
+        fresh = Problem(host.refined(), Y, np.full(70, 5.0), PNormBall(p)).certificate(other.weights, other.beta)
+        assert fresh.gap <= 1.1e-3
+
+
+def test_low_rank(device):
+    A, b = toy(300)
+    host = Nystroem(15).fit(KernelsOnPoints(KernelBank(MIXED), A), A)
+    there = on_device(host, device)
+    beta, v = RNG.standard_normal((2, 300)), RNG.standard_normal((2, host.width))
+    np.testing.assert_allclose(there.correlate(beta), host.correlate(beta), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(there.dot(v), host.dot(v), rtol=1e-6, atol=1e-6)
+    for exact in (True, False):
+        np.testing.assert_allclose(there.gram(beta[0] ** 2, exact), host.gram(beta[0] ** 2, exact), rtol=1e-5, atol=1e-4)
+    models = [MKLClassifier(MIXED, approximation=Nystroem(15), p=1.5, device=place).fit(A, b) for place in ("cpu", device)]
+    np.testing.assert_allclose(*(model.decision_function(A) for model in models), atol=2e-2)
+
+
+class TestEstimators:
+    def test_classes_and_tensors(self, device):
+        A, b = make_classification(150, 6, n_informative=4, n_classes=3, random_state=0)
+        options = {"kernels": [RBF(0.05), RBF(0.5), Linear()], "p": 1.5}
+        host = MKLClassifier(**options).fit(A, b)
+        there = MKLClassifier(**options, device=device).fit(torch.tensor(A), b)
+        assert there.result_.objective == pytest.approx(host.result_.objective, rel=2e-3)
+        assert np.mean(there.predict(torch.tensor(A)) == host.predict(A)) > 0.98
+        assert np.mean(pickle.loads(pickle.dumps(there)).predict(A) == there.predict(A)) == 1.0
+
+    def test_more_points_than_are_worth_a_copy(self, device, monkeypatch):
+        monkeypatch.setattr("manykernels.problem.FEW", 10)
+        A, b = toy(300)
+        host = MKLClassifier(MIXED, p=1.33, solver="group_lasso").fit(A, b)
+        there = MKLClassifier(MIXED, p=1.33, solver="group_lasso", device=device).fit(A, b)
+        assert there.result_.objective == pytest.approx(host.result_.objective, rel=2e-3)
+
+    def test_centred_precomputed_and_regression(self, device):
+        centred = MKLClassifier(MIXED, normalise="center", p=2.0, device=device).fit(X, Y)
+        assert centred.score(X, Y) == MKLClassifier(MIXED, normalise="center", p=2.0).fit(X, Y).score(X, Y)
+        index = np.arange(70)[:, None]
+        given = [MKLClassifier([Precomputed(GRAM)], device=place).fit(index, Y) for place in ("cpu", device)]
+        np.testing.assert_allclose(*(model.decision_function(index) for model in given), atol=1e-2)
+        numbers = [MKLRegressor(MIXED, p=2.0, device=place).fit(X, X[:, 0]) for place in ("cpu", device)]
+        np.testing.assert_allclose(*(model.predict(X) for model in numbers), atol=3e-2)
+
+    def test_what_does_not_go(self, device):
+        with pytest.raises(ValueError, match="is for sums of kernels"):
+            MKLClassifier(combination="product", device=device).fit(X, Y)
+
+    @pytest.mark.skipif("cuda" in DEVICES, reason="there is a CUDA device")
+    def test_no_gpu_here(self):
+        with pytest.raises(ValueError, match="finds no CUDA device here"):
+            MKLClassifier(device="cuda").fit(X, Y)
+
+    def test_small_problems_stay_on_the_host(self):
+        bank = make_bank(KernelBank(MIXED), X)
+        if torch.cuda.is_available():
+            assert on_device(bank, "cuda") is bank
+        assert on_device(bank, "cpu") is bank
