@@ -1,4 +1,4 @@
-"""The working-set method on a device: the vectors and rows of all points stay there, the small program is solved on the host."""
+"""The working-set method on a device: vectors and rows of all points stay there, the small program is solved on the host."""
 
 import numpy as np
 

@@ -62,10 +62,9 @@ class DeviceFactorBank(FactorBank):
         out = self.device.torch.zeros((self.width, self.width), dtype=self.device.torch.float64, device=self.device.place)
 
         def add(part, block):
-            block = (block.double() if exact else block) * roots[part, None].to(
-                self.device.torch.float64 if exact else block.dtype
-            )
-            out.add_((block.T @ block).double())
+            block = block.double() if exact else block
+            scaled = block * roots[part, None].to(block.dtype)
+            out.add_((scaled.T @ scaled).double())
 
         self._visit(add, 20 * self.width)
         return out.cpu().numpy()

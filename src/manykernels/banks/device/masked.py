@@ -141,15 +141,15 @@ class DeviceMaskedBank(MaskedBank):
         points = np.arange(self.n) if self.symmetric else support_of(outputs)
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
 
-        def multiply(kernels, values):
-            out[kernels] = values.permute(0, 2, 1).double().cpu().numpy()
+        def multiply(kernels, values, products):
+            out[kernels] = products.permute(0, 2, 1).double().cpu().numpy()
 
         self._multiplied(outputs[:, points], points, multiply)
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def _multiplied(self, beta, points, visitor, table=None):
-        """Call ``visitor(kernels, products)`` with products (kernels, rows, t), and ``table(kernels, values)`` before."""
+    def _multiplied(self, beta, points, visitor):
+        """Call ``visitor(kernels, values, products)`` with values (kernels, pairs) and products (kernels, rows, t)."""
         torch, coefficients = self.device.torch, self.device.put(beta.T, self.dtype)
         cols = self.device.indices(points)
         rows = torch.arange(self.n_rows, device=self.device.place)
@@ -157,9 +157,8 @@ class DeviceMaskedBank(MaskedBank):
 
         def visit(kernels):
             values = self._values(kernels, squares)
-            if table is not None:
-                table(kernels, values)
-            visitor(kernels, (values.view(-1, len(cols)) @ coefficients).view(-1, self.n_rows, coefficients.shape[1]))
+            products = values.view(-1, len(cols)) @ coefficients
+            visitor(kernels, values, products.view(-1, self.n_rows, coefficients.shape[1]))
 
         for kernels in self._chunks_for(squares.shape[1]):
             self.device.sparing(visit, kernels)
@@ -173,17 +172,19 @@ class DeviceMaskedBank(MaskedBank):
         weights, vector = (self.device.put(values, self.dtype) for values in (self._scaled(weights), J.vector))
         roots = self.device.put(np.sqrt(J.diagonal), self.dtype)
 
-        def table(kernels, values):
-            K.add_((weights[kernels] @ values).double())
+        couples = [(c, other) for c in range(t) for other in range(c, t)]
 
-        def add(kernels, products):  # (kernels, n, t)
+        def add(kernels, values, products):
             rows = products * roots[kernels, None, None]
-            for c in range(t):
-                for other in range(c, t):
-                    squares[c, other] += (rows[:, :, c].T @ rows[:, :, other]).double()
-            mixed.add_(torch.tensordot(vector[kernels], products, 1).T.double())
+            combined = (weights[kernels] @ values).double()
+            outer = [(rows[:, :, c].T @ rows[:, :, other]).double() for c, other in couples]
+            sums = torch.tensordot(vector[kernels], products, 1).T.double()
+            K.add_(combined)  # from here on nothing needs memory
+            mixed.add_(sums)
+            for (c, other), one in zip(couples, outer, strict=True):
+                squares[c, other].add_(one)
 
-        self._multiplied(beta, np.arange(n), add, table)
+        self._multiplied(beta, np.arange(n), add)
         squares = self.scale**2 * squares.cpu().numpy()
         for c in range(t):
             squares[c, :c] = squares[:c, c].transpose(0, 2, 1)

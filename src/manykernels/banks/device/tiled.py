@@ -53,6 +53,7 @@ class DeviceTiledBank(TiledBank):
         out = self.device.torch.zeros((len(rows), self.n), dtype=self._entry(), device=self.device.place)
 
         def fill(part):
+            out[part] = 0.0  # memory may have run out half way
             for family in self._on_device:
                 if weights[family.members].any():
                     family.combine(family.pairs(rows[part], everything), weights[family.members], out[part])
@@ -76,10 +77,11 @@ class DeviceTiledBank(TiledBank):
         out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
 
         def add(part):
-            before, own = slice(0, part.start), part  # the pairs below the diagonal count twice
-            for cols, twice in ((before, True), (own, False)):
+            before, sums = slice(0, part.start), torch.zeros_like(out)
+            for cols, twice in ((before, True), (part, False)):  # pairs below the diagonal count twice
                 if cols.stop > cols.start:
-                    self._add_forms(points, part, cols, couples, twice, out)
+                    self._add_forms(points, part, cols, couples, twice, sums)
+            out.add_(sums)
 
         for part in self.device.tiles(support.size, self._tile_bytes(support.size)):
             self.device.sparing(add, part)
