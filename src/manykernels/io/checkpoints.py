@@ -189,15 +189,8 @@ def _parts(arrays, content):
     for name, numbers in content["sections"].items():
         numbers = {**numbers, "gap": math.inf if numbers["gap"] is None else numbers["gap"]}
         sections[name] = Section(arrays[f"{name} weights"], arrays[f"{name} beta"], **numbers)
-        kinds = {
-            "iteration": int,
-            "gap": (int, float),
-            "seconds": (int, float),
-            "ended": str,
-            "tol": (int, float),
-            "solver": str,
-        }
-        if not all(isinstance(numbers[key], kind) for key, kind in kinds.items()) or numbers["ended"] not in ENDS:
+        sound = all(isinstance(numbers[key], (int, float)) for key in ("iteration", "gap", "seconds", "tol"))
+        if not sound or numbers["ended"] not in ENDS or not isinstance(numbers["solver"], str):
             raise ValueError(f"section {name!r} is not as it should be")
     return dict(content["marks"]), dict(content["notes"]), sections
 
