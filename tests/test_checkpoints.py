@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
 from manykernels import Checkpoint, KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, load, path
@@ -141,6 +142,18 @@ class TestWhatIsKept:
         model = MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
         model.save(file.parent / "model.mk")
         assert load(file.parent / "model.mk").result_.resumed == model.result_.resumed
+
+    def test_ended_before_anything_was_found(self, file):
+        def interrupted(problem):
+            raise KeyboardInterrupt
+
+        model = MKLClassifier(KERNELS, checkpoint=file)
+        solver = SPG()
+        solver.init = interrupted
+        with pytest.warns(ConvergenceWarning, match="Interrupted"):
+            clone(model).set_params(solver=solver).fit(X, y)
+        assert set(read(file, "checkpoint")[1]["sections"]) == {"whole"}
+        assert model.fit(X, y).result_.resumed is None
 
     def test_says_so(self, file, caplog, capsys):
         model = MKLClassifier(KERNELS, checkpoint=file).fit(X, y)

@@ -211,6 +211,11 @@ class TestContent:
         assert loaded.callbacks is None
         assert "RandomState" in loaded.unsaved_parameters_["random_state"]
 
+    def test_paths_in_parameters_become_texts(self, tmp_path):
+        model = MKLClassifier(KERNELS, approximation=Nystroem(10, folder=tmp_path)).fit(X, y)
+        model.save(tmp_path / "m.mk")
+        assert manykernels.load(tmp_path / "m.mk").approximation == Nystroem(10, folder=str(tmp_path))
+
     def test_extra_must_be_json(self, tmp_path):
         model = MKLClassifier(KERNELS).fit(X, y)
         with pytest.raises(CannotSave, match="extra"):

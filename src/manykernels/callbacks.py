@@ -39,7 +39,7 @@ class EarlyStop(Callback):
     Parameters
     ----------
     seconds : float, optional
-        For the whole fit, all outputs and starts together.
+        From when the kernels are ready, for all outputs and starts together; looked at after every iteration.
     patience : int, optional
         Iterations without progress.
     decrease : float

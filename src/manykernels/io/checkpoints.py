@@ -19,6 +19,7 @@ from ..result import Resumed, Status
 from .container import CannotWrite, CorruptFile, read, write
 
 EVERY = 30.0
+ENDS = ("", *Status.__members__)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Section(NamedTuple):
         if status is None or not status.converged or status is Status.OPTIMAL or self.tol > tol or self.solver != solver:
             return None
         return status
+
+    @property
+    def empty(self):
+        """Whether nothing was found yet: the run was ended before its first SVM."""
+        return not self.beta.any() and not (self.ended and Status[self.ended].converged)
 
     @property
     def resumed(self):
@@ -137,7 +143,9 @@ class Journal:
     def section(self, name, shapes):
         """What is known of a problem whose weights and coefficients have these shapes; None if there is nothing."""
         section = self.sections.get(name)
-        if section is not None and (section.weights.shape, section.beta.shape) != shapes:
+        if section is None or section.empty:
+            return None
+        if (section.weights.shape, section.beta.shape) != shapes:
             raise CorruptFile(f"{self.path} holds weights or coefficients of another shape; delete it.")
         return section
 
@@ -181,6 +189,9 @@ def _parts(arrays, content):
     for name, numbers in content["sections"].items():
         numbers = {**numbers, "gap": math.inf if numbers["gap"] is None else numbers["gap"]}
         sections[name] = Section(arrays[f"{name} weights"], arrays[f"{name} beta"], **numbers)
+        sound = all(isinstance(numbers[key], (int, float)) for key in ("iteration", "gap", "seconds", "tol"))
+        if not sound or numbers["ended"] not in ENDS or not isinstance(numbers["solver"], str):
+            raise ValueError(f"section {name!r} is not as it should be")
     return dict(content["marks"]), dict(content["notes"]), sections
 
 

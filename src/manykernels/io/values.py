@@ -9,6 +9,7 @@ the value is.
 import inspect
 import math
 import numbers
+import os
 from functools import cache
 
 import numpy as np
@@ -67,6 +68,8 @@ class Packer:
     def _pack_many(self, value, where):
         from ..kernels import KernelBank, Precomputed
 
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
         if isinstance(value, list):
             return [self.pack(one, where) for one in value]
         if isinstance(value, (tuple, set, frozenset)) and type(value).__name__ in ("tuple", "set", "frozenset"):
