@@ -47,6 +47,10 @@ class Box(NamedTuple):
         """The dual objective without its part from the kernels."""
         return float(self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta))
 
+    def slope(self, beta, change):
+        """The slope of the value along a change of beta."""
+        return float((self.linear - self.kink * np.sign(beta) - self.ridge * beta) @ change)
+
     def unit(self):
         """Half the violation at zero coefficients: one for labels, half the spread of the targets for regression."""
         up, down = self.sides(np.zeros(self.linear.size), -self.linear)

@@ -179,6 +179,10 @@ class Problem:
         """The dual objective without its part from the kernels."""
         return sum(box.value(b) for box, b in zip(self.boxes, beta, strict=True))
 
+    def dual_slope(self, beta, change):
+        """The slope of that along a change of beta."""
+        return sum(box.slope(b, step) for box, b, step in zip(self.boxes, beta, change, strict=True))
+
     def certificate(self, weights, beta, *, scores=None, forms=None):
         """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal or not.
 

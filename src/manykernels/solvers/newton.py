@@ -24,7 +24,7 @@ with several outputs that coupling grows as the smoothing cools, and gaps below 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq
 
 from ..banks.sample import SampledBank
 from ..machines import DenseMachine
@@ -38,6 +38,7 @@ FINEST = 1e-11  # tolerance of the quadratic program
 COOL, COOLEST = 0.1, 1e-3  # first temperature relative to the gap of a start that is nearly optimal, and the lowest
 PATIENCE = 4
 SWEEPS, SETTLED = 50, 0.03  # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
+STEP = 1e-3  # error of the length of a step, as a part of it
 HELD = 2**24  # bytes of products that are held in any case
 CHEAP = 100  # kernels, from which on sweeps that cost the same for any number are used
 MANY = 10_000  # kernels, from which on a part of them is looked at first
@@ -222,12 +223,23 @@ def _sparse(problem, state, tol):
 
 
 def _line_search(problem, point, model, line):
-    """The step in [0, 1] that maximises the dual along the line, exactly."""
+    """The step in [0, 1] that maximises the dual along the line: where its slope is zero.
+
+    The slope of the conjugate is half the weights, so that the last look at them is the one that the next iteration needs.
+    """
+
+    def slope(size):
+        forms, change = line.forms(point.forms, size), 2.0 * (line.slope + size * line.curve)
+        return problem.dual_slope(point.beta + size * line.change, line.change) - 0.5 * float(model.weights(forms) @ change)
 
     def loss(size):
         return model.conjugate(line.forms(point.forms, size)) - problem.dual_linear(point.beta + size * line.change)
 
-    inner = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+    first, last = slope(0.0), slope(1.0)
+    if last >= 0.0 or not first > 0.0:
+        return 1.0
+    inner = brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=STEP, maxiter=50)
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole step
-    slack = 1e-13 * (abs(loss(0.0)) + abs(inner.fun))
-    return 1.0 if loss(1.0) <= inner.fun + slack else inner.x
+    value = loss(inner)
+    slack = 1e-13 * (abs(loss(0.0)) + abs(value))
+    return 1.0 if loss(1.0) <= value + slack else inner
