@@ -6,8 +6,10 @@ import numpy as np
 
 from ..base import Sums, as_outputs, mirror, support_of
 from ..masked import LARGEST, LOG2_E, MaskedBank
+from .exponentials import multiply
 
 ENTRIES = 2**27  # of a table of kernels and pairs
+WIDEST = 128  # features that a compiled kernel takes
 PAIRS = 2**20  # whose feature differences are held at a time
 
 
@@ -76,9 +78,14 @@ class DeviceMaskedBank(MaskedBank):
         step = max(1, entries // max(pairs, 1)) if self.device.rows is None else min(self.device.rows, self.m)
         return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
 
+    @property
+    def _fused(self):
+        """Whether a compiled kernel does all at once: on a GPU, in float32, with not too many features."""
+        return self.device.fused and self.dtype == np.float32 and self.collection.n_features <= WIDEST
+
     def _values(self, kernels, squares):
         """The table of some kernels and pairs, (kernels, pairs)."""
-        return (self._factors(kernels) @ squares).neg_().exp2_()
+        return (-self._factors(kernels) @ squares).exp2_()
 
     def _visit(self, chosen, points, visitor):
         """`visit_lines` and `lines`: on the host."""
@@ -119,6 +126,8 @@ class DeviceMaskedBank(MaskedBank):
 
     def _forms(self, couples):
         self._needs_square("quad")
+        if self._fused and all(b is couples[0][1] for _, b in couples):
+            return self._forms_of_products([a for a, _ in couples], couples[0][1])
         torch, support = self.device.torch, support_of(np.concatenate([part for couple in couples for part in couple]))
         couples = [(a[:, support], b[:, support]) for a, b in couples]
         out = torch.zeros((self.m, len(couples)), dtype=torch.float64, device=self.device.place)
@@ -136,56 +145,85 @@ class DeviceMaskedBank(MaskedBank):
         same = np.array([np.sum(a * b) for a, b in couples])  # values of a point with itself are one
         return self.scale * (out.T.cpu().numpy() + same[:, None])
 
+    def _forms_of_products(self, lefts, beta):
+        """``sum_c a_c' K_k beta_c`` for some a, by way of the products, which a compiled kernel computes without a table."""
+        lefts = self.device.put(np.stack([a.T.ravel() for a in lefts], axis=1), self.dtype)
+        out = np.empty((lefts.shape[1], self.m))
+
+        def add(kernels, products):
+            out[:, kernels] = (products.flatten(1) @ lefts).T.double().cpu().numpy()
+
+        self._swept(beta, np.zeros(self.m), add)
+        return self.scale * out
+
+    def _swept(self, beta, weights, visitor):
+        """``sum_k weights[k] K_k`` (rows, n), and calls of ``visitor(kernels, products)`` with products (kernels, rows, t)."""
+        torch, middle = self.device.torch, self._on_points[1].median(dim=0).values  # differences do not mind
+        points = [(part - middle).to(self._entry) for part in self._on_points]
+        coefficients, weights = self.device.put(beta, self.dtype), self.device.put(weights, self.dtype)
+        combined = torch.zeros((self.n_rows, self.n), dtype=torch.float64, device=self.device.place)
+
+        def visit(kernels):
+            total = torch.zeros_like(combined)
+            products = multiply(self.device, points, self._factors(kernels), coefficients, weights[kernels], total)
+            visitor(kernels, products)
+            combined.add_(total)
+
+        for kernels in self._chunks_for(self.n_rows * len(beta)):
+            self.device.sparing(visit, kernels)
+        return combined
+
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
-        points = np.arange(self.n) if self.symmetric else support_of(outputs)
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
 
-        def multiply(kernels, values, products):
+        def keep(kernels, products):
             out[kernels] = products.permute(0, 2, 1).double().cpu().numpy()
 
-        self._multiplied(outputs[:, points], points, multiply)
+        if self._fused:
+            self._swept(outputs, np.zeros(self.m), keep)
+        else:
+            points = np.arange(self.n) if self.symmetric else support_of(outputs)
+            self._multiplied(outputs[:, points], points, keep)
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def _multiplied(self, beta, points, visitor):
-        """Call ``visitor(kernels, values, products)`` with values (kernels, pairs) and products (kernels, rows, t)."""
+    def _multiplied(self, beta, points, visitor, weights=None):
+        """As `_swept`, over some of the points and by tables of values; the sum only for weights that are given."""
         torch, coefficients = self.device.torch, self.device.put(beta.T, self.dtype)
-        cols = self.device.indices(points)
-        rows = torch.arange(self.n_rows, device=self.device.place)
+        cols, rows = self.device.indices(points), torch.arange(self.n_rows, device=self.device.place)
         squares = self._squares(rows.repeat_interleave(len(cols)), cols.repeat(self.n_rows))
+        combined = torch.zeros(squares.shape[1], dtype=torch.float64, device=self.device.place)
+        weights = None if weights is None else self.device.put(weights, self.dtype)
 
         def visit(kernels):
             values = self._values(kernels, squares)
-            products = values.view(-1, len(cols)) @ coefficients
-            visitor(kernels, values, products.view(-1, self.n_rows, coefficients.shape[1]))
+            total = 0.0 if weights is None else (weights[kernels] @ values).double()
+            visitor(kernels, (values.view(-1, len(cols)) @ coefficients).view(-1, self.n_rows, coefficients.shape[1]))
+            combined.add_(total)
 
         for kernels in self._chunks_for(squares.shape[1]):
             self.device.sparing(visit, kernels)
+        return combined.view(self.n_rows, len(cols))
 
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
-        torch, beta = self.device.torch, as_outputs(beta, self.n)
-        t, n = beta.shape
-        double = {"dtype": torch.float64, "device": self.device.place}
-        K, squares, mixed = torch.zeros(n * n, **double), torch.zeros((t, t, n, n), **double), torch.zeros((t, n), **double)
-        weights, vector = (self.device.put(values, self.dtype) for values in (self._scaled(weights), J.vector))
-        roots = self.device.put(np.sqrt(J.diagonal), self.dtype)
-
+        torch, beta, weights = self.device.torch, as_outputs(beta, self.n), self._scaled(weights)
+        (t, n), double = beta.shape, {"dtype": torch.float64, "device": self.device.place}
+        squares, mixed = torch.zeros((t, t, n, n), **double), torch.zeros((t, n), **double)
+        vector, roots = (self.device.put(values, self.dtype) for values in (J.vector, np.sqrt(J.diagonal)))
         couples = [(c, other) for c in range(t) for other in range(c, t)]
 
-        def add(kernels, values, products):
+        def add(kernels, products):
             rows = products * roots[kernels, None, None]
-            combined = (weights[kernels] @ values).double()
             outer = [(rows[:, :, c].T @ rows[:, :, other]).double() for c, other in couples]
             sums = torch.tensordot(vector[kernels], products, 1).T.double()
-            K.add_(combined)  # from here on nothing needs memory
-            mixed.add_(sums)
+            mixed.add_(sums)  # from here on nothing needs memory
             for (c, other), one in zip(couples, outer, strict=True):
                 squares[c, other].add_(one)
 
-        self._multiplied(beta, np.arange(n), add)
+        K = self._swept(beta, weights, add) if self._fused else self._multiplied(beta, np.arange(n), add, weights)
         squares = self.scale**2 * squares.cpu().numpy()
         for c in range(t):
             squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
-        return Sums(K.view(n, n).cpu().numpy(), squares, self.scale * mixed.cpu().numpy())
+        return Sums(K.cpu().numpy(), squares, self.scale * mixed.cpu().numpy())
