@@ -93,6 +93,10 @@ class _PNorm(Regulariser):
     def start(self, m):
         return np.full(m, m ** (-1.0 / self.p))
 
+    def repeated(self, count):
+        """The factor on a kernel by which it stands for so many equal ones: ``|(s, ..., s)|_q = count^(1/q) |s|_q``."""
+        return count ** (1.0 / _conjugate_exponent(self.p))
+
     def _shape(self, s):
         """``(s_k / |s|_q)^(q-1)``: weights of p-norm one that belong to s; uniform when all forms are zero."""
         q = _conjugate_exponent(self.p)

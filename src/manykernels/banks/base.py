@@ -48,8 +48,9 @@ class Bank(ABC):
     cheap_sweeps : bool
         Whether they cost as much for many kernels as for a few.
 
-    A bank that can be cut down to some of its kernels has a method ``select(kernels)``, which returns the bank of those. One
-    that computes elsewhere than on the host has ``machine(weights)``: a machine that works there, and the combined kernel.
+    A bank that can be cut down to some of its kernels has a method ``select(kernels, factor=1)``: the bank of those, each times
+    the factor. One that computes elsewhere than on the host has ``machine(weights)``: a machine that works there, and the
+    combined kernel.
     """
 
     linear = True

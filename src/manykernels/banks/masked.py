@@ -49,9 +49,9 @@ class MaskedBank(Bank):
     def groups(self):
         return self.collection.groups
 
-    def select(self, kernels):
-        chosen = self.collection.select(kernels)
-        return MaskedBank(chosen, self.left, self.right, self.normalise, self.dtype, self.threads, self.scale)
+    def select(self, kernels, factor=1.0):
+        chosen, scale = self.collection.select(kernels), factor * self.scale
+        return MaskedBank(chosen, self.left, self.right, self.normalise, self.dtype, self.threads, scale)
 
     def combine(self, weights, rows=None):
         weights = self._scaled(weights)

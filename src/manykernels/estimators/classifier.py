@@ -59,8 +59,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Memory for a combined kernel in MB, a quarter of the machine's by default. A kernel that does not fit is computed row
         by row as needed.
     device : str
-        Where the work on pairs of points is done: ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` for a GPU (with PyTorch), ``"torch"`` for
-        PyTorch on the CPU. Problems that a GPU would not make faster stay on the CPU.
+        Where the work on pairs of points is done: ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` for a GPU (with PyTorch), ``"torch"``
+        for PyTorch on the CPU. Problems that a GPU would not make faster stay on the CPU.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int or RandomState, optional

@@ -134,8 +134,17 @@ class Newton(Solver):
 
     def _sampled(self, problem):
         """Coefficients that solve the problem of a sample of the kernels."""
-        bank = SampledBank(problem.bank, min(problem.bank.m, max(SMALLEST_SAMPLE, problem.bank.m // SAMPLE)))
-        return working_set.solved(self.whole(), problem, bank, *problem.start, ROUGH).beta
+        sampled = SampledBank(problem.bank, min(problem.bank.m, max(SMALLEST_SAMPLE, problem.bank.m // SAMPLE)))
+        weights, beta = problem.start
+        if not hasattr(problem.regulariser, "repeated"):
+            return working_set.solved(self.whole(), problem, sampled, weights, beta, ROUGH).beta
+        # the same problem with short vectors
+        bank = problem.bank.select(sampled.chosen, problem.regulariser.repeated(sampled.m / sampled.size))
+
+        def spread(some):
+            return problem.regulariser.adopt(some[sampled.stands_for])
+
+        return working_set.solved(self.whole(), problem, bank, weights[sampled.chosen], beta, ROUGH, spread).beta
 
     def _first_model(self, problem, forms):
         """The regulariser, or its smooth stand-in around the first weights."""

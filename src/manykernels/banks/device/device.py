@@ -21,6 +21,7 @@ class Device:
     def __init__(self, name):
         self.name = name
         self.rows = None  # of a tile, once memory has run out
+        self.pairs = 0  # of points that were visited so far; times their number, where kernels have pairs of their own
 
     @cached_property
     def torch(self):
@@ -42,7 +43,7 @@ class Device:
         return self.name.startswith("cuda")
 
     def __getstate__(self):
-        return {"name": self.name, "rows": None}
+        return {"name": self.name, "rows": None, "pairs": 0}
 
     def put(self, array, dtype=np.float64):
         """An array as a tensor on the device."""

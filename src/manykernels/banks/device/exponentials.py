@@ -90,7 +90,7 @@ def _compiled():
         for k in range(count):
             tl.store(parts + k * programs + program, tl.sum(b * tl.exp2(-tl.load(gammas + k) * d), axis=0))
 
-    @triton.jit
+    @triton.jit(do_not_specialize=["m"])  # chunks have any size
     def multiply(
         left, right, factors, coefficients, weights, out, combined, m, rows, n, d,
         T: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
@@ -105,9 +105,8 @@ def _compiled():
         for block in range(GROUP):
             k = first + block * BM + tl.arange(0, BM)
             inside = k < m
-            rates = tl.load(
-                factors + k[:, None].to(tl.int64) * d + f[None, :], mask=inside[:, None] & (f[None, :] < d), other=0.0
-            )
+            there = factors + k[:, None].to(tl.int64) * d + f[None, :]
+            rates = tl.load(there, mask=inside[:, None] & (f[None, :] < d), other=0.0)
             values = tl.exp2(-tl.dot(rates, squares, input_precision="tf32x3"))
             total += tl.sum(values * tl.load(weights + k, mask=inside, other=0.0)[:, None], axis=0)
             for c in range(T):

@@ -33,8 +33,10 @@ class DeviceMaskedBank(MaskedBank):
     def _like(self, collection, left, right, dtype):
         return DeviceMaskedBank(collection, left, right, self.normalise, dtype, self.threads, self.scale, self.device)
 
-    def select(self, kernels):
-        return self._like(self.collection.select(kernels), self.left, self.right, self.dtype)
+    def select(self, kernels, factor=1.0):
+        chosen = self._like(self.collection.select(kernels), self.left, self.right, self.dtype)
+        chosen.scale = factor * self.scale
+        return chosen
 
     def refined(self):
         return None if self.dtype == np.float64 else self._like(self.collection, self.left, self.right, np.float64)
@@ -85,6 +87,7 @@ class DeviceMaskedBank(MaskedBank):
 
     def _values(self, kernels, squares):
         """The table of some kernels and pairs, (kernels, pairs)."""
+        self.device.pairs += (kernels.stop - kernels.start) * squares.shape[1]
         return (-self._factors(kernels) @ squares).exp2_()
 
     def _visit(self, chosen, points, visitor):
@@ -165,6 +168,7 @@ class DeviceMaskedBank(MaskedBank):
 
         def visit(kernels):
             total = torch.zeros_like(combined)
+            self.device.pairs += (kernels.stop - kernels.start) * combined.numel()
             products = multiply(self.device, points, self._factors(kernels), coefficients, weights[kernels], total)
             visitor(kernels, products)
             combined.add_(total)

@@ -54,6 +54,7 @@ class DeviceTiledBank(TiledBank):
 
         def fill(part):
             out[part] = 0.0  # memory may have run out half way
+            self.device.pairs += len(rows[part]) * self.n
             for family in self._on_device:
                 if weights[family.members].any():
                     family.combine(family.pairs(rows[part], everything), weights[family.members], out[part])
@@ -88,7 +89,7 @@ class DeviceTiledBank(TiledBank):
         return out.cpu().numpy()
 
     def _add_forms(self, points, rows, cols, couples, twice, out):
-        weights = []
+        weights, self.device.pairs = [], self.device.pairs + len(points[rows]) * len(points[cols])
         for a, b in couples:
             B = a[:, rows].T @ b[:, cols]
             if twice:
@@ -114,6 +115,7 @@ class DeviceTiledBank(TiledBank):
         rows = self.device.indices(np.arange(self.n_rows))
 
         def multiply(part):
+            self.device.pairs += len(rows[part]) * len(cols)
             for family in self._on_device:
                 values = family.products(family.pairs(rows[part], cols), coefficients)
                 out[family.members, :, part] = values.permute(0, 2, 1).cpu().numpy()
