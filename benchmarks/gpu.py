@@ -22,6 +22,7 @@ from .common import best_of, load, read, run_parts, table
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
+REPEATS = 3  # of short fits: the shortest counts, since others share the host
 SMALL = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 CEILINGS = {}
 
@@ -74,15 +75,20 @@ def ceilings():
     return rows
 
 
-def fitted(X, y, **options):
-    """A fit on the GPU: the model, and seconds."""
+def fitted(X, y, repeats=1, **options):
+    """A fitted model, and the seconds of the shortest of some fits."""
     import torch
 
-    torch.cuda.synchronize()
-    clf = MKLClassifier(**options)
-    began = time.perf_counter()
-    clf.fit(X, y)
-    return clf, time.perf_counter() - began
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        clf = MKLClassifier(**options)
+        began = time.perf_counter()
+        clf.fit(X, y)
+        times.append(time.perf_counter() - began)
+    if repeats > 1:
+        print(f"seconds of {repeats} fits: {', '.join(f'{seconds:.2f}' for seconds in times)}", flush=True)
+    return clf, min(times)
 
 
 def outcome(clf, seconds):
@@ -98,7 +104,7 @@ def sonar():
         options = {"p": p, "C": 100.0, "normalise": "trace", "tol": 1e-3, "device": "cuda"}
         fitted(X, y, kernels=kernels(50_000), **options)
         for m in (10**5, 10**6):
-            clf, seconds = fitted(X, y, kernels=kernels(m), **options)
+            clf, seconds = fitted(X, y, REPEATS, kernels=kernels(m), **options)
             row = {"p": p, "kernels": m} | outcome(clf, seconds)
             row |= floor(clf, 1, 2 * X.shape[1], "float32")
             row["paper h"] = PAPER_HOURS if m == 10**6 and p == 1.33 else float("nan")
@@ -143,7 +149,7 @@ def a9a():
         gammas = 10.0 ** np.linspace(-3, 1, 50)
         options = {"kernels": [RBF(g) for g in gammas], "p": p, "C": 1.0, "device": "cuda"}
         fitted(X[:11_000], y[:11_000], **options)
-        clf, seconds = fitted(X, y, **options)
+        clf, seconds = fitted(X, y, REPEATS, **options)
         floors = floor(clf, 50, 2 * X.shape[1], "float64")
         rows.append({"p": p, "n": len(y)} | outcome(clf, seconds) | floors | {"accuracy": 100 * clf.score(X_test, y_test)})
         print(rows[-1], flush=True)
@@ -158,8 +164,8 @@ def small():
         if loaded is None:
             continue
         row = {"set": name}
-        for device in ("cpu", "cuda", "cpu", "cuda"):  # the second of each counts
-            row[f"{device} s"] = fitted(*loaded, p=1.33, C=100.0, normalise="trace", device=device)[1]
+        for device in ("cpu", "cuda"):
+            row[f"{device} s"] = fitted(*loaded, REPEATS, p=1.33, C=100.0, normalise="trace", device=device)[1]
         row["ratio"] = row["cuda s"] / row["cpu s"]
         rows.append(row)
     table("Small sets, the paper's kernels", rows)
