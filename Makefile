@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-demo: $(VENV)/ready
+demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
 lint: $(VENV)/ready
@@ -21,6 +21,11 @@ bench: $(VENV)/ready
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[test,bench]"
+	touch $@
+
+$(VENV)/demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[plot,frames]"
 	touch $@
 
 clean:

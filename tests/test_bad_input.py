@@ -8,7 +8,7 @@ from conftest import toy
 from manykernels import Checkpoint, MKLClassifier
 from manykernels.callbacks import EarlyStop
 from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
-from manykernels.regularisers import PNormBall
+from manykernels.regularisers import L1, PNormBall
 
 X, y = toy(30)
 KERNELS = [RBF(0.5), Linear()]
@@ -75,6 +75,7 @@ def test_bad_data(data, labels, message):
         ({"loss": "logistic"}, ValueError, "does not suit this estimator"),
         ({"weights": "own"}, ValueError, "is not known"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
+        ({"p": L1()}, ValueError, "Give it as regulariser="),
         ({"device": "gpu"}, ValueError, "use 'cpu', 'cuda'"),
         ({"checkpoint": 7}, TypeError, "a path or a Checkpoint"),
         ({"checkpoint": Checkpoint("run.mk", every=-1)}, ValueError, "0 or more"),

@@ -58,6 +58,17 @@ def trained(folder, *options, data="iris.csv", code=0):
 
 
 class TestTrainAndPredict:
+    def test_any_name_of_a_column(self, tmp_path):
+        frame = pd.DataFrame(IRIS, columns=["self", "b", "c", "d"]).assign(kind=SPECIES)
+        frame.to_csv(tmp_path / "iris.csv", index=False)
+        assert trained(tmp_path, *FEW)[1]["converged"]
+
+    def test_novelties_have_no_score(self, folder):
+        manykernels.MKLOneClass().fit(IRIS).save(folder / "model.mk")
+        found = json.loads(run("predict", folder / "model.mk", folder / "iris.libsvm", "--json").stdout)
+        assert "score" not in found
+        assert set(found["predictions"]) <= {-1, 1}
+
     @pytest.mark.parametrize("data", ["iris.csv", "iris.parquet", "iris.npz", "iris.libsvm"])
     def test_same_as_in_python(self, folder, data):
         scaler = StandardScaler().fit(IRIS)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier, MKLRegressor
+from manykernels import MKLClassifier, MKLRegressor, load
 from manykernels.banks import KernelsOnPoints, make_bank
 from manykernels.banks.device import on_device
 from manykernels.banks.device.device import Device
@@ -202,13 +202,33 @@ class TestEstimators:
         numbers = [MKLRegressor(MIXED, p=2.0, device=place).fit(X, X[:, 0]) for place in ("cpu", device)]
         np.testing.assert_allclose(*(model.predict(X) for model in numbers), atol=3e-2)
 
-    def test_what_does_not_go(self, device):
+    @pytest.mark.parametrize("options", [{}, {"normalise": "center"}, {"approximation": Nystroem(10)}], ids=str)
+    def test_models_leave_the_device(self, device, options, tmp_path):
+        model = MKLClassifier(MIXED, device=device, **options).fit(X, Y)
+        model.save(tmp_path / "m.mk")
+        np.testing.assert_allclose(load(tmp_path / "m.mk").decision_function(X), model.decision_function(X), atol=1e-5)
+        masked = MKLClassifier(SETS["masked"], device=device).fit(X, Y)
+        masked.save(tmp_path / "m.mk")
+        np.testing.assert_allclose(load(tmp_path / "m.mk").decision_function(X), masked.decision_function(X), atol=1e-5)
+
+    def test_a_device_that_is_not_here(self, device):
+        model = MKLClassifier(MIXED, device=device).fit(X, Y)
+        model.bank_.device.name = "cuda:77"
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_allclose(again.decision_function(X), model.set_params(device="cpu").fit(X, Y).decision_function(X),
+                                   atol=1e-2)  # fmt: skip
+
+    def test_what_does_not_go(self, device, tmp_path):
+        bank = make_bank(KernelBank(MIXED), X, device=device)
+        with pytest.raises(ValueError, match="not a fitted bank"):
+            MKLClassifier(bank, device=device).fit(X, Y)
+        MKLClassifier(bank, checkpoint=str(tmp_path / "run.mk")).fit(X, Y)  # the device is no part of the problem
         with pytest.raises(ValueError, match="is for sums of kernels"):
             MKLClassifier(combination="product", device=device).fit(X, Y)
 
     @pytest.mark.skipif("cuda" in DEVICES, reason="there is a CUDA device")
     def test_no_gpu_here(self):
-        with pytest.raises(ValueError, match="finds no CUDA device here"):
+        with pytest.raises(ValueError, match="finds no such device here"):
             MKLClassifier(device="cuda").fit(X, Y)
 
     def test_small_problems_stay_on_the_host(self):

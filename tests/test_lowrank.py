@@ -299,6 +299,18 @@ class TestEstimators:
         assert landmarks.shape == (20, 4)
         assert not np.shares_memory(landmarks, A)
 
+    def test_classes_after_a_stop_have_an_svm(self):
+        labels, calls = np.where(X[:, 0] > 1, 2, np.where(Y > 0, 1, 0)), []
+
+        def stop(record):
+            calls.append(record)
+            return len(calls) > 3
+
+        options = {"weights": "per_class", "approximation": Nystroem(40), "callbacks": [stop], "tol": 1e-9}
+        model = MKLClassifier(MIXED, **options).fit(X, labels)
+        assert model.result_.status is Status.STOPPED
+        assert model.result_.beta.any(axis=1).all()
+
     def test_several_classes(self):
         labels = np.where(X[:, 0] > 1, 2, np.where(Y > 0, 1, 0))
         for weights in ("shared", "per_class"):

@@ -26,7 +26,7 @@ from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.io.container import CannotWrite, CorruptFile, read, write
 from manykernels.io.values import CannotSave
-from manykernels.kernels import RBF, Hamming, Kernel, Laplacian, Linear, Polynomial, Precomputed, Spectrum
+from manykernels.kernels import RBF, Hamming, Kernel, Laplacian, Linear, Polynomial, Precomputed, Spectrum, on_groups
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.regularisers import L1, BlockNorm, ElasticNet, GeneralisedKL
 from manykernels.solvers import SPG
@@ -104,6 +104,36 @@ def test_categories_and_strings_travel_along(approximation, tmp_path):
     for points in (frame, new):
         np.testing.assert_allclose(loaded.decision_function(points), model.decision_function(points), rtol=1e-6, atol=1e-9)
     assert loaded.group_weights_ == pytest.approx(model.group_weights_)
+
+
+def test_groups_can_be_fitted_again(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.standard_normal(40), "b": rng.standard_normal(40), "kind": rng.choice(["u", "v"], 40)})
+    y = np.where(frame["a"] > 0, 1, 0)
+    model = MKLClassifier(on_groups({"numbers": ["a", "b"], "kinds": ["kind"]})).fit(frame, y)
+    model.save(tmp_path / "m.mk")
+    again = manykernels.load(tmp_path / "m.mk").fit(frame, y)
+    np.testing.assert_allclose(again.decision_function(frame), model.decision_function(frame), rtol=1e-6)
+
+
+def test_precomputed_models_tell_what_they_can(tmp_path):
+    A, b = toy(30)
+    model = MKLClassifier([Precomputed(A @ A.T), Precomputed(np.eye(30))]).fit(np.arange(30)[:, None], b)
+    model.save(tmp_path / "m.mk")
+    loaded = manykernels.load(tmp_path / "m.mk")
+    assert "kernel_contributions_" in dir(loaded)
+    assert not hasattr(loaded, "kernel_contributions_")
+    assert "contribution" not in loaded.weights_frame()
+    assert "100 %" in loaded._repr_html_()
+
+
+def test_other_estimators_are_refused(tmp_path):
+    class Mine(MKLClassifier):
+        pass
+
+    with pytest.raises(CannotSave, match="Mine is not an estimator of this library"):
+        Mine([RBF()]).fit(*toy(30)).save(tmp_path / "m.mk")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

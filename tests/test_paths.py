@@ -10,6 +10,7 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier, path
 from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
 from manykernels.regularisers import SquaredPNorm
+from manykernels.result import Status
 
 X, y = toy(80)
 COSTS, NORMS = [0.3, 3.0, 30.0], [2.0, 1.33, 1.0]
@@ -125,3 +126,19 @@ class TestAutoP:
             MKLClassifier(KernelBank(MIXED).fit(X), p="auto").fit(X, y)
         with pytest.raises(ValueError, match="not both"):
             MKLClassifier(MIXED, p="auto", regulariser=SquaredPNorm(2)).fit(X, y)
+
+
+def test_a_break_in_the_last_model_of_a_fold_ends_the_choice(monkeypatch):
+    X, y = toy(40)
+    fits = []
+
+    def broken(*args, **options):
+        found = path(*args, **options)
+        fits.append(found)
+        found[-1].result_.status = Status.INTERRUPTED
+        return found
+
+    monkeypatch.setattr("manykernels.estimators.paths.path", broken)
+    with pytest.raises(KeyboardInterrupt):
+        MKLClassifier([RBF(0.5), RBF(2.0)], p="auto").fit(X, y)
+    assert len(fits) == 1

@@ -18,8 +18,9 @@ from sklearn.preprocessing import StandardScaler
 import manykernels
 from conftest import MIXED, data_folder, toy
 from manykernels import KernelBank, MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, report
+from manykernels.display import KernelHeatmapDisplay
 from manykernels.display import page as page_parts
-from manykernels.kernels import RBF, Linear, Precomputed
+from manykernels.kernels import RBF, Hamming, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.regularisers import L1
 
@@ -223,6 +224,17 @@ class TestText:
         same, same_charts = read(model, X, y)
         assert len(charts) == len(same_charts)
         assert page.text.count("RBF") == same.text.count("RBF")
+
+    @pytest.mark.parametrize("approximation", [None, Nystroem(20)], ids=["exact", "nystroem"])
+    def test_the_model_is_as_before(self, read, approximation):
+        frame = pd.DataFrame({"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "u", np.where(X[:, 2] > 0, "v", "w"))})
+        kernels = [RBF(features="size"), Hamming(features="kind")]
+        model = MKLClassifier(kernels, approximation=approximation).fit(frame, y)
+        before, some = model.decision_function(frame), frame["kind"] != "u"
+        read(model, frame[some], y[some])
+        KernelHeatmapDisplay.from_estimator(model, frame, y)
+        assert model.categories_ == {"kind": ["u", "v", "w"]}
+        np.testing.assert_array_equal(model.decision_function(frame), before)
 
     def test_all_names_are_escaped(self, read):
         model, frame, labels = evil_model()

@@ -61,8 +61,8 @@ def _line(record, left):
     """A record in so few words that they fit into a line."""
     stage = f"{record.stage}: " if record.stage else ""
     value = f"gap {record.gap:.1e}" if math.isfinite(record.gap) else f"objective {record.objective:.6g}"
-    counts = f"{record.kernels_used} kernels  {record.svm_solves} SVM solves  {record.seconds:.1f} s"
-    return f"{stage}iteration {record.iteration}  {value}  {counts}" + ("" if left is None else f"  {_duration(left)} left")
+    counts = f"{record.kernels_used} kernels  {record.svm_solves} SVMs  {_duration(record.seconds)}"
+    return f"{stage}step {record.iteration}  {value}  {counts}" + ("" if left is None else f" + {_duration(left)}")
 
 
 def _duration(seconds):

@@ -122,4 +122,6 @@ def _frame(X, data):
     except ImportError as error:
         raise ImportError("Writing tables needs pandas: install pandas, or manykernels[frames].") from error
     names = data.feature_names or [f"x{place}" for place in range(X.shape[1])]
-    return pd.DataFrame(X, columns=names).assign(**{data.target or "target": data.y})
+    frame = pd.DataFrame(X, columns=names)
+    frame[data.target or "target"] = data.y
+    return frame

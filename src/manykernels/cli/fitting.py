@@ -28,6 +28,7 @@ class Settings:
     max_iter: int | None
     class_weight: str | None
     n_jobs: int | None
+    device: str
     seed: int
     standardise: bool | None
     checkpoint: Any = None
@@ -47,6 +48,7 @@ class Settings:
             "tol": self.tol,
             "max_iter": self.max_iter,
             "n_jobs": self.n_jobs,
+            "device": self.device,
             "random_state": self.seed,
             "checkpoint": self.checkpoint,
             "verbose": self.verbose,

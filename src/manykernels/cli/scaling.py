@@ -42,7 +42,10 @@ class Scaling:
         """The rows in these units; the same kind of table."""
         scale = np.asarray(self.scale)
         if self.columns is not None:
-            return X.assign(**{n: (X[n] - m) / s for n, m, s in zip(self.columns, self.mean, self.scale, strict=True)})
+            X = X.copy()
+            for name, m, s in zip(self.columns, self.mean, self.scale, strict=True):
+                X[name] = (X[name] - m) / s
+            return X
         if self.mean is None:
             return X @ sparse.diags_array(1.0 / scale) if sparse.issparse(X) else X / scale
         return ((X.toarray() if sparse.issparse(X) else X) - np.asarray(self.mean)) / scale

@@ -51,6 +51,7 @@ def train(
     max_iter: Annotated[int | None, _of("Solver", "Iterations at most.", min=0)] = None,
     checkpoint: Annotated[Path | None, _of("Solver", "Save the run here now and then, and go on from there.")] = None,
     n_jobs: Annotated[int | None, _of("Solver", "Threads; all cores by default.", "--n-jobs", "-j")] = None,
+    device: Annotated[str, _of("Solver", "cpu, cuda or cuda:1; GPUs need PyTorch.", "--device")] = "cpu",
     seed: Annotated[int, _of("Solver", "For everything random: folds, landmarks, starts.", min=0)] = 0,
     report: Annotated[Path | None, _of("Output", "Also write an HTML report.")] = None,
     json: Json = False,
@@ -70,7 +71,7 @@ def train(
         raise typer.BadParameter(f"--holdout must be between 0 and 1, got {holdout}.")
     settings = Settings(
         kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver, normalise=normalise.value, rank=rank, tol=tol,
-        max_iter=max_iter, class_weight=class_weight.value if class_weight else None, n_jobs=n_jobs, seed=seed,
+        max_iter=max_iter, class_weight=class_weight.value if class_weight else None, n_jobs=n_jobs, device=device, seed=seed,
         standardise=standardise, checkpoint=checkpoint, verbose=0 if quiet or json else 1,
     )  # fmt: skip
     began = time.perf_counter()

@@ -14,13 +14,19 @@ from .words import megabytes, number, percent, seconds
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
 
 
+def _distinct(model, bank, points):
+    """How many of the training points differ, where the bank has all of them and not only support vectors, as from a file."""
+    whole = isinstance(bank, Bank) and points is not None and not hasattr(model, "extra_")
+    return f"{bank.n:,}" if whole and bank.n < points else None
+
+
 def data_section(story):
     """Sizes: points, features, classes, groups."""
     model, bank = story.model, story.model.bank_
     points = getattr(model, "_n_fit", None)
     pairs = [
         ("training points", None if points is None else f"{points:,}"),
-        ("distinct points", f"{bank.n:,}" if isinstance(bank, Bank) and points is not None and bank.n < points else None),
+        ("distinct points", _distinct(model, bank, points)),
         ("support vectors", _of(np.size(model.support_), points) if hasattr(model, "support_") else None),
         ("features", f"{model.n_features_in_:,}"),
         ("kernels" if story.is_sum else "weights", f"{story.shares.m:,}"),

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._canonical import canonical_rows
+from .._shares import shares
 from ..banks import Bank
 from .words import count
 
@@ -53,8 +54,7 @@ class Shares:
         # the weights of a combination that is no sum belong to features, each a group of its own
         self.grouped = getattr(estimator.bank_, "linear", True) and any(self._groups)
         self.weights = np.atleast_2d(estimator.kernel_weights_)
-        total = self.weights.sum(axis=1, keepdims=True)
-        self.shares = np.divide(self.weights, total, out=np.zeros_like(self.weights), where=total > 0)
+        self.shares = np.stack([shares(row) for row in self.weights])
         self.share = self.shares.mean(axis=0)
         self.contribution = getattr(estimator, "kernel_contributions_", None) if with_contributions else None
         self.outputs = output_names(estimator) if estimator.kernel_weights_.ndim == 2 else []
@@ -132,7 +132,7 @@ def training_rows(model, X, y):
     """The rows of (X, y) that are the points of the model's bank, in its order; None if it was trained on other data."""
     if not isinstance(model.bank_, Bank):
         return None
-    X, y = model._read(X, reset=False), np.asarray(y)
+    X, y = model._read_new(X)[0], np.asarray(y)
     # as in fit: equal rows are one if they have one target, and novelty detection has none
     codes = np.zeros(len(y), dtype=int) if hasattr(model, "nu") else np.unique(y, axis=0, return_inverse=True)[1].ravel()
     if isinstance(model.kernels, Bank):

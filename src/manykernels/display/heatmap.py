@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
+from ..banks.codes import knowing
 from ..kernels.points import as_points
 from .axes import axes
 from .facts import fitted_model, training_rows
@@ -145,7 +146,8 @@ def _low_rank(model, X, y, weights, most, seed):
     if X is None:
         raise ValueError("A low-rank model keeps no training points: give X (and y) to draw its kernel on.")
     labels = np.asarray(model.predict(X) if y is None else y)
-    X = as_points(model._read(X, reset=False))
+    X, categories = model._read_new(X)
+    features = knowing(model.bank_, categories) if categories else model.bank_
     rows = _sorted_sample(X.shape[0], labels, most, seed)
-    V = model.bank_.block(X[rows]).astype(float)
+    V = features.block(as_points(X)[rows]).astype(float)
     return (V * np.repeat(weights, np.diff(model.bank_.offsets))) @ V.T, labels, rows

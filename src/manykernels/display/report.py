@@ -20,7 +20,7 @@ def report(estimator, X=None, y=None, *, path, title=None):
 
     It says what the model was trained on, what was optimised, how close to the optimum it is proven to be, which groups and
     kernels carry the weight and the decision, how the fit went, how well the model does on the data given here, and what it
-    cost. A part for which something is missing, such as the history in a model read from a file, is left out with a word.
+    cost. A part for which something is missing, such as data to judge the model on, is left out with a word.
 
     Parameters
     ----------

@@ -91,6 +91,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if isinstance(self.kernels, Bank):
             if self.approximation is not None:
                 raise ValueError("An approximation needs the kernels themselves, not a fitted bank.")
+            if self.device != "cpu":
+                raise ValueError(f"device={self.device!r} needs the kernels themselves, not a fitted bank.")
             if self.normalise != self.kernels.normalise:
                 raise ValueError(
                     f"normalise={self.normalise!r}, but the bank was fitted with normalise={self.kernels.normalise!r}."
@@ -246,9 +248,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
                 stacklevel=outside(),
             )
         if not status.converged and status is not Status.STOPPED:  # whoever stops a fit knows that it is not done
+            advice = "" if status.broken_off else " Allow more iterations (max_iter), a larger tol, a larger p or a smaller C."
             warnings.warn(
-                f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}. "
-                "Allow more iterations (max_iter), a larger tol, a larger p or a smaller C.",
+                f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}.{advice}",
                 ConvergenceWarning,
                 stacklevel=outside(),
             )

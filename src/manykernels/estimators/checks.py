@@ -54,7 +54,10 @@ def choose_regulariser(p, regulariser):
     """The regulariser that the parameters ask for: ``p`` is short for `PNormBall`."""
     if regulariser is None:
         if isinstance(p, bool) or not isinstance(p, numbers.Real) or not p >= 1:
-            raise ValueError(f"p must be 'auto' or a number of at least 1 (below 1 the problem is not convex), got {p!r}.")
+            hint = " Give it as regulariser=." if isinstance(p, Regulariser) else ""
+            raise ValueError(
+                f"p must be 'auto' or a number of at least 1 (below 1 the problem is not convex), got {p!r}.{hint}"
+            )
         return PNormBall(p)
     if p not in (1.0, np.inf):  # the defaults
         raise ValueError(f"Give p={p!r} or regulariser={regulariser!r}, not both: p is short for PNormBall(p).")

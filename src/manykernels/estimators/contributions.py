@@ -3,11 +3,17 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._shares import mean_shares, shares
+from ..kernels.precomputed import GramElsewhere
+
 
 class TellsWeights:
     """Tables of what the kernels weigh, for fitted estimators."""
 
     _contributions = None  # once they were asked for
+
+    def __dir__(self):
+        return object.__dir__(self)  # scikit-learn's looks at every attribute, and some take a pass over the kernels
 
     @property
     def kernel_contributions_(self):
@@ -20,15 +26,17 @@ class TellsWeights:
         if self._contributions is None:
             self._contributions = contributions(self)
         if self._contributions is None:
-            raise AttributeError(f"combination={self.combination!r} is not a sum, so kernels have no contributions.")
+            raise AttributeError("This model is no sum of kernels, or its Gram matrices are not at hand: no contributions.")
         return self._contributions
 
     @property
     def group_weights_(self):
-        """Share of each group of kernels in the total weight, as a dict; a kernel without a group is one by itself."""
+        """Share of each group of kernels in the total weight, as a dict; a kernel without a group is one by itself.
+
+        Where every class has its own weights, the mean of the shares.
+        """
         check_is_fitted(self)
-        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        return by_group(self.bank_.names, self.bank_.groups, shares(weights))
+        return by_group(self.bank_.names, self.bank_.groups, mean_shares(self.kernel_weights_))
 
     @property
     def group_contributions_(self):
@@ -39,8 +47,8 @@ class TellsWeights:
         """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight, and contribution.
 
         The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and is left out where the
-        combination is not a sum. Where every class has its own weights, these are their means, and there is a column for each
-        class.
+        combination is not a sum. Where every class has its own weights, weight and share are means, and there is a column for
+        each class.
 
         Parameters
         ----------
@@ -49,7 +57,8 @@ class TellsWeights:
         """
         check_is_fitted(self)
         weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights, "share": shares(weights)}
+        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights}
+        columns["share"] = mean_shares(self.kernel_weights_)
         if hasattr(self, "kernel_contributions_"):
             columns["contribution"] = self.kernel_contributions_
         if self.kernel_weights_.ndim == 2:
@@ -60,11 +69,13 @@ class TellsWeights:
 def contributions(model):
     """Share of each kernel in the squared norm of the decision function, ``w_k sum_c beta_c' K_k beta_c`` over its sum, (m,).
 
-    None for combinations of kernels that are not sums.
+    None for combinations of kernels that are not sums, and for precomputed kernels whose matrices are not in a model's file.
     """
     weights = np.atleast_2d(model.kernel_weights_)
     if model._coefficients is not None:
         parts = _of_factors(model, weights)
+    elif any(isinstance(kernel, GramElsewhere) for kernel in getattr(getattr(model.bank_, "spec", None), "kernels", ())):
+        return None
     elif model.bank_.linear:
         parts = _of_forms(model.bank_, weights, model.result_.beta)
     else:
@@ -99,12 +110,6 @@ def _of_factors(model, weights):
         squares = np.bincount(owner, np.square(v), minlength=parts.size)
         parts += np.divide(squares, w, out=np.zeros_like(parts), where=w > 0)
     return parts
-
-
-def shares(amounts):
-    """Amounts divided by their sum, if there is one."""
-    total = amounts.sum()
-    return amounts / total if total > 0 else amounts
 
 
 def by_group(names, groups, amounts):

@@ -128,7 +128,7 @@ def choose_p(estimator, X, y, sample_weight):
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)
         models = path(quiet, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
-        if len(models) < len(norms):
+        if models[-1].result_.status.broken_off:
             raise KeyboardInterrupt
         scores.append(models.scores(_rows(X, test), y[test], weight[test]))
     means = dict(zip(norms, np.mean(scores, axis=0).tolist(), strict=True))

@@ -41,6 +41,9 @@ class Run:
         if hasattr(self, "_old"):
             signal.signal(signal.SIGTERM, self._old if self._old is not None else signal.SIG_DFL)
         self.announcer.end(self.result)
+        if self.terminated:
+            path = getattr(self.estimator.checkpoint, "path", self.estimator.checkpoint)
+            print(f"Terminated. What was reached is in the checkpoint {path}; run again to go on.", file=sys.stderr, flush=True)
         self._leave_if_terminated()
 
     def _terminate(self, *_):

@@ -33,8 +33,9 @@ def describe(bank, support):
     dict, (kept,) indices
     """
     bank = bank.source if isinstance(bank, DenseBank) else bank
-    if type(bank).__name__ in BANKS:
-        return BANKS[type(bank).__name__][0](bank, support)
+    for kind in type(bank).__mro__:  # banks on a device are stored as those of the host that they are
+        if kind.__name__ in BANKS:
+            return BANKS[kind.__name__][0](bank, support)
     raise CannotSave(f"A model on {bank!r} cannot be stored: use pickle, joblib or skops.")
 
 

@@ -59,6 +59,8 @@ def _mark(value, points):
 
 def _feed(checksum, value, points):
     """Add a value, what it is before what it holds."""
+    if isinstance(value, (float, int, np.floating, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        value = float(value) if float(value) == value else value  # 1 is 1.0
     checksum.update(f"<{type(value).__module__}.{type(value).__qualname__}>".encode())
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, slice, range)):
         checksum.update(repr(value).encode())
@@ -95,7 +97,8 @@ def _feed_object(checksum, value, points):
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)):
         return checksum.update(f"{value.__module__}.{value.__qualname__}".encode())
     held = {name: one for name, one in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
-    held.pop("threads", None)
+    for name in ("threads", "device"):  # how and where, not what
+        held.pop(name, None)
     tried = isinstance(value, Kernel) and type(value) not in PAIRWISE and not isinstance(value, Precomputed)
     if tried and value.reads != "strings" and points is not None:
         held["values"] = points.values(value)

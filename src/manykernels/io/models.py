@@ -23,11 +23,14 @@ PLAIN = (
     "_y_ndim_",
     "categories_",
 )  # learned, and stored as they are
+ESTIMATORS = ("MKLClassifier", "MKLOneClass", "MKLRegressor")
 LOCAL = ("checkpoint", "callbacks")  # parameters that belong to one run on one machine
 
 
 def save(estimator, path, extra=None):
     """Write a fitted estimator to a file; see `MKLClassifier.save`."""
+    if type(estimator).__name__ not in ESTIMATORS or type(estimator).__module__.partition(".")[0] != "manykernels":
+        raise CannotSave(f"{type(estimator).__name__} is not an estimator of this library: use pickle, joblib or skops.")
     packer = Packer()
     content = _content(estimator, packer)
     content["extra"] = _plain_json(extra)
@@ -157,7 +160,7 @@ def _plain_json(extra):
 def _estimator(content, unpacker):
     from .. import estimators
 
-    if content["estimator"] not in ("MKLClassifier", "MKLOneClass", "MKLRegressor"):
+    if content["estimator"] not in ESTIMATORS:
         raise CorruptFile(f"{content['estimator']!r} is not an estimator that files may hold.")
     kind = getattr(estimators, content["estimator"])
     parameters = {name: unpacker.unpack(value) for name, value in content["parameters"].items() if name not in LOCAL}

@@ -107,6 +107,8 @@ class Packer:
         if hasattr(collection, "packed"):
             masks = {"gammas": collection.gammas, "packed": collection.packed, "n_features": collection.n_features}
             return {"masked": self.pack(masks, where)}
+        if hasattr(collection, "own"):
+            return {"grouped": self.pack([dict(collection.columns), dict(collection.own)], where)}
         return {"kernels": [self.pack(list(collection.kernels), where), list(collection.groups)]}
 
     def _pack_object(self, value, where):
@@ -142,7 +144,7 @@ class Unpacker:
             return packed
         ((kind, content),) = packed.items()
         if kind not in ("float", "tuple", "set", "frozenset", "slice", "dict", "array", "strings", "objects", "tensor", "gram",
-                        "masked", "kernels", "object"):  # fmt: skip
+                        "masked", "grouped", "kernels", "object"):  # fmt: skip
             raise CorruptFile(f"Unknown kind of value {kind[:40]!r}.")
         return getattr(self, f"_{kind}")(content, depth + 1)
 
@@ -199,6 +201,12 @@ class Unpacker:
             raise CorruptFile("The masks of the kernels do not have the right shape.")
         masks = np.unpackbits(parts["packed"], axis=1, count=parts["n_features"]).astype(bool)
         return MaskedKernelBank(parts["gammas"], masks)
+
+    def _grouped(self, content, depth):
+        from ..kernels.groups import GroupedBank
+
+        columns, own = self.unpack(content, depth)
+        return GroupedBank(columns, own)
 
     def _kernels(self, content, depth):
         from ..kernels import KernelBank

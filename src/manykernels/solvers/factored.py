@@ -16,10 +16,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..banks.factors import FactorBank
 from .base import Iterate, Solver
+from .group_lasso import GroupLasso
 
 ROUNDS = 100  # of weights in a model
 FLOOR = 1e-12  # smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
 HOLD = 1e-11  # rounding may make a step of the intercept cost nothing, or less
+REFINEMENTS = 2  # of a solution, which bends of very different sizes need
 LARGEST = 2**31  # bytes of the system of equations
 
 
@@ -40,6 +42,9 @@ class FactorSolver(Solver):
                 f"The factors have {problem.bank.width} columns in all, too many for a system of equations of "
                 f"{needed / 2**20:.0f} MB: lower the rank, raise the cutoff, or use solver='group_lasso'."
             )
+
+    def direct(self):
+        return GroupLasso()  # which begins with an SVM
 
 
 def certified(problem, weights, beta):
@@ -166,7 +171,12 @@ class _System:
         diagonal[-1] += HOLD * max(self.H[-1, -1], 1.0)
         right = roots * pull
         right[:-1] -= v / roots[:-1]
-        return roots * cho_solve(_factorised(matrix), right, check_finite=False)
+        factor = _factorised(matrix.copy())
+        diagonal[-1] = self.H[-1, -1]
+        step = cho_solve(factor, right, check_finite=False)
+        for _ in range(REFINEMENTS):
+            step += cho_solve(factor, right - matrix @ step, check_finite=False)
+        return roots * step
 
     def value(self, pull, step):
         """The model's part from the loss, up to a constant."""

@@ -29,9 +29,25 @@ class Device:
             import torch
         except ImportError as error:
             raise ImportError(f"device={self.name!r} needs PyTorch: install torch, or manykernels[gpu].") from error
-        if self.name.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError(f"device={self.name!r} was asked for, but PyTorch finds no CUDA device here: use device='cpu'.")
+        if not self._is_here(torch):
+            raise ValueError(f"device={self.name!r} was asked for, but PyTorch finds no such device here: use device='cpu'.")
         return torch
+
+    def _is_here(self, torch):
+        if self.name == "torch":
+            return True
+        number = self.name.partition(":")[2]
+        return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+
+    def __setstate__(self, state):
+        """A model that was trained on a device which is not here goes on with PyTorch on the CPU."""
+        vars(self).update(state)
+        try:
+            import torch
+        except ImportError:
+            return
+        if not self._is_here(torch):
+            self.name = "torch"
 
     @property
     def place(self):

@@ -10,6 +10,7 @@ from .exponentials import multiply
 
 ENTRIES = 2**27  # of a table of kernels and pairs
 WIDEST = 128  # features that a compiled kernel takes
+ALIGNED = 16  # kernels
 PAIRS = 2**20  # whose feature differences are held at a time
 
 
@@ -78,6 +79,7 @@ class DeviceMaskedBank(MaskedBank):
         """Slices of the kernels whose tables with so many pairs fit."""
         entries = min(ENTRIES, int(0.1 * self.device.free() / self.dtype.itemsize))
         step = max(1, entries // max(pairs, 1)) if self.device.rows is None else min(self.device.rows, self.m)
+        step = max(step // ALIGNED * ALIGNED, min(step, ALIGNED))  # other addresses would need a kernel compiled for them
         return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
 
     @property
@@ -195,20 +197,25 @@ class DeviceMaskedBank(MaskedBank):
     def _multiplied(self, beta, points, visitor, weights=None):
         """As `_swept`, over some of the points and by tables of values; the sum only for weights that are given."""
         torch, coefficients = self.device.torch, self.device.put(beta.T, self.dtype)
-        cols, rows = self.device.indices(points), torch.arange(self.n_rows, device=self.device.place)
-        squares = self._squares(rows.repeat_interleave(len(cols)), cols.repeat(self.n_rows))
-        combined = torch.zeros(squares.shape[1], dtype=torch.float64, device=self.device.place)
-        weights = None if weights is None else self.device.put(weights, self.dtype)
+        cols, weights = self.device.indices(points), None if weights is None else self.device.put(weights, self.dtype)
+        combined = torch.zeros((self.n_rows, len(cols)), dtype=torch.float64, device=self.device.place)
+        height = max(1, PAIRS // max(len(cols), 1))
 
         def visit(kernels):
-            values = self._values(kernels, squares)
-            total = 0.0 if weights is None else (weights[kernels] @ values).double()
-            visitor(kernels, (values.view(-1, len(cols)) @ coefficients).view(-1, self.n_rows, coefficients.shape[1]))
+            total, shape = torch.zeros_like(combined), (kernels.stop - kernels.start, self.n_rows, coefficients.shape[1])
+            products = torch.empty(shape, dtype=coefficients.dtype, device=self.device.place)
+            for start in range(0, self.n_rows, height):
+                rows = torch.arange(start, min(start + height, self.n_rows), device=self.device.place)
+                values = self._values(kernels, self._squares(rows.repeat_interleave(len(cols)), cols.repeat(len(rows))))
+                products[:, rows] = (values.view(-1, len(cols)) @ coefficients).view(shape[0], len(rows), shape[2])
+                if weights is not None:
+                    total[rows] = (weights[kernels] @ values).double().view(len(rows), -1)
+            visitor(kernels, products)
             combined.add_(total)
 
-        for kernels in self._chunks_for(squares.shape[1]):
+        for kernels in self._chunks_for(min(height, self.n_rows) * len(cols)):
             self.device.sparing(visit, kernels)
-        return combined.view(self.n_rows, len(cols))
+        return combined
 
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
