@@ -54,4 +54,5 @@ def best_multiple(problem, beta, forms):
         size = np.exp(log_size)
         return problem.regulariser.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded", options={"xatol": 0.01}).x))
+    found = minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded", options={"xatol": 0.01})
+    return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))

@@ -245,9 +245,9 @@ def _line_search(problem, point, model, line):
         return model.conjugate(line.forms(point.forms, size)) - problem.dual_linear(point.beta + size * line.change)
 
     first, last = slope(0.0), slope(1.0)
-    if last >= 0.0 or not first > 0.0:
+    if last >= 0.0:
         return 1.0
-    inner = brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=STEP, maxiter=50)
+    inner = brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=STEP, maxiter=50) if first > 0.0 else 0.0
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole step
     value = loss(inner)
     slack = 1e-13 * (abs(loss(0.0)) + abs(value))
