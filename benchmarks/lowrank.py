@@ -20,7 +20,8 @@ interrupted, and its accuracy is that of the model so far. ``--full`` adds rank 
 What was learned: with closed-form weights around it, one Newton iteration of the primal takes as long as the Gram matrix of the
 factors at the points that bend. The squared hinge needs 5 to 20 iterations whatever n. The hinge at C = 1000 needs an
 interior-point method (12 to 30 iterations; rounding off its corners less and less took hundreds, or stalled), steps in place of
-new solutions of the linear systems, and sums in float64: coefficients of a thousand nearly cancel in the decision values.
+new solutions of the linear systems, and sums in float64: coefficients of a thousand nearly cancel in the decision values. Fifty
+Gaussians share most of their directions: a fifth of the columns hold all factors to the last digit of float32 ("space").
 """
 
 import time

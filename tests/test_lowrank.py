@@ -8,7 +8,8 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
-from manykernels.banks import KernelsOnPoints
+from manykernels.banks import FactorBank, KernelsOnPoints
+from manykernels.banks.basis import reduced
 from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier, coefficient_bound, quality
@@ -237,6 +238,60 @@ class TestOnFactors:
             if isinstance(on_factors(loss), PrimalNewton):
                 with pytest.raises(ValueError, match="use solver='primal'"):
                     drive(Interior(), Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss))
+
+
+class TestReduced:
+    KERNELS = KernelBank([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, 20)])
+
+    def banks(self, n=400, rank=20):
+        A, b = toy(n)
+        plain = Nystroem(rank).fit(KernelsOnPoints(self.KERNELS, A), A, dtype=np.float32)
+        return plain, reduced(plain), A, b
+
+    def test_is_smaller_and_the_same_to_rounding(self):
+        plain, small, *_ = self.banks()
+        assert small.points.width < 0.5 * plain.width == 0.5 * small.width
+        np.testing.assert_allclose(small.whole(), plain.whole(), atol=2e-5)
+
+    def test_what_is_not_worth_it_stays(self):
+        plain, *_ = self.banks(rank=5)
+        assert reduced(plain) is plain
+        exact = Nystroem(20).fit(KernelsOnPoints(self.KERNELS, X), X, dtype=np.float64)
+        assert reduced(exact) is exact
+
+    @pytest.mark.parametrize("held", [2**29, 0])
+    def test_agrees_with_its_factors(self, held, monkeypatch):
+        monkeypatch.setattr("manykernels.banks.basis.HELD", held)
+        _, small, *_ = self.banks()
+        plain = FactorBank(small.whole(), small.offsets, small.features)
+        rng = np.random.default_rng(0)
+        weights, beta, v = rng.random(20), rng.standard_normal((2, 400)), rng.standard_normal((2, small.width))
+
+        def close(name, *args):
+            one, other = (getattr(bank, name)(*args) for bank in (small, plain))
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-5 * np.abs(other).max())
+
+        for name, *args in (
+            ("dot", v), ("correlate", beta), ("gram", beta[0] ** 2), ("combine", weights), ("combine", weights, [3, 1]),
+            ("quad", beta), ("products", beta), ("products", beta[0]), ("columns", [4, 7]), ("diagonal",),
+            ("combined_diagonal", weights), ("decision", weights, beta), ("coefficients", weights, beta),
+        ):  # fmt: skip
+            close(name, *args)
+        some = np.arange(0, 400, 7)
+        np.testing.assert_allclose(small.among(some).whole(), plain.factors[some])
+
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    def test_predictions(self, loss, monkeypatch):
+        _, _, A, b = self.banks()
+        new = toy(100, seed=5)[0]
+        options = {"kernels": self.KERNELS, "p": 1.5, "C": 10.0, "loss": loss, "tol": 1e-4, "approximation": Nystroem(20)}
+        small = MKLClassifier(**options).fit(A, b)
+        monkeypatch.setattr("manykernels.banks.basis.LEAST", 10**6)
+        plain = MKLClassifier(**options).fit(A, b)
+        assert small.result_.objective == pytest.approx(plain.result_.objective, rel=1e-3)
+        np.testing.assert_allclose(small.decision_function(new), plain.decision_function(new), atol=0.02)
+        fresh = small.kernel_contributions_
+        np.testing.assert_allclose(fresh, plain.kernel_contributions_, atol=0.01)
 
 
 class TestGFB:

@@ -39,6 +39,32 @@ class FactorBank(Bank):
         """Columns of all factors together."""
         return self.factors.shape[1]
 
+    def whole(self):
+        """The factors of all kernels in float64, (n, r)."""
+        return self.factors.astype(float)
+
+    def lasting(self, coefficients):
+        """Coefficients (t, r) as the map of features takes them for new points."""
+        return coefficients
+
+    # What solvers on factors ask of a space: see `manykernels.banks.basis` for one with fewer dimensions than columns.
+
+    @property
+    def points(self):
+        return self
+
+    def root(self, weights):
+        """The diagonal of the root of the weights of all columns."""
+        return np.sqrt(self.spread(weights))
+
+    def spread_moments(self, weights, moments):
+        """Coefficients of the features for moments ``V' beta``, (t, r)."""
+        return self.spread(weights) * moments
+
+    def reduced(self, v):
+        """Coefficients in the space."""
+        return v
+
     def blocks(self):
         return [slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)]
 

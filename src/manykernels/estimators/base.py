@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from .._callers import outside
 from .._canonical import canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
+from ..banks.basis import reduced
 from ..banks.codes import knowing, refuse_categories
 from ..banks.device import on_device
 from ..banks.threads import Threads, thread_count
@@ -118,7 +119,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         }
         if self.approximation is not None:
             kernels = KernelsOnPoints(kernels, X, **on_points)
-            return on_device(self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose), self.device)
+            bank = self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose)
+            return reduced(bank) if self.device == "cpu" else on_device(bank, self.device)
         return make_bank(kernels, X, **on_points, **on_machine, device=self.device)
 
     def _combination_bank(self, combination, X):
@@ -233,11 +235,12 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         self.dual_coef_ = beta[:, self.support_]
         self._n_fit = beta.shape[1]
         self._bank_support = np.flatnonzero(result.beta.any(axis=0))
-        self._coefficients = self._contributions = None
+        self._coefficients = self._norms = self._contributions = None
         if isinstance(self.bank_, FactorBank):  # landmarks and coefficients are all that is needed from now on
             weights = np.broadcast_to(result.weights, (len(result.beta), result.weights.shape[-1]))
             parts = [self.bank_.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
-            self._coefficients, self.bank_ = np.concatenate(parts), self.bank_.features
+            self._norms = np.stack([self.bank_.norms(part) for part in parts])
+            self._coefficients, self.bank_ = self.bank_.lasting(np.concatenate(parts)), self.bank_.features
 
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap

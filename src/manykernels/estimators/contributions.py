@@ -101,15 +101,9 @@ def _weighted_forms(bank, weights, beta):
 
 
 def _of_factors(model, weights):
-    """The same from the coefficients ``v_k = w_k V_k' beta`` of low-rank factors: ``|v_k|^2 / w_k``."""
-    offsets = model.bank_.offsets
-    owner = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-    weights = np.broadcast_to(weights, (len(model._coefficients), weights.shape[1]))
-    parts = np.zeros(offsets.size - 1)
-    for v, w in zip(model._coefficients, weights, strict=True):
-        squares = np.bincount(owner, np.square(v), minlength=parts.size)
-        parts += np.divide(squares, w, out=np.zeros_like(parts), where=w > 0)
-    return parts
+    """The same from the squared norms of the coefficients ``v_k = w_k V_k' beta`` of low-rank factors: ``|v_k|^2 / w_k``."""
+    weights = np.broadcast_to(weights, model._norms.shape)
+    return np.divide(model._norms, weights, out=np.zeros_like(model._norms), where=weights > 0).sum(axis=0)
 
 
 def by_group(names, groups, amounts):

@@ -77,7 +77,7 @@ def _content(estimator, packer):
     learned = {name: getattr(estimator, name) for name in PLAIN if hasattr(estimator, name)}
     learned["feature_names_in_"] = _texts(learned.get("feature_names_in_"))
     numbers = {"support_": estimator.support_, "dual_coef_": estimator.dual_coef_, "intercept_": estimator.intercept_}
-    machine = {"_coefficients": estimator._coefficients, "_n_fit": estimator._n_fit, "n_iter_": estimator.n_iter_}
+    machine = {name: getattr(estimator, name) for name in ("_coefficients", "_norms", "_n_fit", "n_iter_")}
     parameters, unsaved = _parameters(estimator, packer)
     return {
         "estimator": type(estimator).__name__,
@@ -170,7 +170,7 @@ def _estimator(content, unpacker):
     names = learned.pop("feature_names_in_")
     if names is not None:
         model.feature_names_in_ = names
-    allowed = {*PLAIN, "support_", "dual_coef_", "intercept_", "_coefficients", "_n_fit", "n_iter_"}
+    allowed = {*PLAIN, "support_", "dual_coef_", "intercept_", "_coefficients", "_norms", "_n_fit", "n_iter_"}
     for name in allowed & learned.keys():
         setattr(model, name, learned[name])
     model.bank_ = rebuild(unpacker.unpack(content["bank"]), names, getattr(model, "n_jobs", None))
@@ -202,6 +202,6 @@ def _check(model):
         fits &= beta.shape == (outputs, model.bank_.n) and support.ndim == 1 and support.dtype.kind == "i"
         fits &= support.size == 0 or (0 <= support.min() and support.max() < model.bank_.n)
     else:
-        fits &= model._coefficients.shape == (outputs, model.bank_.width)
+        fits &= model._coefficients.shape == (outputs, model.bank_.width) and np.shape(model._norms) == (outputs, m)
     if not fits:
         raise CorruptFile("its parts do not fit each other.")

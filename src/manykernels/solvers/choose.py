@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
 def _narrow(problem):
     """Whether systems of equations in the space of the factors are cheaper than kernels of all pairs of points."""
-    return isinstance(problem.bank, FactorBank) and 2 * problem.bank.width < problem.bank.n
+    return isinstance(problem.bank, FactorBank) and 2 * problem.bank.points.width < problem.bank.n
 
 
 # A solver that does not fit (its `check`) is passed over. What was measured is in benchmarks/small.py.

@@ -4,8 +4,10 @@ With ``K_k = V_k V_k'`` the decision function is ``f = V v + b``, and the proble
 
     min_{v, b, d}  sum_k |v_k|^2 / 2 d_k + r(d) + loss(V v + b).
 
-A quadratic model of the loss at (v, b) is small: ``z' H z / 2 - z' pull`` for a step z, and the weights enter its equations
-through a diagonal matrix alone. So closed-form weights and a Cholesky factorisation alternate without another look at the data.
+In a small space (`manykernels.banks.basis`) ``V = Q P'``, and with the moments ``a = Q' beta`` the solution is ``v = D P a``,
+``f = Q u + b`` with ``u = P' v = S a``, ``S = P' D P``. A quadratic model of the loss there is small, ``z' H z / 2 - z' pull``
+for a step z of (u, b), and the weights enter its equations through S alone. So closed-form weights and a Cholesky factorisation
+alternate without another look at the data.
 """
 
 from itertools import repeat
@@ -36,11 +38,11 @@ class FactorSolver(Solver):
                 f"This solver needs closed-form weights, which {problem.regulariser!r} does not have: use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )
-        needed = 8 * (problem.bank.width + 1) ** 2
-        if needed > LARGEST:
+        if 8 * problem.bank.points.width**2 > LARGEST:
             raise ValueError(
-                f"The factors have {problem.bank.width} columns in all, too many for a system of equations of "
-                f"{needed / 2**20:.0f} MB: lower the rank, raise the cutoff, or use solver='group_lasso'."
+                f"The factors have {problem.bank.points.width} columns in all, too many for a system of equations of "
+                f"{8 * problem.bank.points.width**2 / 2**20:.0f} MB: lower the rank, raise the cutoff, or use "
+                "solver='group_lasso'."
             )
 
     def direct(self):
@@ -66,36 +68,42 @@ def penalty(problem, v):
 
 
 class Fit(NamedTuple):
-    """Coefficients v (t, r), intercepts b (t,), the weights (m,) that go with them, and decision values V v + b, (t, n)."""
+    """Where a solver stands.
 
+    Attributes
+    ----------
+    a, u : (t, q)
+        Moments, and coefficients in the small space.
+    v : (t, r)
+        Coefficients of the features.
+    b : (t,)
+        Intercepts.
+    f : (t, n)
+        Decision values.
+    weights : (m,)
+    """
+
+    a: np.ndarray
+    u: np.ndarray
     v: np.ndarray
     b: np.ndarray
-    weights: np.ndarray
     f: np.ndarray
+    weights: np.ndarray
 
     @classmethod
     def of(cls, problem, weights, beta):
         """The fit of coefficients beta without an intercept."""
-        v = problem.bank.coefficients(weights, beta)
-        return cls(v, np.zeros(len(v)), weights, problem.bank.dot(v))
+        space = problem.bank
+        a = space.points.correlate(beta)
+        v = space.spread_moments(weights, a)
+        u = space.reduced(v)
+        return cls(a, u, v, np.zeros(len(v)), space.points.dot(u), weights)
 
     def moved(self, problem, step, length):
         """The fit after a part of a step; its own weights belong to the whole step."""
-        v, b, f = (now + length * change for now, change in zip((self.v, self.b, self.f), step.changes, strict=True))
-        return Fit(v, b, step.weights if length == 1.0 else problem.regulariser.reweight(problem.bank.norms(v)), f)
-
-
-class FitStep(NamedTuple):
-    """Changes of v, b and the decision values, and the weights after them."""
-
-    v: np.ndarray
-    b: np.ndarray
-    weights: np.ndarray
-    f: np.ndarray
-
-    @property
-    def changes(self):
-        return self.v, self.b, self.f
+        parts = [now + length * change for now, change in zip(self[:5], step[:5], strict=True)]
+        weights = step.weights if length == 1.0 else problem.regulariser.reweight(problem.bank.norms(parts[2]))
+        return Fit(*parts, weights)
 
 
 class Model:
@@ -112,12 +120,12 @@ class Model:
     """
 
     def __init__(self, problem, fit, bends, exact=False):
-        self.problem, self.fit = problem, fit
-        self.systems = [_System(problem.bank, row, exact) for row in bends]
+        self.problem, self.fit, self.space = problem, fit, problem.bank
+        self.systems = [_System(self.space.points, row, exact) for row in bends]
 
     def pulls(self, beta):
         """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
-        moments = self.problem.bank.correlate(beta)
+        moments = self.space.points.correlate(beta)
         missing = beta.sum(axis=1) - [box.total for box in self.problem.boxes]
         return np.concatenate([moments, missing[:, None]], axis=1)
 
@@ -129,58 +137,92 @@ class Model:
         """The step to the minimiser over the weights too; ends when the value falls by less than the precision."""
         before = np.inf
         for _ in range(ROUNDS):
-            steps, used = self._solved(pulls, weights)
-            v = self.fit.v + steps[:, :-1]
+            found, used = self._solved(pulls, weights)
+            v = self.space.spread_moments(used, self.fit.a + found[0])
             weights = self.problem.regulariser.reweight(self.problem.bank.norms(v))
-            value = penalty(self.problem, v) + sum(map(_System.value, self.systems, pulls, steps))
+            value = penalty(self.problem, v) + sum(map(_System.value, self.systems, pulls, found[1]))
             if not before - value > precision:
                 break
             before = value
-        return self._finished(steps, used)
+        return self._finished(found, used)
 
     def _solved(self, pulls, weights):
+        """Changes of the moments (t, q), steps of (u, b) (t, q + 1), and the weights that were used."""
         weights = np.maximum(weights, FLOOR * weights.max())
-        spread = self.problem.bank.spread(weights)
-        return np.stack(list(map(_System.solve, self.systems, repeat(spread), pulls, self.fit.v))), weights
+        # what is missing to u = S a, which a part of a step or other weights leave
+        missing = self.fit.u - self.space.reduced(self.space.spread_moments(weights, self.fit.a))
+        parts = (self.systems, repeat(self.space.root(weights)), pulls, self.fit.a, missing)
+        changes, steps = zip(*map(_System.solve, *parts), strict=True)
+        return (np.stack(changes), np.stack(steps)), weights
 
-    def _finished(self, steps, weights):
+    def _finished(self, found, weights):
         self.problem.counters.kernel_passes += 2
-        v, b = steps[:, :-1], steps[:, -1]
-        return FitStep(v, b, weights, self.problem.bank.dot(v) + b[:, None])
+        a, (u, b) = found[0], (found[1][:, :-1], found[1][:, -1])
+        v = self.space.spread_moments(weights, self.fit.a + a) - self.fit.v
+        return Fit(a, u, v, b, self.space.points.dot(u) + b[:, None], weights)
 
 
 class _System:
     """The equations of one output."""
 
-    def __init__(self, bank, bends, exact):
-        r = bank.width
-        self.H = np.empty((r + 1, r + 1))
-        self.H[:r, :r] = bank.gram(bends, exact)
-        self.H[r, :r] = self.H[:r, r] = bank.correlate(bends[None])[0]
-        self.H[r, r] = bends.sum()
+    def __init__(self, points, bends, exact):
+        q = points.width
+        self.H = np.empty((q + 1, q + 1))
+        self.H[:q, :q] = points.gram(bends, exact)
+        self.H[q, :q] = self.H[:q, q] = points.correlate(bends[None])[0]
+        self.H[q, q] = bends.sum()
 
-    def solve(self, spread, pull, v):
-        """The step z from v that minimises ``z' H z / 2 - z' pull + sum_j (v_j + z_j)^2 / 2 spread_j``.
+    def solve(self, root, pull, a, missing):
+        """The change of the moments a, and the step z of (u, b), that minimise ``z' H z / 2 - z' pull`` and the norm.
 
-        Steps, not the minimiser itself: as they get smaller, so do their errors.
+        With ``S = C C'``, and but for the intercept, ``change = pull - a - H z`` and ``z = S change - missing``: steps, not the
+        minimiser itself, since their errors get smaller as they do.
         """
-        roots = np.append(np.sqrt(spread), 1.0)
-        matrix = roots[:, None] * self.H * roots
+        matrix = self._rooted(root)
         diagonal = np.einsum("ii->i", matrix)
         diagonal[:-1] += 1.0
-        diagonal[-1] += HOLD * max(self.H[-1, -1], 1.0)
-        right = roots * pull
-        right[:-1] -= v / roots[:-1]
-        factor = _factorised(matrix.copy())
-        diagonal[-1] = self.H[-1, -1]
-        step = cho_solve(factor, right, check_finite=False)
-        for _ in range(REFINEMENTS):
-            step += cho_solve(factor, right - matrix @ step, check_finite=False)
-        return roots * step
+        right = pull + self.H[:, :-1] @ missing
+        right[:-1] -= a
+        y = _solved(matrix, np.append(_transposed(root, right[:-1]), right[-1]))
+        rise = np.append(_times(root, y[:-1]), y[-1])
+        step = rise.copy()
+        step[:-1] -= missing
+        return (right - self.H @ rise)[:-1], step
+
+    def _rooted(self, root):
+        """``C' H C``, where the root of the intercept is one."""
+        if root.ndim == 1:
+            both = np.append(root, 1.0)
+            return both[:, None] * self.H * both
+        out = np.empty_like(self.H)
+        half = self.H[:, :-1] @ root
+        out[:-1, :-1] = root.T @ half[:-1]
+        out[-1, :-1] = out[:-1, -1] = half[-1]
+        out[-1, -1] = self.H[-1, -1]
+        return out
 
     def value(self, pull, step):
         """The model's part from the loss, up to a constant."""
         return float(0.5 * step @ (self.H @ step) - pull @ step)
+
+
+def _times(root, x):
+    return root * x if root.ndim == 1 else root @ x
+
+
+def _transposed(root, x):
+    return root * x if root.ndim == 1 else root.T @ x
+
+
+def _solved(matrix, right):
+    """The solution of a system whose last equation is that of the intercept."""
+    held = matrix.copy()
+    held[-1, -1] += HOLD * max(matrix[-1, -1], 1.0)
+    factor = _factorised(held)
+    x = cho_solve(factor, right, check_finite=False)
+    for _ in range(REFINEMENTS):
+        x += cho_solve(factor, right - matrix @ x, check_finite=False)
+    return x
 
 
 def _factorised(matrix):

@@ -107,13 +107,13 @@ class _Affine:
 
 
 def _split(bank, weights, box, before, tol, limit):
-    V, roots = bank.factors.astype(float), np.sqrt(bank.spread(weights))
+    V, roots = bank.whole(), np.sqrt(bank.spread(weights))
     parts = [slice(bank.offsets[k], bank.offsets[k + 1]) for k in range(bank.m)]
     return _iterate(bank, box, before, tol, limit, [(part, _Affine(V[:, part], roots[part])) for part in parts], line=True)
 
 
 def _merged(bank, weights, box, before, tol, limit):
-    V, roots = bank.factors.astype(float), np.sqrt(bank.spread(weights))
+    V, roots = bank.whole(), np.sqrt(bank.spread(weights))
     return _iterate(bank, box, before, tol, limit, [(slice(None), _Affine(V, roots, box.total))], line=False)
 
 
@@ -148,7 +148,7 @@ def _iterate(bank, box, before, tol, limit, sets, line):
 
 def _interior(bank, weights, box, before, tol, limit):
     """Mehrotra's predictor-corrector method; bounds may be infinite, and an iteration costs one small factorisation."""
-    B = bank.factors.astype(float) * np.sqrt(bank.spread(weights))
+    B = bank.whole() * np.sqrt(bank.spread(weights))
     has_low, has_high = np.isfinite(box.lower), np.isfinite(box.upper)
     lower, upper = np.where(has_low, box.lower, 0.0), np.where(has_high, box.upper, 0.0)
     width = np.where(has_low & has_high, upper - lower, 1.0)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..result import Status
 from .base import Iterate
-from .factored import FactorSolver, Fit, FitStep, Model, certified
+from .factored import FactorSolver, Fit, Model, certified
 
 BACK = 0.995  # of the way to the nearest bound
 LONG = 0.95  # a step that needs no correctors
@@ -66,12 +66,12 @@ class Bounded(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Changes of the variables and of the multipliers, (k,) each, and the fit that they lead to."""
+    """Changes of the variables and of the multipliers, (k,) each, and that of the fit."""
 
     x: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    fit: FitStep
+    fit: Fit
 
 
 class State(NamedTuple):
