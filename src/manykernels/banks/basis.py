@@ -18,7 +18,7 @@ LEAST = 256  # columns that are worth it
 GAIN = 0.6  # largest part of the columns that a smaller space may have
 ROUNDING = 2e-7  # of float32, relative to the largest singular value
 HELD = 2**29  # bytes of small matrices that are kept
-SAMPLE = 1024  # points whose factors show the space, at first
+SAMPLE, ENOUGH = 1024, 0.7  # points whose factors show the space, at first, and directions per point that they may show
 
 
 class ReducedBank(FactorBank):
@@ -163,15 +163,18 @@ def reduced(bank):
 
 
 def _directions(bank, most):
-    """Columns that span the rows of the factors, (r, q), as a sample of the points shows them; None if they are too many."""
+    """Columns that span the rows of the factors, (r, q), as a sample of the points shows them; None if they are too many.
+
+    There must be clearly fewer of them than points in the sample: else other points, and new ones, would have more directions.
+    """
     size = min(SAMPLE, bank.n)
     while True:
         rows = np.sort(np.random.default_rng(0).choice(bank.n, size, replace=False))
         V = bank.factors[rows].astype(float)
         values, vectors = eigh(V @ V.T, check_finite=False)
         kept = values > ROUNDING**2 * values[-1]
-        if kept.sum() <= 0.7 * size or size == bank.n:
+        if kept.sum() <= ENOUGH * size:
             return V.T @ (vectors[:, kept] / np.sqrt(values[kept])) if kept.sum() <= most else None
-        if size >= most:
+        if ENOUGH * size >= most or size == bank.n:
             return None
         size = min(2 * size, bank.n)
