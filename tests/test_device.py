@@ -8,16 +8,17 @@ from sklearn.datasets import make_classification
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLRegressor, load
-from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks import CombinationBank, KernelsOnPoints, make_bank
 from manykernels.banks.device import on_device
 from manykernels.banks.device.device import Device
+from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import RBF, KernelBank, Laplacian, Linear, Polynomial, Precomputed
 from manykernels.losses import EpsilonInsensitive, Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.machines.device import DeviceMachine, DeviceRows
 from manykernels.problem import Problem
-from manykernels.regularisers import PNormBall
+from manykernels.regularisers import L1, PNormBall
 from manykernels.solvers import SPG, Newton, drive
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -163,6 +164,25 @@ def test_fits_agree_by_objective(name, p, device):
         assert fresh.gap <= 1.1e-3
 
 
+@pytest.mark.parametrize("groups", [None, "aabb"])
+def test_products(groups, device, tmp_path):
+    product = Product(None if groups is None else list(groups), starts=1)
+    host = CombinationBank(product.fit(X))
+    there = on_device(host, device)
+    weights, beta, new = RNG.random(host.m), RNG.standard_normal((2, 70)), RNG.standard_normal((9, 4))
+    beta[:, ::4] = 0.0
+    np.testing.assert_allclose(there.combine(weights), host.combine(weights), atol=1e-12)
+    np.testing.assert_allclose(there.combine(weights, [4, 2]), host.combine(weights, [4, 2]), atol=1e-12)
+    np.testing.assert_allclose(there.slopes(weights, beta), host.slopes(weights, beta), rtol=1e-9, atol=1e-9)
+    some = np.array([1, 8, 30])
+    expected = host.cross(new, some).decision(weights, beta[:, some])
+    np.testing.assert_allclose(there.cross(new, some).decision(weights, beta[:, some]), expected, atol=1e-10)
+    models = [MKLClassifier(combination=product, regulariser=L1(0.1), device=place).fit(X, Y) for place in ("cpu", device)]
+    assert models[1].result_.objective == pytest.approx(models[0].result_.objective, rel=1e-3)
+    models[1].save(tmp_path / "m.mk")
+    np.testing.assert_allclose(load(tmp_path / "m.mk").decision_function(new), models[1].decision_function(new), atol=1e-8)
+
+
 def test_low_rank(device):
     A, b = toy(300)
     host = Nystroem(15).fit(KernelsOnPoints(KernelBank(MIXED), A), A)
@@ -223,8 +243,8 @@ class TestEstimators:
         with pytest.raises(ValueError, match="not a fitted bank"):
             MKLClassifier(bank, device=device).fit(X, Y)
         MKLClassifier(bank, checkpoint=str(tmp_path / "run.mk")).fit(X, Y)  # the device is no part of the problem
-        with pytest.raises(ValueError, match="is for sums of kernels"):
-            MKLClassifier(combination="product", device=device).fit(X, Y)
+        with pytest.raises(ValueError, match="is for sums and products"):
+            MKLClassifier(combination=PolynomialMixture(), device=device).fit(X, Y)
 
     @pytest.mark.skipif("cuda" in DEVICES, reason="there is a CUDA device")
     def test_no_gpu_here(self):

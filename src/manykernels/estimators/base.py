@@ -135,10 +135,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if self.normalise not in ("diagonal", None):
             raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
         refuse_categories(self.categories_, f"combination={self.combination!r}")
-        if self.device != "cpu":
-            raise ValueError(f"device={self.device!r} is for sums of kernels; with a combination use device='cpu'.")
         names = getattr(self, "feature_names_in_", None)
-        return CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs)
+        return on_device(CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs), self.device)
 
     def _prepare(self, X, targets, distinct, cost, offset=0.0):
         """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""

@@ -2,6 +2,7 @@
 
 import re
 
+from ..combined import CombinationBank
 from ..factors import FactorBank
 from ..masked import MaskedBank
 from ..tiled import TiledBank
@@ -39,6 +40,8 @@ def on_device(bank, name):
         return _masked(bank, device)
     if type(bank) is FactorBank:
         return _factors(bank, device)
+    if type(bank) is CombinationBank:
+        return _product(bank, device)
     return bank
 
 
@@ -59,6 +62,18 @@ def _masked(bank, device):
 
     parts = (bank.collection, bank.left, bank.right, bank.normalise, bank.dtype, bank.threads, bank.scale)
     return DeviceMaskedBank(*parts, device)
+
+
+def _product(bank, device):
+    from ...combinations import Product
+    from .product import DeviceProductBank
+
+    if type(bank.combination) is not Product:
+        raise ValueError(
+            f"device={device.name!r} is for sums and products of kernels, not for {bank.combination!r}: use 'cpu'."
+        )
+    options = {"feature_names": bank._feature_names, "n_jobs": bank.threads.count, "device": device}
+    return DeviceProductBank(bank.combination, **options)
 
 
 def _factors(bank, device):

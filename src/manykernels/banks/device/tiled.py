@@ -64,11 +64,7 @@ class DeviceTiledBank(TiledBank):
         return out
 
     def combine(self, weights, rows=None):
-        rows = self.device.indices(np.arange(self.n_rows) if rows is None else rows)
-        out = np.empty((len(rows), self.n), dtype=self.dtype)
-        for part in self.device.tiles(len(rows), 2 * self._tile_bytes(self.n)):
-            out[part] = self.combined(weights, rows[part]).cpu().numpy()
-        return out
+        return on_rows(self, weights, np.arange(self.n_rows) if rows is None else np.asarray(rows))
 
     def _forms(self, couples):
         self._needs_square("quad")
@@ -157,6 +153,14 @@ class DeviceTiledBank(TiledBank):
 
     def _like(self, left, right, dtype, held):
         return DeviceTiledBank(self.spec, left, right, dtype, self.threads, held, self.device)
+
+
+def on_rows(bank, weights, rows):
+    """Rows of a combined kernel as an array, from a bank that has them as tensors."""
+    rows, out = bank.device.indices(rows), np.empty((len(rows), bank.n), dtype=bank.dtype)
+    for part in bank.device.tiles(len(rows), 80 * bank.n):
+        out[part] = bank.combined(weights, rows[part]).cpu().numpy()
+    return out
 
 
 def _translated(bank, family, budget):
