@@ -201,7 +201,7 @@ class TestEstimators:
         A, b = make_classification(150, 6, n_informative=4, n_classes=3, random_state=0)
         options = {"kernels": [RBF(0.05), RBF(0.5), Linear()], "p": 1.5}
         host = MKLClassifier(**options).fit(A, b)
-        there = MKLClassifier(**options, device=device).fit(torch.tensor(A), b)
+        there = MKLClassifier(**options, device=device).fit(torch.tensor(A), torch.tensor(b))
         assert there.result_.objective == pytest.approx(host.result_.objective, rel=2e-3)
         assert np.mean(there.predict(torch.tensor(A)) == host.predict(A)) > 0.98
         assert np.mean(pickle.loads(pickle.dumps(there)).predict(A) == there.predict(A)) == 1.0

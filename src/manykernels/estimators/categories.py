@@ -13,8 +13,7 @@ def as_table(X):
     A list, array or series of strings becomes one column, tensors of PyTorch and arrays of CuPy come to the host; everything
     else stays what it is.
     """
-    if type(X).__module__.split(".")[0] in ("torch", "cupy"):
-        return X.detach().cpu().numpy() if hasattr(X, "detach") else X.get()
+    X = on_host(X)
     if sparse.issparse(X) or hasattr(X, "columns"):
         return X
     if hasattr(X, "to_frame"):
@@ -31,6 +30,13 @@ def _list_as_table(X):
         return np.asarray(X, dtype=object) if np.asarray(X).dtype.kind in "UT" else X
     except ValueError:  # rows of different lengths: whoever checks X says so
         return X
+
+
+def on_host(array):
+    """A tensor of PyTorch or an array of CuPy as a NumPy array; anything else as it is."""
+    if type(array).__module__.split(".")[0] not in ("torch", "cupy"):
+        return array
+    return array.detach().cpu().numpy() if hasattr(array, "detach") else array.get()
 
 
 def column_names(X):

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import validate_data
 
-from .categories import as_table, encoded, learned_categories
+from .categories import as_table, encoded, learned_categories, on_host
 from .checks import refuse_odd_arrays
 from .views import advice
 
@@ -14,7 +14,7 @@ class ReadsTables:
 
     def _read(self, X, y="no_validation", **options):
         """X, and y if there is one, as checked arrays; strings and categories in X become codes."""
-        X = as_table(X)
+        X, y = as_table(X), on_host(y)
         refuse_odd_arrays("X", X)
         refuse_odd_arrays("y", y)
         categories = learned_categories(X)
