@@ -175,6 +175,10 @@ class Problem:
         linear = 0.2 * gap / reach
         return (min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares)) if squares > 0.0 else linear) / self.unit
 
+    def feasible(self, beta):
+        """Coefficients (t, n) moved into their boxes and onto the right sums; a no-op for feasible ones."""
+        return np.stack([box.feasible(row) for box, row in zip(self.boxes, beta, strict=True)])
+
     def dual_linear(self, beta):
         """The dual objective without its part from the kernels."""
         return sum(box.value(b) for box, b in zip(self.boxes, beta, strict=True))
@@ -203,7 +207,7 @@ class Problem:
             Quadratic forms of beta, if known.
         """
         given = np.atleast_2d(np.asarray(beta, dtype=float))
-        beta = np.stack([box.feasible(b) for b, box in zip(given, self.boxes, strict=True)])
+        beta = self.feasible(given)
         if not np.array_equal(beta, given):
             scores = forms = None
         if scores is None:

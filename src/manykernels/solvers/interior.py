@@ -98,7 +98,7 @@ class Interior(FactorSolver):
 
     def init(self, problem):
         weights, beta = problem.start
-        beta = np.stack([box.feasible(row) for box, row in zip(problem.boxes, beta, strict=True)])
+        beta = problem.feasible(beta)
         fit = Fit.of(problem, weights, np.zeros_like(beta))
         return State(_centred(problem), fit, certified(problem, weights, beta))
 
@@ -199,7 +199,7 @@ class _Linearised:
         for row, bends, box in zip(beta, self.bends, self.problem.boxes, strict=True):
             if bends.any():
                 row += (box.total - row.sum()) * bends / bends.sum()
-        return np.stack([box.feasible(row) for box, row in zip(self.problem.boxes, beta, strict=True)])
+        return self.problem.feasible(beta)
 
 
 def _centred(problem):

@@ -41,7 +41,7 @@ class PrimalNewton(FactorSolver):
 
     def init(self, problem):
         weights, beta = problem.start
-        beta = np.stack([box.feasible(row) for box, row in zip(problem.boxes, beta, strict=True)])
+        beta = problem.feasible(beta)
         return State(Fit.of(problem, weights, beta), certified(problem, weights, beta))
 
     def step(self, problem, state, tol):
@@ -52,7 +52,7 @@ class PrimalNewton(FactorSolver):
         step = model.fitted(model.pulls(beta), state.fit.weights, precision)
         length = self._length(problem, corners, state.fit, step)
         # the coefficients of the model, which agree with v
-        beta = np.stack([box.feasible(row) for box, row in zip(problem.boxes, beta - length * bends * step.f, strict=True)])
+        beta = problem.feasible(beta - length * bends * step.f)
         fit = state.fit.moved(problem, step, length)
         iterate = certified(problem, fit.weights, beta)
         gap = abs(iterate.certificate.absolute_gap)

@@ -88,7 +88,7 @@ class FromSample(Solver):
             scores = problem.bank.decision(result.weights, beta) + result.intercept[:, None]
             rounded = rounded_corners(problem, WIDTH * problem.unit)
             beta = np.stack([corner.response(f)[0] for corner, f in zip(rounded, scores, strict=True)])
-        beta = np.stack([box.feasible(b) for box, b in zip(problem.boxes, beta, strict=True)])
+        beta = problem.feasible(beta)
         if result.status.broken_off:
             problem.latest = result.weights, beta
             raise Stopped if result.status is Status.STOPPED else KeyboardInterrupt

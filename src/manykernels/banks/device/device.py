@@ -65,6 +65,10 @@ class Device:
         """An array as a tensor on the device."""
         return self.torch.as_tensor(np.ascontiguousarray(array, dtype=dtype), device=self.place)
 
+    def entry(self, dtype):
+        """PyTorch's name for a type of NumPy's."""
+        return getattr(self.torch, np.dtype(dtype).name)
+
     def indices(self, array):
         return self.put(array, np.int64)
 

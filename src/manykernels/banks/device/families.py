@@ -45,15 +45,20 @@ class DeviceFamily(ABC):
         return torch.stack(rows).double() * self.device.put(self.scales)[:, None, None]
 
 
+def squared_distances(a, b):
+    """Squared distances between the rows of two tensors, which rounding must not make negative."""
+    distances = a.square().sum(dim=1)[:, None] + b.square().sum(dim=1)
+    return distances.addmm_(a, b.T, alpha=-2.0).clamp_(min=0.0)
+
+
 class _Points(DeviceFamily):
     """A family of kernels of feature vectors."""
 
     def __init__(self, device, members, scales, dtype, left, right):
         super().__init__(device, members, scales, dtype)
-        middle = np.median(dense(right), axis=0)  # distances do not mind, and numbers get smaller
-        self.middle = middle if self.centred else 0.0
-        self.right = device.put(dense(right) - self.middle)
-        self.left = self.right if left is right else device.put(dense(left) - self.middle)
+        middle = np.median(dense(right), axis=0) if self.centred else 0.0  # distances do not mind, and numbers get smaller
+        self.right = device.put(dense(right) - middle)
+        self.left = self.right if left is right else device.put(dense(left) - middle)
 
     centred = True
 
@@ -77,16 +82,14 @@ class _Exponentials(_Points):
         return forms(self.device, pairs, B, self.device.put(self.gammas, self.dtype)) * self.device.put(self.scales)
 
     def _rounded(self, distances):
-        return distances.clamp_(min=0.0).to(self.device.put(np.empty(0), self.dtype).dtype)
+        return distances.to(self.device.entry(self.dtype))
 
 
 class Gaussians(_Exponentials):
     """Gaussian kernels, by products of matrices in float64: in float32 near points would lose their distance."""
 
     def pairs(self, rows, cols):
-        a, b = self.left[rows], self.right[cols]
-        distances = a.square().sum(dim=1)[:, None] + b.square().sum(dim=1)
-        return self._rounded(distances.addmm_(a, b.T, alpha=-2.0))
+        return self._rounded(squared_distances(self.left[rows], self.right[cols]))
 
 
 class FeatureGaussians(_Exponentials):
@@ -120,7 +123,7 @@ class Polynomials(_Points):
     def value(self, pairs, place):
         gamma, coef0, degree = self.parameters[place]
         values = (gamma * pairs).add_(coef0)
-        return (values if degree == 1 else values.pow_(degree)).to(self.device.put(np.empty(0), self.dtype).dtype)
+        return (values if degree == 1 else values.pow_(degree)).to(self.device.entry(self.dtype))
 
 
 class FromHost(DeviceFamily):

@@ -57,10 +57,6 @@ class DeviceMaskedBank(MaskedBank):
         """Masks, eight features to a byte, and exponents per squared difference."""
         return self.device.put(self.collection.packed, np.uint8), self.device.put(self.collection.gammas * LOG2_E, self.dtype)
 
-    @property
-    def _entry(self):
-        return self.device.put(np.empty(0), self.dtype).dtype
-
     def _factors(self, kernels):
         """As on the host, for a slice of the kernels, but a tensor; an array for whoever asks by indices."""
         if not isinstance(kernels, slice):
@@ -73,7 +69,7 @@ class DeviceMaskedBank(MaskedBank):
     def _squares(self, rows, cols):
         """Squared feature differences of pairs, (n_features, pairs), for tensors of indices."""
         left, right = self._on_points
-        return (left[rows] - right[cols]).square_().clamp_(max=LARGEST).T.to(self._entry).contiguous()
+        return (left[rows] - right[cols]).square_().clamp_(max=LARGEST).T.to(self.device.entry(self.dtype)).contiguous()
 
     def _chunks_for(self, pairs):
         """Slices of the kernels whose tables with so many pairs fit."""
@@ -164,7 +160,7 @@ class DeviceMaskedBank(MaskedBank):
     def _swept(self, beta, weights, visitor):
         """``sum_k weights[k] K_k`` (rows, n), and calls of ``visitor(kernels, products)`` with products (kernels, rows, t)."""
         torch, middle = self.device.torch, self._on_points[1].median(dim=0).values  # differences do not mind
-        points = [(part - middle).to(self._entry) for part in self._on_points]
+        points = [(part - middle).to(self.device.entry(self.dtype)) for part in self._on_points]
         coefficients, weights = self.device.put(beta, self.dtype), self.device.put(weights, self.dtype)
         combined = torch.zeros((self.n_rows, self.n), dtype=torch.float64, device=self.device.place)
 

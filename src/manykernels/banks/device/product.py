@@ -6,6 +6,7 @@ import numpy as np
 
 from ..base import as_outputs, support_of
 from ..combined import CombinationBank
+from .families import squared_distances
 from .tiled import on_rows
 
 
@@ -36,9 +37,7 @@ class DeviceProductBank(CombinationBank):
 
     def _kernel(self, rows, cols, scale):
         """The kernel between two sets of points, tensors."""
-        a, b = rows * scale, cols * scale
-        exponents = a.square().sum(dim=1)[:, None] + b.square().sum(dim=1)
-        return exponents.addmm_(a, b.T, alpha=-2.0).clamp_(min=0.0).neg_().exp_()
+        return squared_distances(rows * scale, cols * scale).neg_().exp_()
 
     def combined(self, weights, rows):
         """Rows of the kernel as a tensor, for a tensor of indices."""

@@ -40,9 +40,6 @@ class DeviceTiledBank(TiledBank):
             waiting.extend(_translated(self, family, budget))
         return waiting
 
-    def _entry(self, dtype=None):
-        return self.device.put(np.empty(0), dtype or self.dtype).dtype
-
     def _tile_bytes(self, columns):
         return columns * (24 + 2 * self.dtype.itemsize)
 
@@ -50,7 +47,7 @@ class DeviceTiledBank(TiledBank):
         """Rows of the combined kernel as a tensor, for a tensor of indices."""
         weights = np.asarray(weights, dtype=float)
         everything = self.device.torch.arange(self.n, device=self.device.place)
-        out = self.device.torch.zeros((len(rows), self.n), dtype=self._entry(), device=self.device.place)
+        out = self.device.torch.zeros((len(rows), self.n), dtype=self.device.entry(self.dtype), device=self.device.place)
 
         def fill(part):
             out[part] = 0.0  # memory may have run out half way
