@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..banks.factors import FactorBank
+from ..result import Status
 from .base import Iterate, Solver
 from .group_lasso import GroupLasso
 
@@ -57,6 +58,18 @@ def certified(problem, weights, beta):
     certificate = problem.certificate(weights, beta, scores=scores, forms=bank.norms(moments))
     problem.latest = weights, beta
     return Iterate(weights, beta, certificate)
+
+
+def watched(state, iterate, most, stuck=False):
+    """The iterate, the last one if the method is stuck, the smallest gap, and steps that may pass without a smaller one.
+
+    There are `most` of them after a gap smaller than all before.
+    """
+    gap = abs(iterate.certificate.absolute_gap)
+    patience = most if gap < state.best else state.patience - 1
+    if stuck or patience == 0:
+        iterate = iterate._replace(ended=Status.STALLED)
+    return iterate, min(gap, state.best), patience
 
 
 def penalty(problem, v):

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..result import Status
 from .base import Iterate
-from .factored import FactorSolver, Fit, Model, certified
+from .factored import FactorSolver, Fit, Model, certified, watched
 
 BACK = 0.995  # of the way to the nearest bound
 LONG = 0.95  # a step that needs no correctors
@@ -108,11 +107,7 @@ class Interior(FactorSolver):
         length = min(1.0, BACK * state.bounded.longest(step))
         bounded, fit = state.bounded.moved(step, length), state.fit.moved(problem, step.fit, length)
         iterate = certified(problem, fit.weights, at.feasible(bounded))
-        gap = abs(iterate.certificate.absolute_gap)
-        patience = PATIENCE if gap < state.best else state.patience - 1
-        if length < SHORTEST or patience == 0:
-            iterate = iterate._replace(ended=Status.STALLED)
-        return State(bounded, fit, iterate, min(gap, state.best), patience)
+        return State(bounded, fit, *watched(state, iterate, PATIENCE, stuck=length < SHORTEST))
 
     @staticmethod
     def _direction(at, state, tol):

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..result import Status
 from .base import Iterate
 from .corners import Corner, rounded_corners
-from .factored import FactorSolver, Fit, Model, certified, penalty
+from .factored import FactorSolver, Fit, Model, certified, penalty, watched
 
 SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
 HALVINGS = 30
@@ -54,12 +53,7 @@ class PrimalNewton(FactorSolver):
         # the coefficients of the model, which agree with v
         beta = problem.feasible(beta - length * bends * step.f)
         fit = state.fit.moved(problem, step, length)
-        iterate = certified(problem, fit.weights, beta)
-        gap = abs(iterate.certificate.absolute_gap)
-        patience = PATIENCE if gap < state.best else state.patience - 1
-        if patience == 0:
-            iterate = iterate._replace(ended=Status.STALLED)
-        return State(fit, iterate, min(gap, state.best), patience)
+        return State(fit, *watched(state, certified(problem, fit.weights, beta), PATIENCE))
 
     @staticmethod
     def _length(problem, corners, fit, step):
