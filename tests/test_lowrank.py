@@ -253,6 +253,32 @@ class TestReduced:
         assert small.points.width < 0.5 * plain.width == 0.5 * small.width
         np.testing.assert_allclose(small.whole(), plain.whole(), atol=2e-5)
 
+    def test_holds_what_a_sample_does_not_show(self, monkeypatch):
+        monkeypatch.setattr("manykernels.banks.basis.SAMPLE", 150)
+        narrow = KernelBank([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(-2, 1, 40)])
+        A = toy(2000)[0]
+        plain = Nystroem(10).fit(KernelsOnPoints(narrow, A), A, dtype=np.float32)  # each landmark has directions of its own
+        small = reduced(plain)
+        assert small is not plain
+        left = np.linalg.norm(small.whole() - plain.whole(), axis=1)
+        assert left.max() < 3e-5 * np.linalg.norm(plain.whole(), axis=1).max()
+
+    def test_what_training_points_do_not_span_stays(self):
+        plain, *_ = self.banks(n=60, rank=60)
+        assert reduced(plain) is plain
+
+    def test_half_of_the_space_serves_the_beginning(self, monkeypatch):
+        monkeypatch.setattr("manykernels.banks.basis.LEAST", 40)
+        _, small, _, b = self.banks()
+        problem, solver, places = Problem(small, b, np.full(400, 100.0), PNormBall(1.5)), Interior(), []
+        state = solver.init(problem)
+        while state.iterate.certificate.gap > 1e-5 and len(places) < 40:
+            places.append(state.at.bank.points.width)
+            state = solver.step(problem, state, 1e-5)
+        assert places[0] == small.points.width // 2
+        assert places[-1] == small.points.width
+        assert Problem(small, b, np.full(400, 100.0), PNormBall(1.5)).certificate(*state.iterate[:2]).gap <= 1e-5
+
     def test_what_is_not_worth_it_stays(self):
         plain, *_ = self.banks(rank=5)
         assert reduced(plain) is plain

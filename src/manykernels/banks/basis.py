@@ -9,16 +9,18 @@ with ``S = P' D P``: memory, passes over the points and systems of equations are
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, qr
+from scipy.linalg import cholesky, qr
+from scipy.linalg.lapack import dpstrf
 
 from .base import as_outputs
 from .factors import FactorBank
 
 LEAST = 256  # columns that are worth it
 GAIN = 0.6  # largest part of the columns that a smaller space may have
-ROUNDING = 2e-7  # of float32, relative to the largest singular value
+LEFT, BAD = 1e-5, 4.0  # of a point's factors outside of the space, relative to their length, and a square that is too much
 HELD = 2**29  # bytes of small matrices that are kept
-SAMPLE, ENOUGH = 1024, 0.7  # points whose factors show the space, at first, and directions per point that they may show
+SAMPLE, ENOUGH = 1024, 0.9  # points whose factors show the space, at first, and directions per point that they may show
+ROUNDS = 20  # of points whose factors were not in the space
 
 
 class ReducedBank(FactorBank):
@@ -29,14 +31,16 @@ class ReducedBank(FactorBank):
     points : FactorBank
         With the factors Q.
     P : (r, q) array
-        Orthonormal columns; rows as the columns of the factors that it stands for.
+        Orthonormal columns, those that hold most first; rows as the columns of the factors that it stands for.
     offsets : (m + 1,) int
         Kernel k has the rows ``offsets[k]`` to ``offsets[k + 1]`` of P.
+    diagonals : (m, n) array
+        Of the kernels.
     """
 
-    def __init__(self, points, P, offsets):
+    def __init__(self, points, P, offsets, diagonals):
         super().__init__(points.factors, offsets, points.features, points.threads)
-        self._points, self.P = points, P
+        self._points, self.P, self._diagonals = points, P, diagonals
 
     @property
     def points(self):
@@ -78,11 +82,11 @@ class ReducedBank(FactorBank):
 
     def diagonal(self):
         self._needs_square("diagonal")
-        return np.stack([np.square(self._rotated(part.T), dtype=float).sum(axis=1) for part in self.parts()])
+        return self._diagonals.astype(float)
 
     def combined_diagonal(self, weights):
         self._needs_square("combined_diagonal")
-        return np.square(self._rotated(self.root(weights)), dtype=float).sum(axis=1)
+        return np.asarray(weights, dtype=float) @ self._diagonals
 
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]
@@ -90,7 +94,7 @@ class ReducedBank(FactorBank):
         return FactorBank(new.factors @ self.P @ self.P.T, self.offsets, self.features, self.threads, right=right @ self.P.T)
 
     def among(self, points):
-        return ReducedBank(self.points.among(points), self.P, self.offsets)
+        return ReducedBank(self.points.among(points), self.P, self.offsets, self._diagonals[:, points])
 
     def lasting(self, coefficients):
         return self.reduced(coefficients) @ self.P.T
@@ -106,6 +110,13 @@ class ReducedBank(FactorBank):
         return out
 
     # what solvers on factors ask of a space
+
+    def half(self):
+        q = self.P.shape[1] // 2
+        if q < LEAST // 2:
+            return None
+        points = FactorBank(np.ascontiguousarray(self.points.factors[:, :q]), [0, q], self.features, self.threads)
+        return ReducedBank(points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals)
 
     @cached_property
     def _squares(self):
@@ -149,32 +160,80 @@ def reduced(bank):
     """
     if type(bank) is not FactorBank or bank.dtype != np.float32 or bank.width < LEAST:
         return bank
-    found = _directions(bank, int(min(GAIN * bank.width, bank.n)))
-    if found is None:
+    diagonals = bank.diagonal()
+    with bank.threads.algebra():
+        space = _spanned(bank, diagonals.sum(axis=0), int(min(GAIN * bank.width, bank.n)))
+    if space is None:
         return bank
-    P = qr(found, mode="economic", check_finite=False)[0]
-    Q = np.empty((bank.n, P.shape[1]), bank.dtype)
-
-    def fill(part):
-        Q[part] = bank.factors[part].astype(float) @ P
-
-    bank.threads.map(fill, bank.blocks())
-    return ReducedBank(FactorBank(Q, [0, P.shape[1]], bank.features, bank.threads), P, bank.offsets)
+    points = FactorBank(space.Q, [0, space.P.shape[1]], bank.features, bank.threads)
+    return ReducedBank(points, space.P, bank.offsets, diagonals.astype(bank.dtype))
 
 
-def _directions(bank, most):
-    """Columns that span the rows of the factors, (r, q), as a sample of the points shows them; None if they are too many.
+def _spanned(bank, squares, most):
+    """Directions that hold the factors of all points, LEFT but for; None if there are more than `most`, or too many rounds.
 
-    There must be clearly fewer of them than points in the sample: else other points, and new ones, would have more directions.
+    A sample of the points shows most of the directions, and the points that these serve worst show the others: often the
+    landmarks, which narrow kernels set apart.
     """
-    size = min(SAMPLE, bank.n)
+    space, rest = _Space(bank, squares), _sampled(bank, squares, most)
+    for _ in range(ROUNDS):
+        if rest is None or space.P.shape[1] + len(rest) > most:
+            return None
+        space.add(rest)
+        worst = np.argsort(space.left)[-SAMPLE:]
+        worst = worst[space.left[worst] > BAD * LEFT**2]
+        if not worst.size:
+            return space
+        rest = _spanning(space.rest(worst))
+    return None
+
+
+def _sampled(bank, squares, most):
+    """Factors of random points that span all others, as far as can be seen; None if there are too many.
+
+    There must be fewer of them than points in the sample: else other points, and new ones, would have many more directions.
+    """
+    size, start = min(SAMPLE, bank.n), _Space(bank, squares)
     while True:
-        rows = np.sort(np.random.default_rng(0).choice(bank.n, size, replace=False))
-        V = bank.factors[rows].astype(float)
-        values, vectors = eigh(V @ V.T, check_finite=False)
-        kept = values > ROUNDING**2 * values[-1]
-        if kept.sum() <= ENOUGH * size:
-            return V.T @ (vectors[:, kept] / np.sqrt(values[kept])) if kept.sum() <= most else None
+        found = _spanning(start.rest(np.sort(np.random.default_rng(0).choice(bank.n, size, replace=False))))
+        if len(found) <= ENOUGH * size:
+            return found
         if ENOUGH * size >= most or size == bank.n:
             return None
         size = min(2 * size, bank.n)
+
+
+class _Space:
+    """Orthonormal directions P (r, q), and what they hold of the factors, Q (n, q), and leave of their squared lengths (n,).
+
+    Lengths are counted in units of the point's own, or of the usual one if that is more.
+    """
+
+    def __init__(self, bank, squares):
+        self.bank, self.units = bank, np.maximum(squares, squares.mean())
+        self.left = squares / self.units
+        self.P, self.Q = np.empty((bank.width, 0)), np.empty((bank.n, 0), bank.dtype)
+
+    def rest(self, points):
+        """What the directions leave of some factors."""
+        V = self.bank.factors[points] / np.sqrt(self.units[points, None])
+        return V - (V @ self.P) @ self.P.T
+
+    def add(self, rows):
+        """Directions of some rows."""
+        new = qr(rows.T, mode="economic", check_finite=False)[0]
+        if self.P.shape[1]:  # what rounding has left of the old directions
+            new = qr(new - self.P @ (self.P.T @ new), mode="economic", check_finite=False)[0]
+        held = np.empty((self.bank.n, new.shape[1]), self.bank.dtype)
+        for start in range(0, self.bank.n, SAMPLE):
+            part = slice(start, start + SAMPLE)
+            turned = self.bank.factors[part].astype(float) @ new
+            held[part] = turned
+            self.left[part] -= np.square(turned).sum(axis=1) / self.units[part]
+        self.P, self.Q = np.hstack([self.P, new]), np.hstack([self.Q, held])
+
+
+def _spanning(rows):
+    """Some of the rows, such that they hold all of them, LEFT but for: Cholesky's factors with pivots."""
+    _, order, rank, _ = dpstrf(rows @ rows.T, tol=LEFT**2, lower=1)
+    return rows[order[:rank] - 1]

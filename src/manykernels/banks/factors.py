@@ -65,6 +65,10 @@ class FactorBank(Bank):
         """Coefficients in the space."""
         return v
 
+    def half(self):
+        """The same kernels in half of the space, or None where that would tell little of them."""
+        return None
+
     def blocks(self):
         return [slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)]
 
@@ -156,10 +160,13 @@ class FactorBank(Bank):
     def diagonal(self):
         self._needs_square("diagonal")
         out = np.empty((self.m, self.n))
-        for part in self.blocks():
-            squares = np.square(self.factors[part], dtype=float)
+
+        def fill(part):
             for k in range(self.m):
-                out[k, part] = squares[:, self.offsets[k] : self.offsets[k + 1]].sum(axis=1)
+                own = self.factors[part, self.offsets[k] : self.offsets[k + 1]]
+                np.einsum("ij,ij->i", own, own, out=out[k, part], dtype=float)
+
+        self.threads.map(fill, self.blocks())
         return out
 
     def combined_diagonal(self, weights):

@@ -3,8 +3,10 @@
 import numbers
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from joblib import cpu_count
+from threadpoolctl import ThreadpoolController
 
 
 def thread_count(n_jobs=None):
@@ -32,6 +34,10 @@ class Threads:
     def __init__(self, count):
         self.count = count
 
+    def algebra(self):
+        """A context in which a single matrix operation may use all threads."""
+        return _libraries().limit(limits=self.count, user_api="blas")
+
     def map(self, function, tasks):
         tasks = list(tasks)
         if self.count == 1 or len(tasks) <= 1:
@@ -41,3 +47,8 @@ class Threads:
             return [future.result() for future in [pool.submit(function, task) for task in tasks]]
         finally:  # after an error or Ctrl-C, nothing waits for the rest
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@cache
+def _libraries():
+    return ThreadpoolController()  # looks at every library of the process, which takes milliseconds

@@ -10,11 +10,11 @@ for a step z of (u, b), and the weights enter its equations through S alone. So 
 alternate without another look at the data.
 """
 
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dtrmm
 
 from ..banks.factors import FactorBank
 from ..result import Status
@@ -104,13 +104,13 @@ class Fit(NamedTuple):
     weights: np.ndarray
 
     @classmethod
-    def of(cls, problem, weights, beta):
-        """The fit of coefficients beta without an intercept."""
+    def of(cls, problem, weights, beta, b=0.0):
+        """The fit of coefficients beta with intercepts b."""
         space = problem.bank
         a = space.points.correlate(beta)
         v = space.spread_moments(weights, a)
-        u = space.reduced(v)
-        return cls(a, u, v, np.zeros(len(v)), space.points.dot(u), weights)
+        u, b = space.reduced(v), np.zeros(len(v)) + b
+        return cls(a, u, v, b, space.points.dot(u) + b[:, None], weights)
 
     def moved(self, problem, step, length):
         """The fit after a part of a step; its own weights belong to the whole step."""
@@ -135,6 +135,7 @@ class Model:
     def __init__(self, problem, fit, bends, exact=False):
         self.problem, self.fit, self.space = problem, fit, problem.bank
         self.systems = [_System(self.space.points, row, exact) for row in bends]
+        self._weights, self._kept = None, None
 
     def pulls(self, beta):
         """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
@@ -164,9 +165,16 @@ class Model:
         weights = np.maximum(weights, FLOOR * weights.max())
         # what is missing to u = S a, which a part of a step or other weights leave
         missing = self.fit.u - self.space.reduced(self.space.spread_moments(weights, self.fit.a))
-        parts = (self.systems, repeat(self.space.root(weights)), pulls, self.fit.a, missing)
-        changes, steps = zip(*map(_System.solve, *parts), strict=True)
+        with self.space.threads.algebra():
+            changes, steps = zip(*map(_Rooted.solve, self._rooted(weights), pulls, self.fit.a, missing), strict=True)
         return (np.stack(changes), np.stack(steps)), weights
+
+    def _rooted(self, weights):
+        """The systems at some weights, which are kept: steps to several aims ask for them."""
+        if not np.array_equal(weights, self._weights):
+            root = self.space.root(weights)
+            self._weights, self._kept = weights, [_Rooted(system, root) for system in self.systems]
+        return self._kept
 
     def _finished(self, found, weights):
         self.problem.counters.kernel_passes += 2
@@ -185,57 +193,62 @@ class _System:
         self.H[q, :q] = self.H[:q, q] = points.correlate(bends[None])[0]
         self.H[q, q] = bends.sum()
 
-    def solve(self, root, pull, a, missing):
-        """The change of the moments a, and the step z of (u, b), that minimise ``z' H z / 2 - z' pull`` and the norm.
-
-        With ``S = C C'``, and but for the intercept, ``change = pull - a - H z`` and ``z = S change - missing``: steps, not the
-        minimiser itself, since their errors get smaller as they do.
-        """
-        matrix = self._rooted(root)
-        diagonal = np.einsum("ii->i", matrix)
-        diagonal[:-1] += 1.0
-        right = pull + self.H[:, :-1] @ missing
-        right[:-1] -= a
-        y = _solved(matrix, np.append(_transposed(root, right[:-1]), right[-1]))
-        rise = np.append(_times(root, y[:-1]), y[-1])
-        step = rise.copy()
-        step[:-1] -= missing
-        return (right - self.H @ rise)[:-1], step
-
-    def _rooted(self, root):
-        """``C' H C``, where the root of the intercept is one."""
-        if root.ndim == 1:
-            both = np.append(root, 1.0)
-            return both[:, None] * self.H * both
-        out = np.empty_like(self.H)
-        half = self.H[:, :-1] @ root
-        out[:-1, :-1] = root.T @ half[:-1]
-        out[-1, :-1] = out[:-1, -1] = half[-1]
-        out[-1, -1] = self.H[-1, -1]
-        return out
-
     def value(self, pull, step):
         """The model's part from the loss, up to a constant."""
         return float(0.5 * step @ (self.H @ step) - pull @ step)
 
 
-def _times(root, x):
-    return root * x if root.ndim == 1 else root @ x
+class _Rooted:
+    """The equations of one output at weights with ``S = C C'``: ``I + C' H C``, where the root of the intercept is one."""
 
+    def __init__(self, system, root):
+        self.H, self.root = system.H, root
+        matrix = self._both_sides()
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal[:-1] += 1.0
+        diagonal[-1] += HOLD * max(diagonal[-1], 1.0)
+        self.factor = _factorised(matrix)
 
-def _transposed(root, x):
-    return root * x if root.ndim == 1 else root.T @ x
+    def solve(self, pull, a, missing):
+        """The change of the moments a, and the step z of (u, b), that minimise ``z' H z / 2 - z' pull`` and the norm.
 
+        But for the intercept, ``change = pull - a - H z`` and ``z = S change - missing``: steps, not the minimiser itself,
+        since their errors get smaller as they do.
+        """
+        right = pull + self.H[:, :-1] @ missing
+        right[:-1] -= a
+        rise = self._times(self._solution(self._transposed(right)))
+        step = rise.copy()
+        step[:-1] -= missing
+        return (right - self.H @ rise)[:-1], step
 
-def _solved(matrix, right):
-    """The solution of a system whose last equation is that of the intercept."""
-    held = matrix.copy()
-    held[-1, -1] += HOLD * max(matrix[-1, -1], 1.0)
-    factor = _factorised(held)
-    x = cho_solve(factor, right, check_finite=False)
-    for _ in range(REFINEMENTS):
-        x += cho_solve(factor, right - matrix @ x, check_finite=False)
-    return x
+    def _solution(self, right):
+        x = cho_solve(self.factor, right, check_finite=False)
+        for _ in range(REFINEMENTS):
+            left = right - self._transposed(self.H @ self._times(x))
+            left[:-1] -= x[:-1]
+            x += cho_solve(self.factor, left, check_finite=False)
+        return x
+
+    def _both_sides(self):
+        """``C' H C``."""
+        if self.root.ndim == 1:
+            both = np.append(self.root, 1.0)
+            return both[:, None] * self.H * both
+        out = np.empty_like(self.H)
+        half = dtrmm(1.0, self.root, self.H[:-1, :-1].T, side=1, lower=1)
+        out[:-1, :-1] = dtrmm(1.0, self.root, half, lower=1, trans_a=1, overwrite_b=1)
+        out[-1, :-1] = out[:-1, -1] = self.root.T @ self.H[-1, :-1]
+        out[-1, -1] = self.H[-1, -1]
+        return out
+
+    def _times(self, x):
+        """``C x``."""
+        return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root @ x[:-1], x[-1])
+
+    def _transposed(self, x):
+        """``C' x``."""
+        return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root.T @ x[:-1], x[-1])
 
 
 def _factorised(matrix):

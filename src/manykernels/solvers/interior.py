@@ -9,7 +9,9 @@ with the weights D that fit v best. Mehrotra's method follows the points where b
 falling to zero. Linearised, the bounds leave ``beta = now - bends (change of f)``, as if the loss were quadratic: v, b and the
 weights minimise its small model together (see `factored`). Gondzio's correctors then bring products that would be far too small
 or too large back to the others, which lengthens the step. An iteration costs one Gram matrix of the factors, scaled, and a few
-passes over them; the number of iterations hardly depends on the cost or on the number of points.
+passes over them; the number of iterations hardly depends on the cost or on the number of points. Where the factors lie in a
+small space, the first iterations work in half of it, for an eighth of the price, until their gap there and their gap in the
+whole, which is the one that counts, begin to differ.
 
 A loss with a kink at zero has two variables for a point, ``beta = x_1 + x_2`` with ``x_1 >= 0 >= x_2``.
 """
@@ -18,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..problem import Problem
 from .base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, watched
 
@@ -27,6 +30,7 @@ CORRECTORS, SPREAD = 3, 10.0  # at most, and how far products may be from their 
 SETTLED = 1e-3  # change of a model's value that ends its rounds, as a part of the gap that is left
 FINEST = 1e-2  # gap to aim at in the end, as a part of the tolerance
 SHORTEST, PATIENCE = 1e-9, 25  # a step, and steps without a smaller gap, that end the method
+APART = 1.1  # ratio of the gap in the whole space to that in a half of it which ends the work there
 
 
 class Bounded(NamedTuple):
@@ -74,10 +78,14 @@ class Step(NamedTuple):
 
 
 class State(NamedTuple):
-    """Variables, fit, iterate, its smallest gap so far, and how many more steps may pass without a smaller one."""
+    """Variables, the problem that is worked at and its fit.
+
+    Further the iterate for the true problem, its smallest gap so far, and how many more steps may pass without a smaller one.
+    """
 
     bounded: Bounded
     fit: Fit
+    at: Problem
     iterate: Iterate
     best: float = np.inf
     patience: int = PATIENCE
@@ -97,17 +105,19 @@ class Interior(FactorSolver):
 
     def init(self, problem):
         weights, beta = problem.start
-        beta = problem.feasible(beta)
-        fit = Fit.of(problem, weights, np.zeros_like(beta))
-        return State(_centred(problem), fit, certified(problem, weights, beta))
+        beta, at = problem.feasible(beta), _simpler(problem)
+        return State(_centred(problem), Fit.of(at, weights, np.zeros_like(beta)), at, certified(problem, weights, beta))
 
     def step(self, problem, state, tol):
-        at = _Linearised(problem, state)
-        step = self._direction(at, state, tol)
+        linearised = _Linearised(state)
+        step = self._direction(linearised, state, tol)
         length = min(1.0, BACK * state.bounded.longest(step))
-        bounded, fit = state.bounded.moved(step, length), state.fit.moved(problem, step.fit, length)
-        iterate = certified(problem, fit.weights, at.feasible(bounded))
-        return State(bounded, fit, *watched(state, iterate, PATIENCE, stuck=length < SHORTEST))
+        bounded, fit, at = state.bounded.moved(step, length), state.fit.moved(state.at, step.fit, length), state.at
+        iterate = certified(problem, fit.weights, linearised.feasible(bounded))
+        stuck = length < SHORTEST
+        if at is not problem and (stuck or _apart(at, iterate)):
+            fit, at, stuck = Fit.of(problem, fit.weights, linearised.by_point(bounded.x), fit.b), problem, False
+        return State(bounded, fit, at, *watched(state, iterate, PATIENCE, stuck))
 
     @staticmethod
     def _direction(at, state, tol):
@@ -159,16 +169,16 @@ def _mean(products):
 class _Linearised:
     """The conditions linearised at a state, and the model that they leave."""
 
-    def __init__(self, problem, state):
-        self.problem, self.bounded = problem, state.bounded
+    def __init__(self, state):
+        self.problem, self.bounded = state.at, state.bounded
         at = self.bounded
         self.below, self.above = at.x - at.lower, at.upper - at.x
         self.left = at.linear - state.fit.f.ravel()[at.place]
         self.give = 1.0 / (at.low / self.below + at.high / self.above)  # of a variable, when the pull on it grows by one
-        self.bends = self._by_point(self.give)
-        self.model = Model(problem, state.fit, self.bends, exact=True)
+        self.bends = self.by_point(self.give)
+        self.model = Model(state.at, state.fit, self.bends, exact=True)
 
-    def _by_point(self, values):
+    def by_point(self, values):
         """Sums of the variables' values over those of a point, (t, n)."""
         shape = self.problem.targets.shape
         return np.bincount(self.bounded.place, values, minlength=shape[0] * shape[1]).reshape(shape)
@@ -178,7 +188,7 @@ class _Linearised:
         return self.give * (self.left + aims.low / self.below - aims.high / self.above)
 
     def pulls(self, aims):
-        return self.model.pulls(self._by_point(self.bounded.x + self._change(aims)))
+        return self.model.pulls(self.by_point(self.bounded.x + self._change(aims)))
 
     def step(self, aims, fit):
         """The step of everything that goes with a step of the fit."""
@@ -190,11 +200,27 @@ class _Linearised:
 
     def feasible(self, bounded):
         """Coefficients with the right sums: what is missing is put where it costs least."""
-        beta = self._by_point(bounded.x)
+        beta = self.by_point(bounded.x)
         for row, bends, box in zip(beta, self.bends, self.problem.boxes, strict=True):
             if bends.any():
                 row += (box.total - row.sum()) * bends / bends.sum()
         return self.problem.feasible(beta)
+
+
+def _simpler(problem):
+    """The problem in half of the space of its factors, or itself."""
+    bank = problem.bank.half()
+    if bank is None:
+        return problem
+    simpler = Problem(bank, problem.targets, problem.cost, problem.regulariser, loss=problem.loss)
+    simpler.counters = problem.counters
+    return simpler
+
+
+def _apart(at, iterate):
+    """Whether an iterate is clearly worse than it looks in a half of the space."""
+    near = certified(at, iterate.weights, iterate.beta).certificate
+    return iterate.certificate.absolute_gap > APART * abs(near.absolute_gap)
 
 
 def _centred(problem):
