@@ -1,0 +1,124 @@
+"""Linear and polynomial kernels."""
+
+from math import comb
+
+import numpy as np
+
+from ...kernels.vector import chosen_rows, dense, dot_products, squared_norms
+from .base import Family
+
+
+def power_coefficients(kernels, scales, units):
+    """Coefficients c[l, r] of ``K_l = sum_r c[l, r] (t / units[l])^r`` for polynomial kernels of the dot product t."""
+    degrees = [getattr(kernel, "degree", 1) for kernel in kernels]
+    table = np.zeros((len(kernels), max(degrees) + 1))
+    for row, kernel, degree, scale, unit in zip(table, kernels, degrees, scales, units, strict=True):
+        gamma, coef0 = getattr(kernel, "gamma", 1.0), getattr(kernel, "coef0", 0.0)
+        # the scale goes inside the power: outside, both factors may be out of range though their product is not
+        root = scale ** (1.0 / degree)
+        for r in range(degree + 1):
+            row[r] = comb(degree, r) * (gamma * unit * root) ** r * (coef0 * root) ** (degree - r)
+    return table
+
+
+class FeaturePolynomials(Family):
+    """Linear and polynomial kernels on single features, through their few monomials ``x_f^r``.
+
+    ``K_l(x, y) = sum_r c[l, r] (x_f y_f)^r`` has rank degree + 1, so quadratic forms cost O(n) per kernel and the combined
+    kernel is one matrix product, whatever the number of kernels.
+    """
+
+    explicit = True
+
+    def __init__(self, members, features, kernels, scales, left, right, dtype):
+        super().__init__(members, dtype)
+        self.features, self.slot = np.unique(features, return_inverse=True)
+        columns = dense(right[:, self.features])
+        largest = np.abs(columns).max(axis=0)
+        self.unit = np.where(largest > 0, largest, 1.0)
+        self.coefficients = power_coefficients(kernels, scales, self.unit[self.slot] ** 2)
+        self.right = self._monomials(right)
+        self.left = self.right if left is right else self._monomials(left)
+
+    def _monomials(self, X):
+        """Powers 0 … degree of the scaled features, (degree + 1, features, n)."""
+        z = (dense(X[:, self.features]) / self.unit).T
+        return np.stack([z**r for r in range(self.coefficients.shape[1])]).astype(self.dtype)
+
+    def prepared(self, weights):
+        table = np.zeros((self.coefficients.shape[1], self.features.size))
+        np.add.at(table.T, self.slot, weights[:, None] * self.coefficients)
+        return table[1:, :, None].astype(self.dtype), self.dtype(table[0].sum())
+
+    def combine(self, prepared, tile, out):
+        powers, constant = prepared
+        left = self.left[1:, :, tile.rows] * powers
+        right = self.right[1:, :, tile.cols]
+        out += left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
+        out += constant
+
+    def values(self, tile):
+        left, right = self.left[:, :, tile.rows], self.right[:, :, tile.cols]
+        powers = left[..., :, None] * right[..., None, :]
+        return np.einsum("lr,rlij->lij", self.coefficients, powers[:, self.slot])
+
+    def add_products(self, beta, tile, moments):
+        sums = self.right[:, :, tile.cols].astype(float) @ beta.T
+        left = self.left[:, :, tile.rows].astype(float)
+        moments += np.einsum("lr,rlt,rli->lti", self.coefficients, sums[:, self.slot], left[:, self.slot], optimize=True)
+
+    def forms(self, a, b):
+        """``sum_c a_c' K_l b_c`` of each member; a and b (t, n)."""
+        left, right = (self.right.astype(float) @ beta.T for beta in (a, b))
+        return np.einsum("lr,rl->l", self.coefficients, (left * right).sum(axis=2)[:, self.slot])
+
+
+class DotPolynomials(Family):
+    """Linear and polynomial kernels of the dot product over several features, of degree at most 3."""
+
+    def __init__(self, members, kernels, scales, left, right, dtype):
+        super().__init__(members, dtype)
+        largest = squared_norms(right).max()
+        self.unit = largest if largest > 0 else 1.0
+        self.coefficients = power_coefficients(kernels, scales, np.full(len(kernels), self.unit))
+        self.left, self.right = left, right
+
+    def _dots(self, tile):
+        return (dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)) / self.unit).astype(
+            self.dtype
+        )
+
+    def prepared(self, weights):
+        return (weights @ self.coefficients).astype(self.dtype)
+
+    def combine(self, prepared, tile, out):
+        t = self._dots(tile)
+        total = np.full_like(t, prepared[-1])
+        for coefficient in prepared[-2::-1]:
+            total *= t
+            total += coefficient
+        out += total
+
+    def values(self, tile):
+        t = self._dots(tile)
+        powers = np.stack([t**r for r in range(self.coefficients.shape[1])])
+        return np.tensordot(self.coefficients, powers, 1)
+
+    def moments(self, *shape):
+        return np.zeros((self.coefficients.shape[1], *shape))
+
+    def add_products(self, beta, tile, moments):
+        t, coefficients = self._dots(tile), beta.astype(self.dtype)
+        power = np.ones_like(t)
+        for sums in moments:
+            sums += coefficients @ power.T
+            power *= t
+
+    def add_forms(self, B, tile, moments):
+        t, B = self._dots(tile), B.astype(float)
+        for r in range(moments.size):
+            moments[r] += B.sum()
+            B *= t
+
+    def gathered(self, moments):
+        return np.tensordot(self.coefficients, moments, 1)
