@@ -282,6 +282,11 @@ class TestReduced:
     def test_what_is_not_worth_it_stays(self):
         plain, *_ = self.banks(rank=5)
         assert reduced(plain) is plain
+        plain, small, *_ = self.banks()
+        assert reduced(plain, plain.factors.nbytes + small.points.factors.nbytes) is plain  # no room for both
+        for value in (0.0, np.nan):
+            empty = FactorBank(np.full_like(plain.factors, value), plain.offsets, plain.features)
+            assert reduced(empty) is empty
         exact = Nystroem(20).fit(KernelsOnPoints(self.KERNELS, X), X, dtype=np.float64)
         assert reduced(exact) is exact
 

@@ -1,9 +1,9 @@
 """Factors of many kernels in the small space in which they lie.
 
 Kernels of neighbouring widths are nearly functions of each other, so the factors of all of them together, ``V`` with r columns,
-have a much smaller rank than r, to the last digit of float32: ``V = Q P'`` with q columns. Fifty Gaussians of rank 100 on
-data of ten features, 3340 columns, lie in a space of 700. With weights D on the columns of V the combined kernel is ``Q S Q'``
-with ``S = P' D P``: memory, passes over the points and systems of equations are those of q columns.
+have a much smaller rank than r, but for a hundred-thousandth of their length: ``V = Q P'`` with q columns. Fifty Gaussians of
+rank 100 on data of ten features, 3279 columns, lie in a space of 1059. With weights D on the columns of V the combined kernel
+is ``Q S Q'`` with ``S = P' D P``: memory, passes over the points and systems of equations are those of q columns.
 """
 
 from functools import cached_property
@@ -116,7 +116,7 @@ class ReducedBank(FactorBank):
         if q < LEAST // 2:
             return None
         points = FactorBank(np.ascontiguousarray(self.points.factors[:, :q]), [0, q], self.features, self.threads)
-        return ReducedBank(points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals)
+        return ReducedBank(points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals)  # nearly
 
     @cached_property
     def _squares(self):
@@ -153,16 +153,21 @@ def _lower(S):
     raise FloatingPointError("The factors hold values that are not numbers: check the data, their scale and the kernels.")
 
 
-def reduced(bank):
+def reduced(bank, memory_budget=2**32):
     """The same kernels in the smallest space that holds their factors; the bank itself if that is not much smaller.
 
-    In float64, which is asked for where digits count, nothing is left out.
+    In float64, which is asked for where digits count, nothing is left out. While the factors of the space are made, they are
+    twice in memory beside those of the bank: all of them must fit into the budget, unless the bank's are in a file.
     """
     if type(bank) is not FactorBank or bank.dtype != np.float32 or bank.width < LEAST:
         return bank
+    room = memory_budget - (0 if isinstance(bank.factors, np.memmap) else bank.factors.nbytes)
     diagonals = bank.diagonal()
+    if not 0.0 < diagonals.sum() < np.inf:  # nothing to span: let the solver say what is wrong
+        return bank
     with bank.threads.algebra():
-        space = _spanned(bank, diagonals.sum(axis=0), int(min(GAIN * bank.width, bank.n)))
+        most = min(int(GAIN * bank.width), bank.n, room // (2 * bank.n * bank.dtype.itemsize))
+        space = _spanned(bank, diagonals.sum(axis=0), most)
     if space is None:
         return bank
     points = FactorBank(space.Q, [0, space.P.shape[1]], bank.features, bank.threads)
@@ -170,7 +175,7 @@ def reduced(bank):
 
 
 def _spanned(bank, squares, most):
-    """Directions that hold the factors of all points, LEFT but for; None if there are more than `most`, or too many rounds.
+    """Directions that hold the factors of all points but for LEFT; None if there are more than `most`, or too many rounds.
 
     A sample of the points shows most of the directions, and the points that these serve worst show the others: often the
     landmarks, which narrow kernels set apart.
@@ -234,6 +239,6 @@ class _Space:
 
 
 def _spanning(rows):
-    """Some of the rows, such that they hold all of them, LEFT but for: Cholesky's factors with pivots."""
+    """Some of the rows, such that they hold all of them but for LEFT: Cholesky's method with pivots."""
     _, order, rank, _ = dpstrf(rows @ rows.T, tol=LEFT**2, lower=1)
     return rows[order[:rank] - 1]

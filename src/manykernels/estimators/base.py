@@ -120,7 +120,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if self.approximation is not None:
             kernels = KernelsOnPoints(kernels, X, **on_points)
             bank = self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose)
-            return reduced(bank) if self.device == "cpu" else on_device(bank, self.device)
+            return reduced(bank, on_machine["memory_budget"]) if self.device == "cpu" else on_device(bank, self.device)
         return make_bank(kernels, X, **on_points, **on_machine, device=self.device)
 
     def _combination_bank(self, combination, X):

@@ -22,6 +22,8 @@ from .base import Iterate, Solver
 from .group_lasso import GroupLasso
 
 ROUNDS = 100  # of weights in a model
+BEYOND = 1.8  # power of the change of the weights in a round: near p = 1 the closed form changes them too little, by a rate of
+# 2 / (1 + p) at fixed coefficients, and beyond 2 the rounds would not converge
 FLOOR = 1e-12  # smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
 HOLD = 1e-11  # rounding may make a step of the intercept cost nothing, or less
 REFINEMENTS = 2  # of a solution, which bends of very different sizes need
@@ -149,20 +151,26 @@ class Model:
 
     def fitted(self, pulls, weights, precision):
         """The step to the minimiser over the weights too; ends when the value falls by less than the precision."""
-        before = np.inf
+        before, power = np.inf, BEYOND
         for _ in range(ROUNDS):
             found, used = self._solved(pulls, weights)
             v = self.space.spread_moments(used, self.fit.a + found[0])
-            weights = self.problem.regulariser.reweight(self.problem.bank.norms(v))
             value = penalty(self.problem, v) + sum(map(_System.value, self.systems, pulls, found[1]))
-            if not before - value > precision:
+            if abs(before - value) <= precision or (value > before and power == 1.0):
                 break
+            power = 1.0 if value > before else power
+            weights = self._reweighted(used, v, power)
             before = value
         return self._finished(found, used)
 
+    def _reweighted(self, weights, v, power):
+        """Closed-form weights for coefficients v, or beyond them: their ratio to the last ones taken to a power."""
+        closed = _above_zero(self.problem.regulariser.reweight(self.problem.bank.norms(v)))
+        return closed if power == 1.0 else self.problem.regulariser.adopt(weights * (closed / weights) ** power)
+
     def _solved(self, pulls, weights):
         """Changes of the moments (t, q), steps of (u, b) (t, q + 1), and the weights that were used."""
-        weights = np.maximum(weights, FLOOR * weights.max())
+        weights = _above_zero(weights)
         # what is missing to u = S a, which a part of a step or other weights leave
         missing = self.fit.u - self.space.reduced(self.space.spread_moments(weights, self.fit.a))
         with self.space.threads.algebra():
@@ -181,6 +189,10 @@ class Model:
         a, (u, b) = found[0], (found[1][:, :-1], found[1][:, -1])
         v = self.space.spread_moments(weights, self.fit.a + a) - self.fit.v
         return Fit(a, u, v, b, self.space.points.dot(u) + b[:, None], weights)
+
+
+def _above_zero(weights):
+    return np.maximum(weights, FLOOR * weights.max())
 
 
 class _System:
