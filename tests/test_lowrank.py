@@ -1,6 +1,7 @@
 """Low-rank kernels: factors against kernels, their bank against the dense one, solvers against each other."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -372,6 +373,15 @@ class TestEstimators:
         assert low.result_.objective == pytest.approx(exact.result_.objective, rel=3e-5)
         new = np.random.default_rng(5).standard_normal((50, 4))
         np.testing.assert_allclose(low.decision_function(new), exact.decision_function(new), atol=0.03)
+
+    def test_more_columns_than_points(self):
+        A, b = toy(200)
+        with pytest.warns(UserWarning, match="more than the 200 points: without an approximation") as caught:
+            MKLClassifier(MIXED, C=1.0, approximation=Nystroem(150)).fit(A, b)
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            MKLClassifier([RBF(0.1), RBF(1.0)], C=1.0, approximation=Nystroem(50)).fit(A, b)
 
     def test_the_model_does_not_hold_the_data(self):
         A, b = toy(2000)

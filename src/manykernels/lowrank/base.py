@@ -3,11 +3,13 @@
 import os
 import sys
 import tempfile
+import warnings
 from abc import ABC, abstractmethod
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from .._callers import outside
 from ..banks.factors import FactorBank
 from ..banks.threads import Threads, thread_count
 from ..kernels.points import as_points
@@ -52,6 +54,12 @@ class Approximation(ABC):
         threads = Threads(thread_count(n_jobs))
         with threadpool_limits(1, user_api="blas"):  # our threads share out the kernels, and then the points
             features = self.features(kernels, X, dtype, threads)
+        if features.width > X.shape[0]:
+            warnings.warn(
+                f"The factors have {features.width} columns in all, more than the {X.shape[0]} points: without an "
+                "approximation training would be exact, and probably faster.",
+                stacklevel=outside(),
+            )
         out = None
         size = X.shape[0] * features.width * np.dtype(dtype).itemsize
         if size > memory_budget:
