@@ -156,7 +156,7 @@ class Model:
             found, used = self._solved(pulls, weights)
             v = self.space.spread_moments(used, self.fit.a + found[0])
             value = penalty(self.problem, v) + sum(map(_System.value, self.systems, pulls, found[1]))
-            if abs(before - value) <= precision or (value > before and power == 1.0):
+            if not abs(before - value) > precision or (value > before and power == 1.0):
                 break
             power = 1.0 if value > before else power
             weights = self._reweighted(used, v, power)
