@@ -23,6 +23,10 @@ interior-point method (12 to 30 iterations; rounding off its corners less and le
 new solutions of the linear systems, and sums in float64: coefficients of a thousand nearly cancel in the decision values. Fifty
 Gaussians share most of their directions: a third of the columns hold all factors but for 1e-5 of their length, of every point
 (a sample is not enough: only the landmarks have the directions of the narrow kernels). The first steps need half of them.
+
+On 2 cores rank 100 takes 3 to 54 s to a gap of 1e-2 on six of the seven sets, exact kernels 1 to 55 s up to 34,189 points. At
+this cost the rank regularises: rank 100 predicts better than the exact kernels on magic (86.9 and 82.6 %), poker (60.1 and
+55.6 %), a9a (84.8 and 83.4 %) and cod_rna; rank 500 adds nothing to it, and takes minutes, of which the space is a third.
 """
 
 import time
