@@ -6,7 +6,7 @@ rank 100 on data of ten features, 3279 columns, lie in a space of 1059. With wei
 is ``Q S Q'`` with ``S = P' D P``: memory, passes over the points and systems of equations are those of q columns.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import cholesky, qr
@@ -80,18 +80,10 @@ class ReducedBank(FactorBank):
         few = self.factors[chosen].astype(float)
         return np.stack([self.points.dot(few @ part.T @ part).T for part in self.parts()])
 
-    def diagonal(self):
-        self._needs_square("diagonal")
-        return self._diagonals.astype(float)
-
-    def combined_diagonal(self, weights):
-        self._needs_square("combined_diagonal")
-        return np.asarray(weights, dtype=float) @ self._diagonals
-
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]
-        new = FactorBank(self.features.transform(X_new), self.offsets, self.features, self.threads)
-        return FactorBank(new.factors @ self.P @ self.P.T, self.offsets, self.features, self.threads, right=right @ self.P.T)
+        new = self.features.transform(X_new) @ self.P @ self.P.T
+        return FactorBank(new, self.offsets, self.features, self.threads, right=right @ self.P.T)
 
     def among(self, points):
         return ReducedBank(self.points.among(points), self.P, self.offsets, self._diagonals[:, points])
@@ -116,7 +108,8 @@ class ReducedBank(FactorBank):
         if q < LEAST // 2:
             return None
         points = FactorBank(np.ascontiguousarray(self.points.factors[:, :q]), [0, q], self.features, self.threads)
-        return ReducedBank(points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals)  # nearly
+        # with the diagonals of the whole: near enough for the estimate of rounding, which is all that asks for them
+        return ReducedBank(points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals)
 
     @cached_property
     def _squares(self):
@@ -142,13 +135,19 @@ class ReducedBank(FactorBank):
 
 
 def _lower(S):
-    """The Cholesky factor of a matrix that may be singular to rounding."""
-    shift = 1e-15 * np.trace(S)
+    """The Cholesky factor of a matrix that is singular to rounding; it is overwritten."""
+    np.einsum("ii->i", S)[:] += 1e-15 * np.trace(S)
+    return nearly_definite(S, partial(cholesky, lower=True, check_finite=False))
+
+
+def nearly_definite(matrix, factorise):
+    """Cholesky's factors of a matrix that rounding may have made slightly indefinite; it is overwritten."""
+    shift = 1e-14 * np.trace(matrix)
     for _ in range(15):
-        np.einsum("ii->i", S)[:] += shift
         try:
-            return cholesky(S, lower=True, check_finite=False)
+            return factorise(matrix)
         except np.linalg.LinAlgError:
+            np.einsum("ii->i", matrix)[:] += shift
             shift *= 10.0
     raise FloatingPointError("The factors hold values that are not numbers: check the data, their scale and the kernels.")
 
@@ -162,7 +161,7 @@ def reduced(bank, memory_budget=2**32):
     if type(bank) is not FactorBank or bank.dtype != np.float32 or bank.width < LEAST:
         return bank
     room = memory_budget - (0 if isinstance(bank.factors, np.memmap) else bank.factors.nbytes)
-    diagonals = bank.diagonal()
+    diagonals = bank.diagonal()  # which the bank keeps, if it stays
     if not 0.0 < diagonals.sum() < np.inf:  # nothing to span: let the solver say what is wrong
         return bank
     with bank.threads.algebra():
@@ -171,7 +170,7 @@ def reduced(bank, memory_budget=2**32):
     if space is None:
         return bank
     points = FactorBank(space.Q, [0, space.P.shape[1]], bank.features, bank.threads)
-    return ReducedBank(points, space.P, bank.offsets, diagonals.astype(bank.dtype))
+    return ReducedBank(points, space.P, bank.offsets, diagonals)
 
 
 def _spanned(bank, squares, most):
@@ -180,7 +179,8 @@ def _spanned(bank, squares, most):
     A sample of the points shows most of the directions, and the points that these serve worst show the others: often the
     landmarks, which narrow kernels set apart.
     """
-    space, rest = _Space(bank, squares), _sampled(bank, squares, most)
+    space = _Space(bank, squares)
+    rest = _sampled(space, most)
     for _ in range(ROUNDS):
         if rest is None or space.P.shape[1] + len(rest) > most:
             return None
@@ -193,19 +193,20 @@ def _spanned(bank, squares, most):
     return None
 
 
-def _sampled(bank, squares, most):
+def _sampled(space, most):
     """Factors of random points that span all others, as far as can be seen; None if there are too many.
 
     There must be fewer of them than points in the sample: else other points, and new ones, would have many more directions.
     """
-    size, start = min(SAMPLE, bank.n), _Space(bank, squares)
+    n = space.bank.n
+    size = min(SAMPLE, n)
     while True:
-        found = _spanning(start.rest(np.sort(np.random.default_rng(0).choice(bank.n, size, replace=False))))
+        found = _spanning(space.rest(np.sort(np.random.default_rng(0).choice(n, size, replace=False))))
         if len(found) <= ENOUGH * size:
             return found
-        if ENOUGH * size >= most or size == bank.n:
+        if ENOUGH * size >= most or size == n:
             return None
-        size = min(2 * size, bank.n)
+        size = min(2 * size, n)
 
 
 class _Space:

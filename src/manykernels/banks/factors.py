@@ -1,5 +1,7 @@
 """A bank of low-rank kernels ``K_k = V_k V_k'``: everything is products with the factors, by blocks of rows."""
 
+from functools import cached_property
+
 import numpy as np
 
 from .._loops import factors as loops
@@ -159,6 +161,15 @@ class FactorBank(Bank):
 
     def diagonal(self):
         self._needs_square("diagonal")
+        return self._diagonals.copy()
+
+    def combined_diagonal(self, weights):
+        self._needs_square("combined_diagonal")
+        return np.asarray(weights, dtype=float) @ self._diagonals
+
+    @cached_property
+    def _diagonals(self):
+        """Of the kernels, (m, n); kept, because every certificate asks for their sum."""
         out = np.empty((self.m, self.n))
 
         def fill(part):
@@ -168,11 +179,6 @@ class FactorBank(Bank):
 
         self.threads.map(fill, self.blocks())
         return out
-
-    def combined_diagonal(self, weights):
-        self._needs_square("combined_diagonal")
-        spread = self.spread(weights).astype(self.dtype)
-        return np.concatenate([np.square(self.factors[part]) @ spread for part in self.blocks()]).astype(float)
 
     def decision(self, weights, beta):
         scores = self.dot(self.coefficients(weights, beta))

@@ -10,12 +10,14 @@ for a step z of (u, b), and the weights enter its equations through S alone. So 
 alternate without another look at the data.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dtrmm
 
+from ..banks.basis import nearly_definite
 from ..banks.factors import FactorBank
 from ..result import Status
 from .base import Iterate, Solver
@@ -219,7 +221,7 @@ class _Rooted:
         diagonal = np.einsum("ii->i", matrix)
         diagonal[:-1] += 1.0
         diagonal[-1] += HOLD * max(diagonal[-1], 1.0)
-        self.factor = _factorised(matrix)
+        self.factor = nearly_definite(matrix, partial(cho_factor, check_finite=False))
 
     def solve(self, pull, a, missing):
         """The change of the moments a, and the step z of (u, b), that minimise ``z' H z / 2 - z' pull`` and the norm.
@@ -261,15 +263,3 @@ class _Rooted:
     def _transposed(self, x):
         """``C' x``."""
         return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root.T @ x[:-1], x[-1])
-
-
-def _factorised(matrix):
-    """Cholesky factors of a matrix that rounding may have made slightly indefinite; it is overwritten."""
-    shift = 1e-14 * np.trace(matrix)
-    for _ in range(15):
-        try:
-            return cho_factor(matrix, check_finite=False)
-        except np.linalg.LinAlgError:
-            np.einsum("ii->i", matrix)[:] += shift
-            shift *= 10.0
-    raise FloatingPointError("The factors hold values that are not numbers: check the data, their scale and the kernels.")
