@@ -10,13 +10,24 @@ import benchmarks
 
 
 def main():
-    names = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("common", "__main__"))
+    names = sorted(
+        m.name
+        for m in pkgutil.iter_modules(benchmarks.__path__)
+        if m.name not in ("common", "__main__")
+    )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
     parser.add_argument("name", choices=names)
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the JSON")
-    parser.add_argument("--full", action="store_true", help="also the parts that take long, where the benchmark has some")
     parser.add_argument(
-        "--part", action="append", dest="parts", help="this part only, where the benchmark has some; repeat for more"
+        "--full",
+        action="store_true",
+        help="also the parts that take long, where the benchmark has some",
+    )
+    parser.add_argument(
+        "--part",
+        action="append",
+        dest="parts",
+        help="this part only, where the benchmark has some; repeat for more",
     )
     chosen = parser.parse_args()
     run = importlib.import_module(f"benchmarks.{chosen.name}").main

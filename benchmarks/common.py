@@ -45,7 +45,9 @@ def until(seconds):
 
 @contextlib.contextmanager
 def at_most(seconds):
-    """End what runs inside as Ctrl-C would, which leaves a fitted estimator, after this many whole seconds."""
+    """End what runs inside as Ctrl-C would, which leaves a fitted estimator, after this many whole
+    seconds.
+    """
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -60,15 +62,23 @@ def at_most(seconds):
 
 
 def run_parts(name, parts, wanted, out):
-    """Run those parts (functions by name) that are wanted, all by default, and keep what they return."""
+    """Run those parts (functions by name) that are wanted, all by default, and keep what they
+    return.
+    """
     for unknown in set(wanted or ()) - parts.keys():
         raise SystemExit(f"{name} has no part {unknown}: there are {', '.join(parts)}")
     chosen = {part: run for part, run in parts.items() if not wanted or part in wanted}
-    save("-".join([name, *chosen]) if wanted else name, {part: run() for part, run in chosen.items()}, out)
+    save(
+        "-".join([name, *chosen]) if wanted else name,
+        {part: run() for part, run in chosen.items()},
+        out,
+    )
 
 
 def megabytes(field):
-    """``VmRSS`` (now) or ``VmHWM`` (largest so far) of this process; ru_maxrss would begin at the size of the parent."""
+    """``VmRSS`` (now) or ``VmHWM`` (largest so far) of this process; ru_maxrss would begin at the
+    size of the parent.
+    """
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(field)) / 1024
 
@@ -76,22 +86,32 @@ def megabytes(field):
 def in_new_process(code, **environment):
     """The JSON that a script prints on its last line, run in a fresh interpreter."""
     env = {**os.environ, **environment}
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
     return json.loads(out.stdout.strip().splitlines()[-1])
 
 
 def read(name):
-    """A real data set as it is: X and y, and those of its own test part if it has one; None where it is not here."""
+    """A real data set as it is: X and y, and those of its own test part if it has one; None where
+    it is not here.
+    """
     path = DATA / f"{name}.npz"
     if not path.exists():
-        print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA to the folder of data sets)")
+        print(
+            f"skipped {name}: {path} is not here (set MANYKERNELS_DATA to the folder of data sets)"
+        )
         return None
     parts = []
     with np.load(path) as archive:
         for suffix in ("", "_test"):
             if f"indptr{suffix}" in archive:
                 arrays = (archive[f"{field}{suffix}"] for field in ("data", "indices", "indptr"))
-                parts.append(sparse.csr_array(tuple(arrays), shape=tuple(archive[f"shape{suffix}"])).astype(float))
+                parts.append(
+                    sparse.csr_array(tuple(arrays), shape=tuple(archive[f"shape{suffix}"])).astype(
+                        float
+                    )
+                )
             elif f"X{suffix}" in archive:
                 parts.append(archive[f"X{suffix}"].astype(float))
             if f"y{suffix}" in archive:
@@ -100,13 +120,13 @@ def read(name):
 
 
 def load(name):
-    """A dense data set, standardised, without its test part, or None where it is not here."""
+    """A dense data set, standardized, without its test part, or None where it is not here."""
     parts = read(name)
     if parts is None:
         return None
     X, y = parts[:2]
-    spread = X.std(axis=0)
-    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y
+    deviation = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), y
 
 
 def table(title, rows):
@@ -116,7 +136,12 @@ def table(title, rows):
     widths = [max(len(c), *(len(line[i]) for line in cells)) for i, c in enumerate(columns)]
     print(f"\n{title}")
     for line in [columns, ["-" * w for w in widths], *cells]:
-        print("  ".join(text.rjust(w) if i else text.ljust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))))
+        print(
+            "  ".join(
+                text.rjust(w) if i else text.ljust(w)
+                for i, (text, w) in enumerate(zip(line, widths, strict=True))
+            )
+        )
 
 
 def _cell(value):
@@ -132,7 +157,11 @@ def exponent(sizes, seconds):
 
 def save(name, results, out):
     """Write results with a description of the machine to ``out/NAME.json``."""
-    machine = {"python": platform.python_version(), "processor": _processor(), "cores": os.cpu_count()}
+    machine = {
+        "python": platform.python_version(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.json"
     path.write_text(json.dumps({"machine": machine, "results": results}, indent=1))

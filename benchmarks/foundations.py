@@ -2,10 +2,13 @@
 
 What was learned while making these fast
 ----------------------------------------
-* Numba vectorises neither a maximum of floats nor loops over ``range(begin, end)`` (the index may wrap around) nor loops that
-  write two arrays which they also read. Comparing bit patterns as integers, slicing first and splitting such loops took an
-  iteration of SMO from 3.9 to 1.0 µs (n = 500) and ten Gaussians from 5.1 to 1.4 ns per pair.
-* Weights of 1e-40, common when p is near 1, are denormal in float32 and made a pass twelve times slower.
+* Numba vectorizes neither a maximum of floats nor loops over ``range(begin, end)`` (the index may
+  wrap around) nor loops that
+  write two arrays which they also read. Comparing bit patterns as integers, slicing first and
+  splitting such loops took an iteration of SMO from 3.9 to 1.0 µs (n = 500) and ten Gaussians from
+  5.1 to 1.4 ns per pair.
+* Weights of 1e-40, common when p is near 1, are denormal in float32 and made a pass twelve times
+  slower.
 * BLAS threads inside our own threads cost more than they bring: `drive` limits BLAS to one.
 """
 
@@ -46,19 +49,33 @@ def machine():
             beta[found["svc"].support_] = found["svc"].dual_coef_[0]
             dual = y @ beta - 0.5 * beta @ K @ beta
             difference = (found["ours"].dual - dual) / dual
-            rows.append({"n": n, "C": C, "ours s": a, "SVC s": b, "ratio": b / a, "relative difference": difference})
+            rows.append(
+                {
+                    "n": n,
+                    "C": C,
+                    "ours s": a,
+                    "SVC s": b,
+                    "ratio": b / a,
+                    "relative difference": difference,
+                }
+            )
     return rows
 
 
 def family():
-    """Ten Gaussian kernels of one distance: nanoseconds per pair on one core, and how the same looks done one by one."""
+    """Ten Gaussian kernels of one distance: nanoseconds per pair on one core, and how the same
+    looks done one by one.
+    """
     rng = np.random.default_rng(0)
     rows = []
     for n in (455, 2000):
         x = rng.standard_normal((8, n)).astype(np.float32)
         none = np.empty((0, 0), np.float32)
         pairs, out = rbf.Pairs(x, x, none, np.empty(0, np.float32)), np.zeros((n, n), np.float32)
-        for name, places in (("ratio 2", np.arange(10)), ("ratio 4, the papers'", 2 * np.arange(10))):
+        for name, places in (
+            ("ratio 2", np.arange(10)),
+            ("ratio 4, the papers'", 2 * np.arange(10)),
+        ):
             weights = np.zeros((8, -(-(places[-1] + 1) // rbf.GROUP) * rbf.GROUP), np.float32)
             weights[:, places] = 0.1
             B = rng.standard_normal((n, n)).astype(np.float32)
@@ -68,8 +85,12 @@ def family():
                 D = np.square(x[0][:, None] - x[0])
                 return sum(np.float32(0.1) * np.exp2(-np.float32(2.0**j) * D) for j in places)
 
-            combine = best_of(lambda pairs=pairs, w=weights, n=n, out=out: rbf.combine(pairs, w, n, out), 9)
-            forms = best_of(lambda pairs=pairs, B=B, n=n, sums=sums: rbf.forms(pairs, B, n, sums), 9)
+            combine = best_of(
+                lambda pairs=pairs, w=weights, n=n, out=out: rbf.combine(pairs, w, n, out), 9
+            )
+            forms = best_of(
+                lambda pairs=pairs, B=B, n=n, sums=sums: rbf.forms(pairs, B, n, sums), 9
+            )
             plain = best_of(numpy_way, 3)
             unit = 1e9 / n**2
             rows.append(
@@ -102,11 +123,22 @@ print(json.dumps({"kernels": clf.bank_.m, "points": clf.bank_.n, "MB above impor
 
 
 def memory():
-    """Peak memory of a fit on 403 kernels of WDBC above what the imports take, each in a process of its own."""
+    """Peak memory of a fit on 403 kernels of WDBC above what the imports take, each in a process of
+    its own.
+    """
     rows = []
     for p in (1.0, 1.33, 2.0):
-        for cache, environment in (("compiled before", {}), ("compiling", {"NUMBA_CACHE_DIR": tempfile.mkdtemp()})):
-            rows.append({"p": p, "loops": cache, **in_new_process(WDBC.replace("P)", f"{p})"), **environment)})
+        for cache, environment in (
+            ("compiled before", {}),
+            ("compiling", {"NUMBA_CACHE_DIR": tempfile.mkdtemp()}),
+        ):
+            rows.append(
+                {
+                    "p": p,
+                    "loops": cache,
+                    **in_new_process(WDBC.replace("P)", f"{p})"), **environment),
+                }
+            )
     return rows
 
 
@@ -129,7 +161,9 @@ print(json.dumps({"import manykernels": package, "import MKLClassifier": estimat
 
 
 def startup():
-    """Seconds from nothing to a fitted model, with compiled loops in the cache (best of 3) and with none."""
+    """Seconds from nothing to a fitted model, with compiled loops in the cache (best of 3) and with
+    none.
+    """
     warm = [in_new_process(START) for _ in range(4)][1:]
     began = time.perf_counter()
     cold = in_new_process(START, NUMBA_CACHE_DIR=tempfile.mkdtemp())
@@ -142,6 +176,9 @@ def main(out):
     results = {}
     for part in (machine, family, memory, startup):
         results[part.__name__] = part()
-        rows = [{key: row.get(key, "") for key in results[part.__name__][-1]} for row in results[part.__name__]]
+        rows = [
+            {key: row.get(key, "") for key in results[part.__name__][-1]}
+            for row in results[part.__name__]
+        ]
         table(part.__doc__.strip(), rows)
     save("foundations", results, out)

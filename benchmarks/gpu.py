@@ -1,9 +1,12 @@
-"""One GPU: a million kernels on sonar, Covertype exactly, a9a with fifty kernels, and the small sets beside the CPU.
+"""One GPU: a million kernels on sonar, Covertype exactly, a9a with fifty kernels, and the small
+sets beside the CPU.
 
-Figures to compare with: Jain, Vishwanathan and Varma (KDD 2012) took 105.62 hours for 10^6 kernels on sonar and 64.46 hours for
-Covertype on one core of 2012. Everything is timed from the data in NumPy arrays to the fitted model, after a small fit of the
-same kind that compiles and warms up. The floors are how long the pairs of points that were visited would take at the ceilings
-that ``ceilings`` measures: exponentials and products of matrices over their rates, bytes over the bandwidth.
+Figures to compare with: Jain, Vishwanathan and Varma (KDD 2012) took 105.62 hours for 10^6 kernels
+on sonar and 64.46 hours for Covertype on one core of 2012. Everything is timed from the data in
+NumPy arrays to the fitted model, after a small fit of the same kind that compiles and warms up. The
+floors are how long the pairs of points that were visited would take at the ceilings that
+``ceilings`` measures: exponentials and products of matrices over their rates, bytes over the
+bandwidth.
 
 ``ceilings``, ``sonar``, ``covertype``, ``a9a``, ``small``; ``--out`` keeps a JSON.
 """
@@ -31,13 +34,20 @@ def measured_ceilings():
     """Bytes per second of a copy, products of matrices and exponentials per second, measured once."""
     import torch
 
-    from manykernels.banks.device.device import Device
-    from manykernels.banks.device.exponentials import combine
+    from manykernels.banks.torch.device import Device
+    from manykernels.banks.torch.exponentials import combine
 
     if CEILINGS:
         return CEILINGS
-    x, y, some = torch.rand(2**28, device="cuda"), torch.empty(2**28, device="cuda"), torch.rand(256, device="cuda")
-    squares = {name: torch.rand((8192, 8192), device="cuda", dtype=getattr(torch, name)) for name in ("float32", "float64")}
+    x, y, some = (
+        torch.rand(2**28, device="cuda"),
+        torch.empty(2**28, device="cuda"),
+        torch.rand(256, device="cuda"),
+    )
+    squares = {
+        name: torch.rand((8192, 8192), device="cuda", dtype=getattr(torch, name))
+        for name in ("float32", "float64")
+    }
     CEILINGS["device"] = torch.cuda.get_device_name()
     CEILINGS["GB per s"] = 2 * 4 * x.numel() / _shortest(lambda: y.copy_(x)) / 1e9
     for name, a in squares.items():
@@ -65,7 +75,11 @@ def floor(clf, exponentials, flops, precision):
     return {
         "exponentials s": pairs * exponentials / ceiling["T exponentials per s"] / 1e12,
         "products s": pairs * flops / ceiling[f"{precision} TFLOP per s"] / 1e12,
-        "bytes s": pairs * 8.0 * (precision == "float64") / ceiling["GB per s"] / 1e9,  # a row is written and read once
+        "bytes s": pairs
+        * 8.0
+        * (precision == "float64")
+        / ceiling["GB per s"]
+        / 1e9,  # a row is written and read once
     }
 
 
@@ -87,21 +101,33 @@ def fitted(X, y, repeats=1, **options):
         clf.fit(X, y)
         times.append(time.perf_counter() - began)
     if repeats > 1:
-        print(f"seconds of {repeats} fits: {', '.join(f'{seconds:.2f}' for seconds in times)}", flush=True)
+        print(
+            f"seconds of {repeats} fits: {', '.join(f'{seconds:.2f}' for seconds in times)}",
+            flush=True,
+        )
     return clf, min(times)
 
 
 def outcome(clf, seconds):
     r = clf.result_
-    row = {"seconds": seconds, "gap": r.duality_gap, "objective": r.objective, "iterations": r.n_iter}
-    return row | {"passes": r.counters.kernel_passes, "SVMs": r.counters.svm_solves, "ended": r.status.name.lower()}
+    row = {
+        "seconds": seconds,
+        "gap": r.duality_gap,
+        "objective": r.objective,
+        "iterations": r.n_iter,
+    }
+    return row | {
+        "passes": r.counters.kernel_passes,
+        "SVMs": r.counters.svm_solves,
+        "ended": r.status.name.lower(),
+    }
 
 
 def sonar():
     X, y = load("sonar")
     rows = []
     for p in (1.33, 1.0):
-        options = {"p": p, "C": 100.0, "normalise": "trace", "tol": 1e-3, "device": "cuda"}
+        options = {"p": p, "C": 100.0, "normalize": "trace", "tol": 1e-3, "device": "cuda"}
         fitted(X, y, kernels=kernels(50_000), **options)
         for m in (10**5, 10**6):
             clf, seconds = fitted(X, y, REPEATS, kernels=kernels(m), **options)
@@ -121,7 +147,13 @@ def covertype():
     X, y = MinMaxScaler().fit_transform(dense(parts[0])), parts[1]
     order = np.random.default_rng(0).permutation(len(y))
     test, train = order[:20_000], order[20_000:]
-    options = {"kernels": [RBF(g) for g in (0.5, 1.0, 2.0, 4.0, 8.0)], "p": 1.33, "C": 10.0, "tol": 1e-2, "device": "cuda"}
+    options = {
+        "kernels": [RBF(g) for g in (0.5, 1.0, 2.0, 4.0, 8.0)],
+        "p": 1.33,
+        "C": 10.0,
+        "tol": 1e-2,
+        "device": "cuda",
+    }
     fitted(X[train[:20_000]], y[train[:20_000]], **options)
     rows = []
     for n in (50_000, 561_012):
@@ -129,8 +161,13 @@ def covertype():
         floors = floor(clf, 5, 2 * X.shape[1], "float64")
         began = time.perf_counter()
         accuracy = 100 * clf.score(X[test], y[test])
-        row = {"n": n} | outcome(clf, seconds) | {"support": clf.support_.size, "accuracy": accuracy}
-        row |= {"predict s": time.perf_counter() - began, "steps": clf.result_.counters.machine_steps}
+        row = (
+            {"n": n} | outcome(clf, seconds) | {"support": clf.support_.size, "accuracy": accuracy}
+        )
+        row |= {
+            "predict s": time.perf_counter() - began,
+            "steps": clf.result_.counters.machine_steps,
+        }
         row |= floors
         row["paper h"] = COVERTYPE_HOURS if n > 500_000 else float("nan")
         rows.append(row)
@@ -151,7 +188,12 @@ def a9a():
         fitted(X[:11_000], y[:11_000], **options)
         clf, seconds = fitted(X, y, REPEATS, **options)
         floors = floor(clf, 50, 2 * X.shape[1], "float64")
-        rows.append({"p": p, "n": len(y)} | outcome(clf, seconds) | floors | {"accuracy": 100 * clf.score(X_test, y_test)})
+        rows.append(
+            {"p": p, "n": len(y)}
+            | outcome(clf, seconds)
+            | floors
+            | {"accuracy": 100 * clf.score(X_test, y_test)}
+        )
         print(rows[-1], flush=True)
     table("a9a, fifty Gaussians", rows)
     return rows
@@ -165,7 +207,9 @@ def small():
             continue
         row = {"set": name}
         for device in ("cpu", "cuda"):
-            row[f"{device} s"] = fitted(*loaded, REPEATS, p=1.33, C=100.0, normalise="trace", device=device)[1]
+            row[f"{device} s"] = fitted(
+                *loaded, REPEATS, p=1.33, C=100.0, normalize="trace", device=device
+            )[1]
         row["ratio"] = row["cuda s"] / row["cpu s"]
         rows.append(row)
     table("Small sets, the paper's kernels", rows)
@@ -174,4 +218,9 @@ def small():
 
 def main(out, parts=None):
     warnings.simplefilter("ignore")
-    run_parts("gpu", {"ceilings": ceilings, "sonar": sonar, "covertype": covertype, "a9a": a9a, "small": small}, parts, out)
+    run_parts(
+        "gpu",
+        {"ceilings": ceilings, "sonar": sonar, "covertype": covertype, "a9a": a9a, "small": small},
+        parts,
+        out,
+    )

@@ -1,7 +1,9 @@
-"""Trainings that are killed (``kill -9``) at random moments, and what they come to when they are run again.
+"""Trainings that are killed (``kill -9``) at random moments, and what they come to when they are
+run again.
 
-Every line of the table is one moment: a training writes its checkpoint at every iteration and is killed; what it has left is
-read; the training is run again with the same checkpoint; its outcome is compared with that of one that nobody disturbed.
+Every line of the table is one moment: a training writes its checkpoint at every iteration and is
+killed; what it has left is read; the training is run again with the same checkpoint; its outcome is
+compared with that of one that nobody disturbed.
 """
 
 import os
@@ -15,12 +17,18 @@ from pathlib import Path
 import numpy as np
 
 from manykernels import Checkpoint, MKLClassifier
-from manykernels.io.container import read
+from manykernels.persistence.container import read
 
 from .common import save, table
 
 MOMENTS, N, TOL = 50, 400, 1e-6
-SOLVERS = {"spg": 1.0, "newton": 1.0, "smo": 1.5, "group_lasso": 1.5}  # and the p that each is given
+# and the p that each is given
+SOLVERS = {
+    "spg": 1.0,
+    "newton": 1.0,
+    "smo": 1.5,
+    "group_lasso": 1.5,
+}
 
 
 def data():
@@ -33,11 +41,15 @@ def data():
 def model(solver, path=None):
     # one thread: a process is forked for every moment, and threads do not survive that
     checkpoint = None if path is None else Checkpoint(path, every=0.0)
-    return MKLClassifier(C=10.0, p=SOLVERS[solver], solver=solver, tol=TOL, checkpoint=checkpoint, n_jobs=1)
+    return MKLClassifier(
+        C=10.0, p=SOLVERS[solver], solver=solver, tol=TOL, checkpoint=checkpoint, n_jobs=1
+    )
 
 
 def killed(solver, path, moment):
-    """Train in a process of its own and kill it after so many seconds; whether it was still at work."""
+    """Train in a process of its own and kill it after so many seconds; whether it was still at
+    work.
+    """
     pid = os.fork()
     if pid == 0:
         model(solver, path).fit(*data())
@@ -48,10 +60,14 @@ def killed(solver, path, moment):
 
 
 def left(path):
-    """How many files there are, and the section of the checkpoint; the file is whole, or this raises."""
+    """How many files there are, and the section of the checkpoint; the file is whole, or this
+    raises.
+    """
     if not path.exists():
         return len(list(path.parent.iterdir())), {}
-    return len(list(path.parent.iterdir())), read(path, "checkpoint")[1]["sections"].get("whole", {})
+    return len(list(path.parent.iterdir())), read(path, "checkpoint")[1]["sections"].get(
+        "whole", {}
+    )
 
 
 def one_moment(solver, whole, moment):
@@ -93,7 +109,9 @@ def main(out):
         rows += [] if row is None else [row]
     table(f"{MOMENTS} trainings on {N} points, killed at work and run again", rows)
     resumed = sum(row["resumed"] for row in rows)
-    good = [row for row in rows if row["status"] == "OPTIMAL" and row["objective differs by"] <= 2 * TOL]
+    good = [
+        row for row in rows if row["status"] == "OPTIMAL" and row["objective differs by"] <= 2 * TOL
+    ]
     print(
         f"\n{len(good)} of {len(rows)} ended at the certified objective (relative gap {TOL:g}); "
         f"{resumed} went on from a checkpoint, the others were killed before their first."

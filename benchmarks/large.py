@@ -1,32 +1,43 @@
 """Many points, exact kernels: MKL at the price of one SVM.
 
-``large``: a9a, w8a and cod_rna (scaled to [0, 1]) with 50 Gaussians on all features, gamma from a hundredth of SVC's to that of
-SVC, C = 1, gap 1e-2, on all points; accuracy on the test part (its first 20,000 points). Beside it one SVC of scikit-learn with
-gamma = "scale", the same C, tolerance 1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our time over its. Each set
-runs in its own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
+``large``: a9a, w8a and cod_rna (scaled to [0, 1]) with 50 Gaussians on all features, gamma from a
+hundredth of SVC's to that of SVC, C = 1, gap 1e-2, on all points; accuracy on the test part (its
+first 20,000 points). Beside it one SVC of scikit-learn with gamma = "scale", the same C, tolerance
+1e-3 and a cache of 2 GB, in the same process: ``ratio`` is our time over its. Each set runs in its
+own process; "paper" are the hours of Jain et al. (KDD 2012, table 3).
 
-``points``: seconds against the number of points on a9a and w8a, and the fitted exponent (1.98 and 1.52 in the paper).
+``points``: seconds against the number of points on a9a and w8a, and the fitted exponent (1.98 and
+1.52 in the paper).
 
 ``widths``: seconds of a fit against the number of widths of one distance.
 
-``ablation``: table 11 of the paper: PGD, PGD+N+S and SPG on the whole of a9a and w8a and on sonar with many masked kernels, p =
-1.33, from uniform weights; a run is stopped after LIMIT seconds, and its gap says how far it came.
+``ablation``: table 11 of the paper: PGD, PGD+N+S and SPG on the whole of a9a and w8a and on sonar
+with many masked kernels, p = 1.33, from uniform weights; a run is stopped after LIMIT seconds, and
+its gap says how far it came.
 
-``products``: ``exp(-sum_f d_f (x_f - z_f)^2)`` with SPG at the paper's large sizes (table 8, p = 1.33: half the squared norm).
+``products``: ``exp(-sum_f d_f (x_f - z_f)^2)`` with SPG at the paper's large sizes (table 8, p =
+1.33: half the squared norm).
 
 What was learned
 ----------------
-* A sum of Gaussians of one distance is one function: a table of cubics, a cell per sixteenth of an octave, costs as much per
-  pair as two exponentials, whatever the number of widths. Its transpose, a histogram of the pairs, gives all quadratic forms.
-* Distances are what is left. Points of zeros and ones are compared 64 features at a time: 0.4 ns per pair for a9a where a
-  product of matrices takes 3 (float32) and of sparse matrices 40. Keeping distances over changes of weights would not pay: what
-  a change costs is one product of the kernel with the coefficients, and computing it anew is a few nanoseconds per pair.
-* Weights from 4,000 points leave a gap of 0.1 to 4 % for all of them, more with narrower kernels; one closed-form update later
+* A sum of Gaussians of one distance is one function: a table of cubics, a cell per sixteenth of an
+  octave, costs as much per
+  pair as two exponentials, whatever the number of widths. Its transpose, a histogram of the pairs,
+  gives all quadratic forms.
+* Distances are what is left. Points of zeros and ones are compared 64 features at a time: 0.4 ns
+  per pair for a9a where a
+  product of matrices takes 3 (float32) and of sparse matrices 40. Keeping distances over changes of
+  weights would not pay: what a change costs is one product of the kernel with the coefficients, and
+  computing it anew is a few nanoseconds per pair.
+* Weights from 4,000 points leave a gap of 0.1 to 4 % for all of them, more with narrower kernels;
+  one closed-form update later
   it is below 1 %. Coefficients
   that begin where the sample's decision function puts them save most of the steps of the first SVM.
-* Gammas up to 10 and 100 times SVC's, at the same C, fit the training points too well: on 6,000 other training points of a9a
+* Gammas up to 10 and 100 times SVC's, at the same C, fit the training points too well: on 6,000
+  other training points of a9a
   the accuracy was 83.5 to 83.8 % where SVC has 84.2 % and the gammas used here 84.1 to 84.4 %.
-* For p = 1 a sample may choose other kernels than all points would (w8a has 3 % positive labels): SPG then needs some ten SVMs.
+* For p = 1 a sample may choose other kernels than all points would (w8a has 3 % positive labels):
+  SPG then needs some ten SVMs.
 """
 
 import time
@@ -39,9 +50,9 @@ from sklearn.preprocessing import MinMaxScaler
 from manykernels import MKLClassifier
 from manykernels.banks import CombinationBank
 from manykernels.combinations import Product
-from manykernels.kernels import RBF, KernelBank
+from manykernels.kernels import RBF, KernelCollection
 from manykernels.problem import Problem
-from manykernels.regularisers import SquaredPNorm
+from manykernels.regularizers import SquaredPNorm
 from manykernels.solvers import SPG, choose_solver, drive
 
 from .common import at_most, exponent, in_new_process, load, read, run_parts, table, until
@@ -56,7 +67,9 @@ LIMIT, TESTED = 45, 20_000
 
 
 def gaussians(X, count=50):
-    """Gaussians with gammas up to SVC's ``"scale"``, which wants one over the number of features times their variance."""
+    """Gaussians with gammas up to SVC's ``"scale"``, which wants one over the number of features
+    times their variance.
+    """
     variance = X.multiply(X).mean() - X.mean() ** 2 if sparse.issparse(X) else X.var()
     return [RBF(gamma) for gamma in np.geomspace(0.01, 1.0, count) / (X.shape[1] * variance)]
 
@@ -102,7 +115,9 @@ def large():
         if read(name) is None:
             continue
         for p in NORMS:
-            rows.append(in_new_process(RUN.format(name=name, p=p)) | {"paper h": PAPER_HOURS.get(name, "")})
+            rows.append(
+                in_new_process(RUN.format(name=name, p=p)) | {"paper h": PAPER_HOURS.get(name, "")}
+            )
             print(rows[-1], flush=True)
     if rows:
         table("Fifty Gaussians on all points, beside one SVC", rows)
@@ -121,8 +136,17 @@ def points():
         rows = []
         for n in sizes:
             began = time.perf_counter()
-            clf = MKLClassifier(gaussians(X), p=1.33, C=1.0, tol=1e-2).fit(X[order[:n]], y[order[:n]])
-            rows.append({"set": name, "n": n, "seconds": time.perf_counter() - began, "gap": clf.result_.duality_gap})
+            clf = MKLClassifier(gaussians(X), p=1.33, C=1.0, tol=1e-2).fit(
+                X[order[:n]], y[order[:n]]
+            )
+            rows.append(
+                {
+                    "set": name,
+                    "n": n,
+                    "seconds": time.perf_counter() - began,
+                    "gap": clf.result_.duality_gap,
+                }
+            )
         table(f"{name}: seconds against points", rows)
         fitted = exponent([row["n"] for row in rows], [row["seconds"] for row in rows])
         print(f"exponent {fitted:.2f} (paper: {PAPER_EXPONENT[name]})", flush=True)
@@ -143,7 +167,10 @@ def widths():
             MKLClassifier(kernels, p=1.33).fit(X[::100], y[::100])  # compiles
             began = time.perf_counter()
             clf = MKLClassifier(kernels, p=1.33, C=1.0).fit(X, y)
-            row |= {f"n = {n}, s": time.perf_counter() - began, f"n = {n}, gap": clf.result_.duality_gap}
+            row |= {
+                f"n = {n}, s": time.perf_counter() - began,
+                f"n = {n}, gap": clf.result_.duality_gap,
+            }
         rows.append(row)
     table("Points of a9a, p = 1.33, gap 1e-3: seconds against the number of widths", rows)
     return rows
@@ -152,21 +179,26 @@ def widths():
 def ablation():
     methods = {
         "PGD": choose_solver("pgd"),
-        "PGD+N+S": SPG(tune_precision=False, proximal=False, cautious=False),
+        "PGD+N+S": SPG(tune_tolerance=False, proximal=False, cautious=False),
         "SPG": SPG(),
     }
     problems = {}
     for name in ("a9a", "w8a"):
         loaded = data(name)
         if loaded is not None:
-            problems[name] = KernelBank(gaussians(loaded[0])), *loaded[:2], 1.0
+            problems[name] = KernelCollection(gaussians(loaded[0])), *loaded[:2], 1.0
     loaded = load("sonar")
     if loaded is not None:
         rng = np.random.default_rng(0)
         X, y = MinMaxScaler().fit_transform(loaded[0]), loaded[1]
         masks = rng.random((10_000, X.shape[1])) < 0.3
         masks[:, 0] |= ~masks.any(axis=1)
-        problems["sonar, 10^4 kernels"] = KernelBank.masked_rbf(rng.uniform(0.1, 10.0, len(masks)), masks), X, y, 100.0
+        problems["sonar, 10^4 kernels"] = (
+            KernelCollection.masked_rbf(rng.uniform(0.1, 10.0, len(masks)), masks),
+            X,
+            y,
+            100.0,
+        )
     rows = []
     for name, (kernels, X, y, cost) in problems.items():
         row = {"set": name}
@@ -175,7 +207,10 @@ def ablation():
             began = time.perf_counter()
             with at_most(LIMIT):
                 clf.fit(X, y)
-            row |= {f"{method} s": time.perf_counter() - began, f"{method} gap": clf.result_.duality_gap}
+            row |= {
+                f"{method} s": time.perf_counter() - began,
+                f"{method} gap": clf.result_.duality_gap,
+            }
             row[f"{method} solves"] = clf.result_.counters.svm_solves
         rows.append(row)
         print(row, flush=True)
@@ -190,17 +225,37 @@ def products():
         parts = read(name)
         if parts is None:
             continue
-        X = MinMaxScaler().fit_transform(parts[0].toarray() if hasattr(parts[0], "toarray") else parts[0])
+        X = MinMaxScaler().fit_transform(
+            parts[0].toarray() if hasattr(parts[0], "toarray") else parts[0]
+        )
         y = np.where(parts[1] == np.unique(parts[1])[-1], 1.0, -1.0)
         began = time.perf_counter()
-        problem = Problem(CombinationBank(Product().fit(X)), y, np.full(len(y), 1.0), SquaredPNorm(1.33))
+        problem = Problem(
+            CombinationBank(Product().fit(X)), y, np.full(len(y), 1.0), SquaredPNorm(1.33)
+        )
         result = drive(SPG(), problem, watch=until(LIMIT))
-        rows.append({"set": name, "n": len(y), "features": X.shape[1], "seconds": time.perf_counter() - began})
-        rows[-1] |= {"objective": result.objective, "ended": result.status.name.lower(), "paper h": hours}
+        rows.append(
+            {
+                "set": name,
+                "n": len(y),
+                "features": X.shape[1],
+                "seconds": time.perf_counter() - began,
+            }
+        )
+        rows[-1] |= {
+            "objective": result.objective,
+            "ended": result.status.name.lower(),
+            "paper h": hours,
+        }
         print(rows[-1], flush=True)
     return rows
 
 
 def main(out, parts=None):
     warnings.simplefilter("ignore")
-    run_parts("large", {run.__name__: run for run in (large, points, widths, ablation, products)}, parts, out)
+    run_parts(
+        "large",
+        {run.__name__: run for run in (large, points, widths, ablation, products)},
+        parts,
+        out,
+    )

@@ -1,32 +1,41 @@
-"""Low-rank MKL: accuracy and time against the rank, against the paper's own solvers, and against the number of points.
+"""Low-rank MKL: accuracy and time against the rank, against the paper's own solvers, and against
+the number of points.
 
-Rakotomamonjy and Chanda, lp-norm multiple kernel learning with low-rank kernels, Neurocomputing 2014.
+Rakotomamonjy and Chanda, lp-norm multiple kernel learning with low-rank kernels, Neurocomputing
+2014.
 
-``inner``: sections 5.3 and 5.4, one SVM at uniform weights with 10 kernels of rank 500: GFB with split constraints, with merged
-ones, the interior-point method, to the paper's stopping rule. "loss of value" is the dual value relative to the optimum.
+``inner``: sections 5.3 and 5.4, one SVM at uniform weights with 10 kernels of rank 500: GFB with
+split constraints, with merged ones, the interior-point method, to the paper's stopping rule. "loss
+of value" is the dual value relative to the optimum.
 
-``fast``: 20,000 random points of cod_rna and magic (19,020), 5 kernels of rank 100, p = 2: GFB for GFB_SECONDS, then our solver
-until its objective is as low.
+``fast``: 20,000 random points of cod_rna and magic (19,020), 5 kernels of rank 100, p = 2: GFB for
+GFB_SECONDS, then our solver until its objective is as low.
 
-``exact``: magic, EXACT_ROWS points, three Gaussians at full rank, C = 10: objective, decision values and labels on other points
-beside those of the exact solver, to a gap of TIGHT. There are more columns than points: what is shown is agreement, not speed.
+``exact``: magic, EXACT_ROWS points, three Gaussians at full rank, C = 10: objective, decision
+values and labels on other points beside those of the exact solver, to a gap of TIGHT. There are
+more columns than points: what is shown is agreement, not speed.
 
-``ranks``: section 5.2, 50 Gaussians of widths 10^0 ... 10^2, C = 1000, 70 % of the data for training: seconds (with the
-factors) and accuracy against the rank, and the exact solver; a fit that takes longer than its rank is given is
-interrupted, and its accuracy is that of the model so far. ``--full`` adds rank 500.
+``ranks``: section 5.2, 50 Gaussians of widths 10^0 ... 10^2, C = 1000, 70 % of the data for
+training: seconds (with the factors) and accuracy against the rank, and the exact solver; a fit that
+takes longer than its rank is given is interrupted, and its accuracy is that of the model so far.
+``--full`` adds rank 500.
 
-``covertype``: five Gaussians of rank 500, squared hinge, C = 10, p = 1.33, 20,000 held-out points; each run in its own process.
+``covertype``: five Gaussians of rank 500, squared hinge, C = 10, p = 1.33, 20,000 held-out points;
+each run in its own process.
 
-What was learned: with closed-form weights around it, one Newton iteration of the primal takes as long as the Gram matrix of the
-factors at the points that bend. The squared hinge needs 5 to 20 iterations whatever n. The hinge at C = 1000 needs an
-interior-point method (12 to 30 iterations; rounding off its corners less and less took hundreds, or stalled), steps in place of
-new solutions of the linear systems, and sums in float64: coefficients of a thousand nearly cancel in the decision values. Fifty
-Gaussians share most of their directions: a third of the columns hold all factors but for 1e-5 of their length, of every point
-(a sample is not enough: only the landmarks have the directions of the narrow kernels). The first steps need half of them.
+What was learned: with closed-form weights around it, one Newton iteration of the primal takes as
+long as the Gram matrix of the factors at the points that bend. The squared hinge needs 5 to 20
+iterations whatever n. The hinge at C = 1000 needs an interior-point method (12 to 30 iterations;
+rounding off its corners less and less took hundreds, or stalled), steps in place of new solutions
+of the linear systems, and sums in float64: coefficients of a thousand nearly cancel in the decision
+values. Fifty Gaussians share most of their directions: a third of the columns hold all factors but
+for 1e-5 of their length, of every point (a sample is not enough: only the landmarks have the
+directions of the narrow kernels). The first steps need half of them.
 
-On 2 cores rank 100 takes 3 to 54 s to a gap of 1e-2 on six of the seven sets, exact kernels 1 to 55 s up to 34,189 points. At
-this cost the rank regularises: rank 100 predicts better than the exact kernels on magic (86.9 and 82.6 %), poker (60.1 and
-55.6 %), a9a (84.8 and 83.4 %) and cod_rna; rank 500 adds nothing to it, and takes minutes, of which the space is a third.
+On 2 cores rank 100 takes 3 to 54 s to a gap of 1e-2 on six of the seven sets, exact kernels 1 to 55
+s up to 34,189 points. At this cost the rank regularizes: rank 100 predicts better than the exact
+kernels on magic (86.9 and 82.6 %), poker (60.1 and 55.6 %), a9a (84.8 and 83.4 %) and cod_rna; rank
+500 adds nothing to it, and takes minutes, of which the space is a third.
 """
 
 import time
@@ -38,18 +47,23 @@ from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier
 from manykernels.banks import KernelsOnPoints
-from manykernels.kernels import RBF, KernelBank
+from manykernels.kernels import RBF, KernelCollection
 from manykernels.kernels.vector import dense
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
-from manykernels.regularisers import PNormBall
+from manykernels.regularizers import PNormBall
 from manykernels.solvers import GFB, SPG, Interior, drive
 
 from .common import at_most, exponent, in_new_process, read, run_parts, table, until
 
 SETS = ("svmguide1", "mushrooms", "magic", "poker", "cod_rna", "a9a", "ijcnn1")
 WIDTHS = 10.0 ** np.linspace(0, 2, 50)
-COST, RANKS, LONG_RANKS = 1000.0, {10: 60, 50: 60, 100: 60, "exact": 60}, {500: 240}  # with the seconds of a fit at most
+# with the seconds of a fit at most
+COST, RANKS, LONG_RANKS = (
+    1000.0,
+    {10: 60, 50: 60, 100: 60, "exact": 60},
+    {500: 240},
+)
 INNER_ROWS, INNER_RANK, INNER_KERNELS = (500, 1000), 500, 10
 GFB_SECONDS = 120.0
 EXACT_ROWS, TIGHT = 1000, 1e-5
@@ -57,17 +71,21 @@ COVERTYPE = (50_000, 100_000, 200_000, 561_012)
 
 
 def data(name):
-    """All rows of a set, dense and standardised, and its labels."""
+    """All rows of a set, dense and standardized, and its labels."""
     parts = read(name)
     if parts is None:
         return None
-    X = np.concatenate([dense(A) for A in parts[::2]]) if name in ("svmguide1", "a9a", "ijcnn1") else dense(parts[0])
+    X = (
+        np.concatenate([dense(A) for A in parts[::2]])
+        if name in ("svmguide1", "a9a", "ijcnn1")
+        else dense(parts[0])
+    )
     y = np.concatenate(parts[1::2]) if name in ("svmguide1", "a9a", "ijcnn1") else parts[1]
     return StandardScaler().fit_transform(X), y
 
 
 def factors(X, kernels, rank):
-    return Nystroem(rank).fit(KernelsOnPoints(KernelBank(kernels), X), X)
+    return Nystroem(rank).fit(KernelsOnPoints(KernelCollection(kernels), X), X)
 
 
 def inner():
@@ -77,17 +95,30 @@ def inner():
     rows = []
     for n in INNER_ROWS:
         X, y = loaded[0][:: len(loaded[1]) // n][:n], loaded[1][:: len(loaded[1]) // n][:n]
-        bank = factors(X, [RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, INNER_KERNELS)], min(INNER_RANK, n))
+        bank = factors(
+            X,
+            [RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, INNER_KERNELS)],
+            min(INNER_RANK, n),
+        )
         best = drive(SPG(), Problem(bank, y, np.full(n, COST), PNormBall(np.inf)), tol=1e-5)
         row = {"n": n, "columns": bank.width}
         for name in ("split", "merged", "interior"):
-            problem = Problem(bank, y, np.full(n, COST), PNormBall(np.inf))  # weights of one, as good as 1/m
+            # weights of one, as good as 1/m
+            problem = Problem(bank, y, np.full(n, COST), PNormBall(np.inf))
             began = time.perf_counter()
             state = GFB(name).init(problem)
-            row[f"{name} s"], row[f"{name} steps"] = time.perf_counter() - began, problem.counters.machine_steps
-            row[f"{name} loss of value"] = 1 - state.iterate.certificate.dual / best.certificate.dual
+            row[f"{name} s"], row[f"{name} steps"] = (
+                time.perf_counter() - began,
+                problem.counters.machine_steps,
+            )
+            row[f"{name} loss of value"] = (
+                1 - state.iterate.certificate.dual / best.certificate.dual
+            )
         rows.append(row)
-    table("One SVM on low-rank kernels, to the paper's stopping rule (rank 500 at most, 10 kernels)", rows)
+    table(
+        "One SVM on low-rank kernels, to the paper's stopping rule (rank 500 at most, 10 kernels)",
+        rows,
+    )
     return rows
 
 
@@ -97,10 +128,13 @@ def fast():
         loaded = data(name)
         if loaded is None:
             continue
-        some = np.random.default_rng(0).permutation(len(loaded[1]))[:20_000]  # cod_rna is sorted by class
+        # cod_rna is sorted by class
+        some = np.random.default_rng(0).permutation(len(loaded[1]))[:20_000]
         X, y = loaded[0][some], loaded[1][some]
         bank = factors(X, [RBF(g / X.shape[1]) for g in (0.1, 0.5, 1.0, 4.0, 16.0)], 100)
-        gfb = drive(GFB(), Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), watch=until(GFB_SECONDS))
+        gfb = drive(
+            GFB(), Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), watch=until(GFB_SECONDS)
+        )
         began, reached = time.perf_counter(), []
 
         def watch(record, began=began, reached=reached, aim=gfb.objective):
@@ -108,9 +142,19 @@ def fast():
                 reached.append(time.perf_counter() - began)
 
         ours = drive(Interior(), Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), watch=watch)
-        row = {"set": name, "n": len(y), "columns": bank.width, "GFB s": gfb.counters.seconds, "GFB objective": gfb.objective}
+        row = {
+            "set": name,
+            "n": len(y),
+            "columns": bank.width,
+            "GFB s": gfb.counters.seconds,
+            "GFB objective": gfb.objective,
+        }
         row |= {"GFB gap": gfb.duality_gap, "ours s to that": min(reached, default=np.nan)}
-        row |= {"ours s": ours.counters.seconds, "ours objective": ours.objective, "ours gap": ours.duality_gap}
+        row |= {
+            "ours s": ours.counters.seconds,
+            "ours objective": ours.objective,
+            "ours gap": ours.duality_gap,
+        }
         row["times faster"] = row["GFB s"] / row["ours s to that"]
         rows.append(row)
     if rows:
@@ -123,23 +167,44 @@ def exact():
     if loaded is None:
         return []
     order = np.random.default_rng(0).permutation(len(loaded[1]))
-    X, y, X_new = loaded[0][order[:EXACT_ROWS]], loaded[1][order[:EXACT_ROWS]], loaded[0][order[EXACT_ROWS:][:2000]]
+    X, y, X_new = (
+        loaded[0][order[:EXACT_ROWS]],
+        loaded[1][order[:EXACT_ROWS]],
+        loaded[0][order[EXACT_ROWS:][:2000]],
+    )
     kernels, rows = [RBF(g / X.shape[1]) for g in (0.1, 1.0, 10.0)], []
     for loss in ("hinge", "squared_hinge"):
         for p in (2.0, 1.33, 1.0):
             options = {"p": p, "C": 10.0, "loss": loss, "tol": TIGHT}
             true = MKLClassifier(kernels, **options).fit(X, y)
-            solvers = {"fast": {"hinge": "interior", "squared_hinge": "primal"}[loss], "newton": "newton"}
+            solvers = {
+                "fast": {"hinge": "interior", "squared_hinge": "primal"}[loss],
+                "newton": "newton",
+            }
             if p == 2.0 and loss == "hinge":
                 solvers["GFB, interior"] = GFB("interior", inner_tol=1e-7)
             for name, solver in solvers.items():
                 approximation = Nystroem(EXACT_ROWS, cutoff=1e-10)
-                low = MKLClassifier(kernels, approximation=approximation, solver=solver, **options).fit(X, y)
-                row = {"loss": loss, "p": p, "solver": name, "columns": low.bank_.width, "gap": low.result_.duality_gap}
+                low = MKLClassifier(
+                    kernels, approximation=approximation, solver=solver, **options
+                ).fit(X, y)
+                row = {
+                    "loss": loss,
+                    "p": p,
+                    "solver": name,
+                    "columns": low.bank_.width,
+                    "gap": low.result_.duality_gap,
+                }
                 row["objective, relative"] = low.result_.objective / true.result_.objective - 1
                 f, true_f = low.decision_function(X_new), true.decision_function(X_new)
-                row |= {"decision values, rms": np.sqrt(np.mean((f - true_f) ** 2)), "largest": np.abs(f - true_f).max()}
-                row |= {"other labels": int(np.sum((f > 0) != (true_f > 0))), "seconds": low.result_.counters.seconds}
+                row |= {
+                    "decision values, rms": np.sqrt(np.mean((f - true_f) ** 2)),
+                    "largest": np.abs(f - true_f).max(),
+                }
+                row |= {
+                    "other labels": int(np.sum((f > 0) != (true_f > 0))),
+                    "seconds": low.result_.counters.seconds,
+                }
                 rows.append(row)
                 print(row, flush=True)
     table("Full rank against the exact solver, magic", rows)
@@ -148,12 +213,18 @@ def exact():
 
 def ranks(full):
     kernels, rows = [RBF(1 / (2 * w * w)) for w in WIDTHS], []
-    splits = {name: train_test_split(*loaded, test_size=0.3, random_state=0) for name in SETS if (loaded := data(name))}
+    splits = {
+        name: train_test_split(*loaded, test_size=0.3, random_state=0)
+        for name in SETS
+        if (loaded := data(name))
+    }
     for rank, seconds in (RANKS | (LONG_RANKS if full else {})).items():
         for name, (X_train, X_test, y_train, y_test) in splits.items():
             for p in (2.0, 1.1):
                 approximation = None if rank == "exact" else Nystroem(rank)
-                clf = MKLClassifier(kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2)
+                clf = MKLClassifier(
+                    kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2
+                )
                 began = time.perf_counter()
                 try:
                     with at_most(seconds):
@@ -162,13 +233,22 @@ def ranks(full):
                     print(f"{name}, p = {p:g}, rank {rank}: no model after {seconds} s", flush=True)
                     continue
                 row = {"set": name, "n": len(y_train), "p": p, "rank": rank}
-                row |= {"seconds": time.perf_counter() - began, "accuracy": 100 * clf.score(X_test, y_test)}
+                row |= {
+                    "seconds": time.perf_counter() - began,
+                    "accuracy": 100 * clf.score(X_test, y_test),
+                }
                 row |= {"gap": clf.result_.duality_gap, "iterations": clf.n_iter_}
-                row |= {"columns": clf.bank_.width if approximation else "", "ended": clf.result_.status.name.lower()}
+                row |= {
+                    "columns": clf.bank_.width if approximation else "",
+                    "ended": clf.result_.status.name.lower(),
+                }
                 rows.append(row)
                 print(row, flush=True)
     if rows:
-        table("Fifty Gaussians, C = 1000, 70 % for training", sorted(rows, key=lambda row: (SETS.index(row["set"]), -row["p"])))
+        table(
+            "Fifty Gaussians, C = 1000, 70 % for training",
+            sorted(rows, key=lambda row: (SETS.index(row["set"]), -row["p"])),
+        )
     return rows
 
 
@@ -206,7 +286,10 @@ def covertype():
         rows.append(in_new_process(RUN.format(n=n)))
         print(rows[-1], flush=True)
     table("Covertype, five kernels of rank 500 (linear: LinearSVC on the raw features)", rows)
-    print(f"exponent in n: {exponent([row['n'] for row in rows], [row['seconds'] for row in rows]):.2f}")
+    print(
+        "exponent in n: "
+        f"{exponent([row['n'] for row in rows], [row['seconds'] for row in rows]):.2f}"
+    )
     return rows
 
 
@@ -214,7 +297,13 @@ def main(out, full=False, parts=None):
     warnings.simplefilter("ignore")
     run_parts(
         "lowrank",
-        {"inner": inner, "fast": fast, "exact": exact, "ranks": lambda: ranks(full), "covertype": covertype},
+        {
+            "inner": inner,
+            "fast": fast,
+            "exact": exact,
+            "ranks": lambda: ranks(full),
+            "covertype": covertype,
+        },
         parts,
         out,
     )

@@ -1,14 +1,15 @@
 """MKLGL's study of the norm: accuracy against p (Xu et al., ICML 2010, tables 2 and 3).
 
-Simulated data: 400 points with 34 features, labels the sign of the mean of the features, one linear kernel per feature. Real
-data: the 13 kernels of the papers on all features of bci, usps and coil2. Half of the data for training, unit trace, C = 100,
-TRIALS random splits.
+Simulated data: 400 points with 34 features, labels the sign of the mean of the features, one linear
+kernel per feature. Real data: the 13 kernels of the papers on all features of bci, usps and coil2.
+Half of the data for training, unit trace, C = 100, TRIALS random splits.
 
-What was learned: with C = 100 the paper's accuracies on usps and coil2 come out to half a percent, and so does the rise with p.
-It is a matter of regularisation, though, not of the norm: the weights of a p-norm ball grow with p, and kernels of unit trace
-are small. The "sum of kernels", the least accurate in the paper, is the same kernel as p = 1000 up to a factor (the figures
-are those of the mean, weights 1/m). The column "tuned" chooses C for every p by three folds of the training half along
-`manykernels.path`, and there most of the rise is gone.
+What was learned: with C = 100 the paper's accuracies on usps and coil2 come out to half a percent,
+and so does the rise with p. It is a matter of regularization, though, not of the norm: the weights
+of a p-norm ball grow with p, and kernels of unit trace are small. The "sum of kernels", the least
+accurate in the paper, is the same kernel as p = 1000 up to a factor (the figures are those of the
+mean, weights 1/m). The column "tuned" chooses C for every p by three folds of the training half
+along `manykernels.path`, and there most of the rise is gone.
 """
 
 import time
@@ -28,7 +29,16 @@ from .common import load, save, table
 NORMS = (1, 2, 3, 4, 10, 100, 1000)
 C, TRIALS, TUNED_TRIALS, COSTS = 100.0, 20, 5, (1.0, 10.0, 100.0, 1000.0, 1e4)
 PAPER = {
-    "simulated": {"mean": 80.4, 1: 83.4, 2: 89.7, 3: 91.1, 4: 91.4, 10: 92.2, 100: 92.6, 1000: 92.8},
+    "simulated": {
+        "mean": 80.4,
+        1: 83.4,
+        2: 89.7,
+        3: 91.1,
+        4: 91.4,
+        10: 92.2,
+        100: 92.6,
+        1000: 92.8,
+    },
     "bci": {"mean": 52.9, 1: 55.1, 2: 66.4, 3: 68.0, 4: 68.6, 10: 69.4, 100: 70.0, 1000: 70.1},
     "usps": {"mean": 80.5, 1: 87.2, 2: 90.2, 3: 91.8, 4: 92.3, 10: 93.3, 100: 93.7, 1000: 93.7},
     "coil2": {"mean": 78.1, 1: 84.8, 2: 88.9, 3: 90.8, 4: 91.6, 10: 93.2, 100: 94.2, 1000: 94.3},
@@ -44,20 +54,26 @@ def real(name):
     data = load(name)
     if data is None:
         return None
-    return *data, [RBF(1 / (2 * w * w)) for w in PAPER_WIDTHS] + [Polynomial(q) for q in PAPER_DEGREES]
+    return *data, [RBF(1 / (2 * w * w)) for w in PAPER_WIDTHS] + [
+        Polynomial(q) for q in PAPER_DEGREES
+    ]
 
 
 def half(X, y, seed):
-    """A random half to train on and the other to test on, standardised by the first."""
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=seed)
+    """A random half to train on and the other to test on, standardized by the first."""
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.5, stratify=y, random_state=seed
+    )
     scaler = StandardScaler().fit(X_train)
     return scaler.transform(X_train), scaler.transform(X_test), y_train, y_test
 
 
 def estimator(kernels, key, cost):
     """The solver of the paper; the mean of the kernels is what uniform weights are on the simplex."""
-    solver, p = ("uniform", 1.0) if key == "mean" else ("newton" if key == 1 else "group_lasso", float(key))
-    return MKLClassifier(kernels, solver=solver, p=p, C=cost, normalise="trace")
+    solver, p = (
+        ("uniform", 1.0) if key == "mean" else ("newton" if key == 1 else "group_lasso", float(key))
+    )
+    return MKLClassifier(kernels, solver=solver, p=p, C=cost, normalize="trace")
 
 
 def tuned(X, y, kernels, key, seed):
@@ -66,7 +82,9 @@ def tuned(X, y, kernels, key, seed):
     model = estimator(kernels, key, 1.0)
     scores = []
     for fold, held in StratifiedKFold(3, shuffle=True, random_state=seed).split(X_train, y_train):
-        scores.append(path(model, X_train[fold], y_train[fold], C=COSTS).scores(X_train[held], y_train[held]))
+        scores.append(
+            path(model, X_train[fold], y_train[fold], C=COSTS).scores(X_train[held], y_train[held])
+        )
     best = COSTS[int(np.argmax(np.mean(scores, axis=0)))]
     return model.set_params(C=best).fit(X_train, y_train).score(X_test, y_test)
 
@@ -102,7 +120,8 @@ def main(out):
     results = []
     problems = {"simulated": simulated(), **{name: real(name) for name in ("bci", "usps", "coil2")}}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # uniform weights are not optimal, and are not meant to be
+        # uniform weights are not optimal, and are not meant to be
+        warnings.simplefilter("ignore", ConvergenceWarning)
         for name, data in problems.items():
             if data is not None:
                 results += study(name, *data)

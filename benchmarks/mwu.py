@@ -1,24 +1,28 @@
-"""MWUMKL beside its baselines, against the number of points and against the number of kernels (Moeller et al., 2014).
+"""MWUMKL beside its baselines, against the number of points and against the number of kernels
+(Moeller et al., 2014).
 
-``kernels``: table 2, sonar with 10^4 and 10^5 Gaussians on random feature subsets, with ``--full`` also 10^6 (paper: 3.65
-hours). ROUNDS rounds are timed; the projection is for the paper's 2,402 (epsilon = 0.2, n = 208).
+``kernels``: table 2, sonar with 10^4 and 10^5 Gaussians on random feature subsets, with ``--full``
+also 10^6 (paper: 3.65 hours). ROUNDS rounds are timed; the projection is for the paper's 2,402
+(epsilon = 0.2, n = 208).
 
-``fly``: table 2, adult and cod_rna with three Gaussians whose columns are computed when needed, each run in its own process.
-The paper's rows are 80 % of all; errors are those of the rest. Paper: 13 minutes and 147 seconds. ``--full`` adds the paper's
-schedule (76,000 and 39,000 rounds).
+``fly``: table 2, adult and cod_rna with three Gaussians whose columns are computed when needed,
+each run in its own process. The paper's rows are 80 % of all; errors are those of the rest. Paper:
+13 minutes and 147 seconds. ``--full`` adds the paper's schedule (76,000 and 39,000 rounds).
 
 ``points``: figure 5, milliseconds per kernel against n, mushrooms with 1344 kernels.
 
-``accuracy``: figure 2, eight small sets with twelve kernels per feature (polynomials of degree 1 to 3, nine Gaussians of widths
-2^0 ... 2^4, unit trace, features in [0, 1]), SPLITS random 80/20 splits. Margins are 2-norm; C and epsilon are chosen by three
-folds of the first split's training part. UNIFORM is the mean of the kernels, LIBLINEAR+ is Nyström features of every kernel
-side by side and scikit-learn's LinearSVC. An error is the median over the splits, and its interval holds the true median in
-95 % of cases.
+``accuracy``: figure 2, eight small sets with twelve kernels per feature (polynomials of degree 1 to
+3, nine Gaussians of widths 2^0 ... 2^4, unit trace, features in [0, 1]), SPLITS random 80/20
+splits. Margins are 2-norm; C and epsilon are chosen by three folds of the first split's training
+part. UNIFORM is the mean of the kernels, LIBLINEAR+ is Nyström features of every kernel side by
+side and scikit-learn's LinearSVC. An error is the median over the splits, and its interval holds
+the true median in 95 % of cases.
 
-What was learned: a round of a large masked bank is half matrix product (exponents of two columns), half memory traffic
-(products of all kernels in float64, read twice and written once). With kernels of unit trace the paper's schedule leaves the
-weights close to uniform, so in ``accuracy`` it is mostly UNIFORM with another margin; our schedule does find the sparse
-optimum, which on these sets predicts no better. A round touches two points, so a problem where most points are support vectors
+What was learned: a round of a large masked bank is half matrix product (exponents of two columns),
+half memory traffic (products of all kernels in float64, read twice and written once). With kernels
+of unit trace the paper's schedule leaves the weights close to uniform, so in ``accuracy`` it is
+mostly UNIFORM with another margin; our schedule does find the sparse optimum, which on these sets
+predicts no better. A round touches two points, so a problem where most points are support vectors
 (mushrooms, adult with a small C) needs as many rounds as it has points before its gap is small.
 """
 
@@ -40,7 +44,11 @@ from .common import exponent, in_new_process, read, save, table
 
 SETS = ("ionosphere", "breast_cancer", "diabetes", "sonar", "heart", "vote", "wdbc", "wpbc")
 WIDTHS, DEGREES = 2.0 ** np.arange(0, 4.25, 0.5), (1, 2, 3)
-SPLITS, INTERVAL = 30, (9, 20)  # order statistics, from 0, that hold the median of 30 in 95 % of cases
+# order statistics, from 0, that hold the median of 30 in 95 % of cases
+SPLITS, INTERVAL = (
+    30,
+    (9, 20),
+)
 COSTS, EPSILONS = (10.0, 100.0, 1000.0, 1e4), (0.2, 0.3, 0.5)
 COMPONENTS, FEATURES = 150, 4000  # of LIBLINEAR+: per kernel, and in all at most
 ROWS = (1625, 3250, 4875, 6500)
@@ -61,19 +69,32 @@ def nystroem(kernels):
     for k, kernel in enumerate(kernels):
         options = {"kernel": "rbf", "gamma": kernel.gamma}
         if isinstance(kernel, Polynomial):
-            options = {"kernel": "polynomial", "degree": kernel.degree, "gamma": 1.0, "coef0": kernel.coef0}
+            options = {
+                "kernel": "polynomial",
+                "degree": kernel.degree,
+                "gamma": 1.0,
+                "coef0": kernel.coef0,
+            }
         column = FunctionTransformer(np.take, kw_args={"indices": kernel.features, "axis": 1})
-        parts.append((str(k), make_pipeline(column, Nystroem(**options, n_components=count, random_state=0))))
+        parts.append(
+            (str(k), make_pipeline(column, Nystroem(**options, n_components=count, random_state=0)))
+        )
     return FeatureUnion(parts)
 
 
 def contestants(kernels):
     """Estimators and the parameters to choose, by name."""
-    mkl = MKLClassifier(kernels, normalise="trace", loss="squared_hinge")
-    schedules = {"solver": [MultiplicativeWeights("paper", epsilon=e) for e in EPSILONS], "C": COSTS}
+    mkl = MKLClassifier(kernels, normalize="trace", loss="squared_hinge")
+    schedules = {
+        "solver": [MultiplicativeWeights("paper", epsilon=e) for e in EPSILONS],
+        "C": COSTS,
+    }
     return {
         "paper": (mkl, schedules),
-        "adaptive": (MKLClassifier(**{**mkl.get_params(), "solver": MultiplicativeWeights(rounds=1000)}), {"C": COSTS}),
+        "adaptive": (
+            MKLClassifier(**{**mkl.get_params(), "solver": MultiplicativeWeights(rounds=1000)}),
+            {"C": COSTS},
+        ),
         "uniform": (MKLClassifier(**{**mkl.get_params(), "solver": "uniform"}), {"C": COSTS}),
         "liblinear+": (
             make_pipeline(nystroem(kernels), LinearSVC(max_iter=300)),
@@ -83,7 +104,9 @@ def contestants(kernels):
 
 
 def split(X, y, seed):
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.2, stratify=y, random_state=seed
+    )
     scaler = MinMaxScaler().fit(X_train)
     return scaler.transform(X_train), scaler.transform(X_test), y_train, y_test
 
@@ -98,11 +121,18 @@ def accuracy():
         row = {"set": name, "n": len(y), "kernels": 12 * X.shape[1]}
         for who, (estimator, choices) in contestants(grid(X.shape[1])).items():
             X_train, X_test, y_train, y_test = split(X, y, 0)
-            best = GridSearchCV(estimator, choices, cv=3, refit=False).fit(X_train, y_train).best_params_
+            best = (
+                GridSearchCV(estimator, choices, cv=3, refit=False)
+                .fit(X_train, y_train)
+                .best_params_
+            )
             errors, began = [], time.perf_counter()
             for seed in range(SPLITS):
                 X_train, X_test, y_train, y_test = split(X, y, seed)
-                errors.append(100 * (1 - estimator.set_params(**best).fit(X_train, y_train).score(X_test, y_test)))
+                errors.append(
+                    100
+                    * (1 - estimator.set_params(**best).fit(X_train, y_train).score(X_test, y_test))
+                )
             low, high = np.sort(errors)[list(INTERVAL)]
             row[who] = f"{np.median(errors):.1f} [{low:.1f}, {high:.1f}]"
             row[f"{who} s"] = (time.perf_counter() - began) / SPLITS
@@ -132,7 +162,10 @@ def points():
             estimator.fit(A, b)
             row[f"{who} ms/kernel"] = 1000 * (time.perf_counter() - began) / len(kernels)
             if who == "adaptive":
-                row["rounds"], row["gap"] = estimator.result_.counters.machine_steps, estimator.result_.duality_gap
+                row["rounds"], row["gap"] = (
+                    estimator.result_.counters.machine_steps,
+                    estimator.result_.duality_gap,
+                )
         rows.append(row)
     table("Milliseconds per kernel against n, mushrooms (MWUMKL: at most 200 rounds)", rows)
     for key in [key for key in rows[0] if key.endswith("ms/kernel")]:
@@ -161,7 +194,7 @@ del parts
 A, A_test, b, b_test = (X, X[:0], y, y[:0]) if {whole} else train_test_split(X, y, test_size=0.2, random_state=0)
 kernels = [RBF(1 / (2 * w * w)) for w in {widths!r}]
 solver = MultiplicativeWeights({schedule!r}, epsilon={epsilon}, rounds={rounds})
-clf = MKLClassifier(kernels, normalise="trace", loss="squared_hinge", C=float(len(b)), solver=solver, tol=0.01)
+clf = MKLClassifier(kernels, normalize="trace", loss="squared_hinge", C=float(len(b)), solver=solver, tol=0.01)
 began = time.perf_counter()
 clf.fit(A, b)
 seconds, peak = time.perf_counter() - began, megabytes("VmHWM")
@@ -177,12 +210,22 @@ def fly(full):
     for name, epsilon in (("a9a", 0.05), ("cod_rna", 0.07)):
         if read(name) is None:
             continue
-        runs = [("adaptive", FLY_ROUNDS, False), ("adaptive", FLY_ROUNDS, True)] + [("paper", None, False)] * full
+        runs = [("adaptive", FLY_ROUNDS, False), ("adaptive", FLY_ROUNDS, True)] + [
+            ("paper", None, False)
+        ] * full
         for schedule, rounds, whole in runs:
-            options = {"name": name, "whole": whole, "schedule": schedule, "rounds": rounds, "epsilon": epsilon}
+            options = {
+                "name": name,
+                "whole": whole,
+                "schedule": schedule,
+                "rounds": rounds,
+                "epsilon": epsilon,
+            }
             code = ON_THE_FLY.format(**options, widths=(0.5, 1.0, 2.0))
             if not rows:  # loops that are compiled by now take 80 MB less
-                in_new_process(ON_THE_FLY.format(**{**options, "rounds": 2}, widths=(0.5, 1.0, 2.0)))
+                in_new_process(
+                    ON_THE_FLY.format(**{**options, "rounds": 2}, widths=(0.5, 1.0, 2.0))
+                )
             rows.append({"set": name, "schedule": schedule, **in_new_process(code)})
             print(rows[-1], flush=True)
     if rows:
@@ -196,16 +239,16 @@ import numpy as np
 from sklearn.base import clone
 from benchmarks.common import megabytes, read
 from manykernels import MKLClassifier
-from manykernels.kernels import KernelBank
+from manykernels.kernels import KernelCollection
 from manykernels.solvers import MultiplicativeWeights
 warnings.simplefilter("ignore")
 X, y = read("sonar")[:2]
 rng = np.random.default_rng(0)
 masks = np.stack([rng.random(X.shape[1]) < 0.3 for _ in range({m})])
 masks[:, 0] |= ~masks.any(axis=1)
-bank = KernelBank.masked_rbf(2.0 ** rng.uniform(-3, 3, {m}), masks)
+bank = KernelCollection.masked_rbf(2.0 ** rng.uniform(-3, 3, {m}), masks)
 before = megabytes("VmRSS")
-clf = MKLClassifier(bank, normalise="trace", loss="squared_hinge", C=100.0, solver=MultiplicativeWeights(rounds={rounds}))
+clf = MKLClassifier(bank, normalize="trace", loss="squared_hinge", C=100.0, solver=MultiplicativeWeights(rounds={rounds}))
 clone(clf).set_params(solver=MultiplicativeWeights(rounds=3)).fit(X, y)  # compiles
 began = time.perf_counter()
 clf.fit(X, y)
@@ -221,15 +264,25 @@ def kernels(full):
     rows = []
     for m in (10**4, 10**5, *([10**6] if full else [])):
         row = in_new_process(MANY.format(m=m, rounds=ROUNDS))
-        row["hours for 10^6 kernels, paper's rounds"] = row["seconds"] / row["rounds"] * PAPER_ROUNDS * 10**6 / m / 3600
+        row["hours for 10^6 kernels, paper's rounds"] = (
+            row["seconds"] / row["rounds"] * PAPER_ROUNDS * 10**6 / m / 3600
+        )
         rows.append(row)
         print(row, flush=True)
     table("Sonar with Gaussians on random feature subsets (paper: 3.65 hours for 10^6)", rows)
-    print(f"exponent in m: {exponent([row['kernels'] for row in rows], [row['seconds'] for row in rows]):.2f}")
+    print(
+        "exponent in m: "
+        f"{exponent([row['kernels'] for row in rows], [row['seconds'] for row in rows]):.2f}"
+    )
     return rows
 
 
 def main(out, full=False):
     warnings.simplefilter("ignore")
-    results = {"kernels": kernels(full), "fly": fly(full), "points": points(), "accuracy": accuracy()}
+    results = {
+        "kernels": kernels(full),
+        "fly": fly(full),
+        "points": points(),
+        "accuracy": accuracy(),
+    }
     save("mwu", results, out)

@@ -1,25 +1,34 @@
-"""Products of kernels: the parts of SPG-GMKL one by one (Jain et al., KDD 2012, tables 5, 7 and 9), and leukemia.
+"""Products of kernels: the parts of SPG-GMKL one by one (Jain et al., KDD 2012, tables 5, 7 and 9),
+and leukemia.
 
-``K = exp(-sum_f d_f (x_f - z_f)^2)`` with one weight per feature, the l1 penalty for p = 1 and half the squared p-norm else, C
-= 10, standardised features, four fifths of each set. PGD is projected gradient descent with Armijo's rule and precise SVMs; N
-adds the averaged line search, S the spectral step length, all as in the paper; SPG is ours, with both, rough SVMs far from the
-end and what its docstring names. A run is stopped after LIMIT seconds, so the SVM solves of the slow ones are lower bounds. The
-column "paper" has the seconds printed there for PGD and SPG-GMKL, on the machines of the day; a dash means that it did not
-converge.
+``K = exp(-sum_f d_f (x_f - z_f)^2)`` with one weight per feature, the l1 penalty for p = 1 and half
+the squared p-norm else, C = 10, standardized features, four fifths of each set. PGD is projected
+gradient descent with Armijo's rule and precise SVMs; N adds the averaged line search, S the
+spectral step length, all as in the paper; SPG is ours, with both, rough SVMs far from the end and
+what its docstring names. A run is stopped after LIMIT seconds, so the SVM solves of the slow ones
+are lower bounds. The column "paper" has the seconds printed there for PGD and SPG-GMKL, on the
+machines of the day; a dash means that it did not converge.
 
 "to 1 %" are the SVM solves until the objective is within 1 % of the best of all methods.
 
 What was learned
 ----------------
-* Rough SVMs must not decide: an SVM solved to 0.1 can have a small gradient by chance, and an objective that is 10 to 15 % too
+* Rough SVMs must not decide: an SVM solved to 0.1 can have a small gradient by chance, and an
+  objective that is 10 to 15 % too
   large. SPG ends on SVMs solved to 1e-3.
-* Steps that multiply the weights turn K into the identity, a plateau where every gradient vanishes. Doubling their sum at most
+* Steps that multiply the weights turn K into the identity, a plateau where every gradient vanishes.
+  Doubling their sum at most
   per iteration keeps clear of it.
-* With 7129 weights every entry of the first gradient is below the tolerance of 0.04, and PGD stops where it began (p = 1) or
-  early; SPG ends lower, after a long tail. On leukemia alone it needs more solves than PGD, and it decides the totals.
-* The problem is not convex, and the methods may end in different minima: compare objectives before times.
-* Where the SVM has several solutions, W has a kink and no gradient becomes small; SPG then ends when W no longer falls.
-* The slopes of all 7129 features of leukemia cost one kernel and one matrix product of 38 points: 4 ms.
+* With 7129 weights every entry of the first gradient is below the tolerance of 0.04, and PGD stops
+  where it began (p = 1) or
+  early; SPG ends lower, after a long tail. On leukemia alone it needs more solves than PGD, and it
+  decides the totals.
+* The problem is not convex, and the methods may end in different minima: compare objectives before
+  times.
+* Where the SVM has several solutions, W has a kink and no gradient becomes small; SPG then ends
+  when W no longer falls.
+* The slopes of all 7129 features of leukemia cost one kernel and one matrix product of 38 points: 4
+  ms.
 """
 
 import time
@@ -31,14 +40,19 @@ from sklearn.preprocessing import StandardScaler
 from manykernels.banks import CombinationBank
 from manykernels.combinations import Product
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, SquaredPNorm
+from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, drive
 
 from .common import DATA, in_new_process, load, megabytes, save, table, until
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
 C, LIMIT = 10.0, 40.0
-PARTS = {"PGD": (False, False), "PGD+N": (False, True), "PGD+S": (True, False), "PGD+N+S": (True, True)}
+PARTS = {
+    "PGD": (False, False),
+    "PGD+N": (False, True),
+    "PGD+S": (True, False),
+    "PGD+N+S": (True, True),
+}
 PAPER = {  # seconds of PGD and of SPG-GMKL
     "australian": {1.0: ("-", 16.6), 1.1: ("-", 22.0), 1.33: ("-", 22.1), 2.0: ("-", 21.6)},
     "liver": {1.0: (1482.6, 2.6), 1.1: (722.4, 1.0), 1.33: (136.1, 0.6), 2.0: (0.3, 0.4)},
@@ -46,7 +60,13 @@ PAPER = {  # seconds of PGD and of SPG-GMKL
     "breast_cancer": {1.0: (1182.6, 4.4), 1.1: (28.4, 4.0), 1.33: (448.6, 3.3), 2.0: (377.8, 3.2)},
     "diabetes": {1.0: (1525.7, 7.6), 1.1: (1232.5, 4.8), 1.33: (364.4, 2.5), 2.0: (2.1, 2.1)},
     "wpbc": {1.0: (1093.9, 2.7), 1.1: (1080.3, 4.4), 1.33: (1064.7, 3.7), 2.0: (209.3, 2.1)},
-    "leukemia": {1.0: (2961.5, 850.0), 1.1: ("", ""), 1.33: ("", ""), 2.0: ("", "")},  # in the paper for p = 1 only
+    # in the paper for p = 1 only
+    "leukemia": {
+        1.0: (2961.5, 850.0),
+        1.1: ("", ""),
+        1.33: ("", ""),
+        2.0: ("", ""),
+    },
 }
 
 
@@ -60,7 +80,12 @@ def solver(name):
 def fit(X, y, name, p):
     """One run, stopped as by Ctrl-C when the time is up."""
     began = time.perf_counter()
-    problem = Problem(CombinationBank(Product().fit(X)), y, np.full(len(y), C), L1() if p == 1.0 else SquaredPNorm(p))
+    problem = Problem(
+        CombinationBank(Product().fit(X)),
+        y,
+        np.full(len(y), C),
+        L1() if p == 1.0 else SquaredPNorm(p),
+    )
     result = drive(solver(name), problem, watch=until(LIMIT))
     return result, time.perf_counter() - began
 
@@ -85,7 +110,14 @@ def one_set(name):
                     "method": method,
                     "seconds": seconds,
                     "SVM solves": result.counters.svm_solves,
-                    "to 1 %": next((record.svm_solves for record in result.history if record.objective <= 1.01 * best), "-"),
+                    "to 1 %": next(
+                        (
+                            record.svm_solves
+                            for record in result.history
+                            if record.objective <= 1.01 * best
+                        ),
+                        "-",
+                    ),
                     "end": result.status.name,
                     "objective": result.objective,
                     "features": int(np.count_nonzero(result.weights > 1e-3 * result.weights.max())),
@@ -107,11 +139,15 @@ def leukemia_fit():
     from manykernels import MKLFeatureSelector
 
     with np.load(DATA / "leukemia.npz") as archive:
-        train, labels, test, truth = (archive[name].astype(float) for name in ("X", "y", "X_test", "y_test"))
+        train, labels, test, truth = (
+            archive[name].astype(float) for name in ("X", "y", "X_test", "y_test")
+        )
     scaler = StandardScaler().fit(train)
     before = megabytes("VmRSS")
     began = time.perf_counter()
-    selector = MKLFeatureSelector(C=C, starts=3, random_state=0).fit(scaler.transform(train), labels)
+    selector = MKLFeatureSelector(C=C, starts=3, random_state=0).fit(
+        scaler.transform(train), labels
+    )
     seconds = time.perf_counter() - began
     right = int(np.sum(selector.estimator_.predict(scaler.transform(test)) == truth))
     return {
@@ -119,7 +155,9 @@ def leukemia_fit():
         "genes kept": int(selector.get_support().sum()),
         "right of 34": right,
         "objective": selector.estimator_.result_.objective,
-        "other starts": str([round(other.objective, 3) for other in selector.estimator_.other_results_]),
+        "other starts": str(
+            [round(other.objective, 3) for other in selector.estimator_.other_results_]
+        ),
         "MB in all": megabytes("VmHWM"),
         "MB above before": megabytes("VmHWM") - before,
     }
@@ -132,10 +170,17 @@ def main(out):
         if found:
             table(name, found)
     printed = [row for row in rows if PAPER[row["set"]][row["p"]] != ("", "")]
-    results = {"runs": rows, "totals": totals(rows), "totals of the paper's problems": totals(printed)}
+    results = {
+        "runs": rows,
+        "totals": totals(rows),
+        "totals of the paper's problems": totals(printed),
+    }
     if rows:
         table("SVM solves in all", results["totals"])
-        table("SVM solves on the problems of the paper's tables", results["totals of the paper's problems"])
+        table(
+            "SVM solves on the problems of the paper's tables",
+            results["totals of the paper's problems"],
+        )
     if (DATA / "leukemia.npz").exists():
         results["leukemia"] = [in_new_process(LEUKEMIA)]
         table("leukemia: genes selected by MKLFeatureSelector", results["leukemia"])
@@ -145,9 +190,16 @@ def main(out):
 def totals(rows):
     """SVM solves and seconds of every method, and their ratio to those of PGD."""
     sums = {
-        m: [sum(row[what] for row in rows if row["method"] == m) for what in ("SVM solves", "seconds")] for m in (*PARTS, "SPG")
+        m: [
+            sum(row[what] for row in rows if row["method"] == m)
+            for what in ("SVM solves", "seconds")
+        ]
+        for m in (*PARTS, "SPG")
     }
-    ends = {m: sum(row["end"] in ("STATIONARY", "FLAT") for row in rows if row["method"] == m) for m in sums}
+    ends = {
+        m: sum(row["end"] in ("STATIONARY", "FLAT") for row in rows if row["method"] == m)
+        for m in sums
+    }
     count = len(rows) // len(sums) if rows else 0
     return [
         {

@@ -1,4 +1,6 @@
-"""Reading LIBSVM text: seconds beside scikit-learn's reader, on a9a and on numbers of seventeen digits."""
+"""Reading LIBSVM text: seconds beside scikit-learn's reader, on a9a and on numbers of seventeen
+digits.
+"""
 
 import tempfile
 from pathlib import Path
@@ -6,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from manykernels.io import read_libsvm, write_libsvm
+from manykernels.readers import read_libsvm, write_libsvm
 
 from .common import in_turns, read, save, table
 

@@ -1,24 +1,33 @@
-"""The papers' small data sets: every solver side by side, and next to the cheapest thing one could do instead.
+"""The papers' small data sets: every solver side by side, and next to the cheapest thing one could
+do instead.
 
-Five folds of each set with the papers' bank (Gaussians of ten widths and polynomials of degree 1 to 3, on every feature and on
-all; unit trace), C = 100, gap 1e-3, standardised. Seconds include the evaluation of kernels. "averaged kernel + SVC" builds the
-mean of the same kernels with scikit-learn's pairwise functions and trains one SVC on it; ``ratio`` is a solver's time over that
-on the same fold, one after the other. A fit is stopped after LIMIT seconds, and its gap then says how far it came.
+Five folds of each set with the papers' bank (Gaussians of ten widths and polynomials of degree 1 to
+3, on every feature and on all; unit trace), C = 100, gap 1e-3, standardized. Seconds include the
+evaluation of kernels. "averaged kernel + SVC" builds the mean of the same kernels with
+scikit-learn's pairwise functions and trains one SVC on it; ``ratio`` is a solver's time over that
+on the same fold, one after the other. A fit is stopped after LIMIT seconds, and its gap then says
+how far it came.
 
-The columns "paper" are the seconds printed by Jain et al. (KDD 2012, tables 2 and 4; one core of a 2.1 GHz AMD 6172; the l1
-penalty where we have the ball of p = 1) for SPG, by Vishwanathan et al. (NIPS 2010, table 1; the squared norm where we have the
-ball) for SMO, and by Xu et al. (ICML 2010, table 1; 20 splits of 80 %, p = 1) for MKLGL and SimpleMKL; all on precomputed
-kernels, on machines of their day.
+The columns "paper" are the seconds printed by Jain et al. (KDD 2012, tables 2 and 4; one core of a
+2.1 GHz AMD 6172; the l1 penalty where we have the ball of p = 1) for SPG, by Vishwanathan et al.
+(NIPS 2010, table 1; the squared norm where we have the ball) for SMO, and by Xu et al. (ICML 2010,
+table 1; 20 splits of 80 %, p = 1) for MKLGL and SimpleMKL; all on precomputed kernels, on machines
+of their day.
 
-``orientation`` repeats two problems on which the authors' own C++ programs were timed (one core, kernels precomputed and their
-reading excluded; on another machine than yours): 455 points and 403 kernels of WDBC, and 3200 points and 13 kernels.
+``orientation`` repeats two problems on which the authors' own C++ programs were timed (one core,
+kernels precomputed and their reading excluded; on another machine than yours): 455 points and 403
+kernels of WDBC, and 3200 points and 13 kernels.
 
 What was learned
 ----------------
-* Newton's method and SPG are equally fast for p = 2 at this gap; Newton's lead grows with precision and towards p = 1.
-* SMO-MKL needs a few hundred updates only, but each touches the column of every kernel at two points: computing those columns
-  takes longer than the updates. Columns of eight points at a time and one product pass per round halved its time.
-* SILP's linear programs grow by a row per round and take hundreds of rounds; SimpleMKL's line searches take 10 to 20 SVMs each.
+* Newton's method and SPG are equally fast for p = 2 at this gap; Newton's lead grows with precision
+  and towards p = 1.
+* SMO-MKL needs a few hundred updates only, but each touches the column of every kernel at two
+  points: computing those columns
+  takes longer than the updates. Columns of eight points at a time and one product pass per round
+  halved its time.
+* SILP's linear programs grow by a row per round and take hundreds of rounds; SimpleMKL's line
+  searches take 10 to 20 SVMs each.
 """
 
 import time
@@ -30,10 +39,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from manykernels.kernels import RBF, KernelBank, Polynomial, paper_bank
+from manykernels.kernels import RBF, KernelCollection, Polynomial, paper_bank
 from manykernels.kernels.grids import PAPER_DEGREES, PAPER_WIDTHS
 from manykernels.problem import Problem
-from manykernels.regularisers import PNormBall
+from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, drive
 
 from .common import best_of, in_new_process, load, save, table, until
@@ -89,7 +98,7 @@ def averaged(X, y):
 def learned(X, y, solver, p, limit=LIMIT):
     """Weights by a solver, kernels on the fly; stopped as by Ctrl-C when the time is up."""
     watch = until(limit)
-    bank = paper_bank(X).fit(X, normalise="trace", dtype=np.float32)
+    bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
     problem = Problem(bank, y, np.full(len(y), C), PNormBall(p))
     return bank, drive(choose_solver(solver), problem, tol=TOL, watch=watch)
 
@@ -160,13 +169,17 @@ print(json.dumps({"points": bank.n, "kernels": bank.m, "MB": megabytes("VmHWM") 
 
 
 def memory():
-    """Peak memory of a fit (p = 1.33, all points) above what the imports take, each in a process of its own."""
+    """Peak memory of a fit (p = 1.33, all points) above what the imports take, each in a process of
+    its own.
+    """
     rows = []
     for name in SETS:
         if load(name) is None:
             continue
         for solver in ("newton", "spg", "smo", "group_lasso"):
-            found = in_new_process(MEMORY.replace("NAME", repr(name)).replace("SOLVER", repr(solver)))
+            found = in_new_process(
+                MEMORY.replace("NAME", repr(name)).replace("SOLVER", repr(solver))
+            )
             rows.append(
                 {
                     "set": name,
@@ -179,7 +192,9 @@ def memory():
 
 
 def orientation():
-    """The problems on which the authors' programs were timed: seconds with kernel evaluation, and theirs without."""
+    """The problems on which the authors' programs were timed: seconds with kernel evaluation, and
+    theirs without.
+    """
     rows = []
     if (data := load("wdbc")) is not None:
         X, y = data[0][:455], data[1][:455]
@@ -188,7 +203,13 @@ def orientation():
             for solver in ("newton", "spg", "smo"):
                 seconds = best_of(lambda X=X, y=y, p=p, solver=solver: learned(X, y, solver, p), 3)
                 rows.append(
-                    {"problem": "wdbc 455 x 403", "p": p, "solver": solver, "seconds": seconds, "C++ s": theirs.get(solver, "")}
+                    {
+                        "problem": "wdbc 455 x 403",
+                        "p": p,
+                        "solver": solver,
+                        "seconds": seconds,
+                        "C++ s": theirs.get(solver, ""),
+                    }
                 )
     X, y = make_classification(3200, 20, n_informative=10, flip_y=0.1, random_state=0)
     X, y = StandardScaler().fit_transform(X), np.where(y > 0, 1.0, -1.0)
@@ -196,10 +217,20 @@ def orientation():
     for solver, theirs in (("newton", ""), ("spg", 28), ("smo", 12)):
 
         def fit(solver=solver):
-            bank = KernelBank(kernels).fit(X, normalise="trace", dtype=np.float32)
-            return drive(choose_solver(solver), Problem(bank, y, np.full(len(y), C), PNormBall(2.0)), tol=TOL)
+            bank = KernelCollection(kernels).fit(X, normalize="trace", dtype=np.float32)
+            return drive(
+                choose_solver(solver), Problem(bank, y, np.full(len(y), C), PNormBall(2.0)), tol=TOL
+            )
 
-        rows.append({"problem": "synthetic 3200 x 13", "p": 2.0, "solver": solver, "seconds": best_of(fit, 2), "C++ s": theirs})
+        rows.append(
+            {
+                "problem": "synthetic 3200 x 13",
+                "p": 2.0,
+                "solver": solver,
+                "seconds": best_of(fit, 2),
+                "C++ s": theirs,
+            }
+        )
     return rows
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manykernels.kernels import RBF, KernelBank, Laplacian, Linear, Polynomial
+from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial
 
 
 def data_folder():
@@ -16,16 +16,21 @@ def data_folder():
 
 @pytest.fixture
 def load():
-    """A loader of real data sets by name: standardised X, y in {-1, +1}; skips where the set is absent."""
+    """A loader of real data sets by name: standardized X, y in {-1, +1}; skips where the set is
+    absent.
+    """
 
     def load(name):
         path = data_folder() / f"{name}.npz"
         if not path.exists():
-            pytest.skip(f"data set {name} is not here ({path}); set MANYKERNELS_DATA to the folder that has it")
+            pytest.skip(
+                f"data set {name} is not here ({path}); set MANYKERNELS_DATA to the folder that "
+                "has it"
+            )
         with np.load(path) as archive:
             X, y = archive["X"].astype(float), archive["y"].astype(float)
-        spread = X.std(axis=0)
-        return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y
+        deviation = X.std(axis=0)
+        return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), y
 
     return load
 
@@ -59,4 +64,4 @@ MIXED = [
 def mixed_bank():
     """Eight kernels of all kinds on the toy points."""
     X, y = toy()
-    return KernelBank(MIXED).fit(X), X, y
+    return KernelCollection(MIXED).fit(X), X, y

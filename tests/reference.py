@@ -12,7 +12,7 @@ def gaussian_chain(t, length):
 
 
 def smo_by_gradient(K, linear, lower, upper, rounds=3000):
-    """Maximise ``linear' b - b' K b / 2`` over the box and ``sum(b) = 0`` by projected gradient."""
+    """Maximize ``linear' b - b' K b / 2`` over the box and ``sum(b) = 0`` by projected gradient."""
     step, b = 1.0 / np.linalg.eigvalsh(K)[-1], np.zeros(linear.size)
     for _ in range(rounds):
         b = project_box_plane(b + step * (linear - K @ b), lower, upper)
@@ -28,21 +28,29 @@ def project_box_plane(z, lower, upper):
     return np.clip(z - shift, lower, upper)
 
 
-def mkl_optimum(grams, targets, cost, regulariser, loss=None):
+def mkl_optimum(grams, targets, cost, regularizer, loss=None):
     """Optimal value of the MKL problem by CVXPY.
 
-    The power cones of p near 1 do not always allow the finest accuracy, and solvers like variables of order one, so a few
-    accuracies and units of beta are tried until one succeeds.
+    The power cones of p near 1 do not always allow the finest accuracy, and solvers like variables
+    of order one, so a few accuracies and units of beta are tried until one succeeds.
     """
     import cvxpy as cp
 
     for accuracy in (1e-10, 1e-9, 1e-8, 3e-8):
         for unit in (cost.max(), 1.0, np.sqrt(cost.max()), 0.1, 100.0):
-            problem = _dual_problem(cp, grams, np.atleast_2d(targets), cost / unit, regulariser, unit, loss)
+            problem = _dual_problem(
+                cp, grams, np.atleast_2d(targets), cost / unit, regularizer, unit, loss
+            )
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    problem.solve("CLARABEL", tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500)
+                    problem.solve(
+                        "CLARABEL",
+                        tol_gap_abs=accuracy,
+                        tol_gap_rel=accuracy,
+                        tol_feas=accuracy,
+                        max_iter=500,
+                    )
             except cp.SolverError:
                 continue
             if problem.status == "optimal":
@@ -50,33 +58,48 @@ def mkl_optimum(grams, targets, cost, regulariser, loss=None):
     raise AssertionError(f"CVXPY did not solve the reference problem: {problem.status}")
 
 
-def _dual_problem(cp, grams, targets, cost, regulariser, unit, loss):
+def _dual_problem(cp, grams, targets, cost, regularizer, unit, loss):
     """The dual ``max  y' b - phi(s(b))`` in ``b = beta / unit``, divided by the unit.
 
-    phi is written out anew for each regulariser, so that nothing of the library is used to judge it.
+    phi is written out anew for each regularizer, so that nothing of the library is used to judge
+    it.
     """
     beta, forms = cp.Variable(targets.shape), cp.Variable(len(grams), nonneg=True)
-    linear, constraints = _loss_dual(cp, beta, targets, np.tile(cost, (len(targets), 1)), loss, unit)
+    linear, constraints = _loss_dual(
+        cp, beta, targets, np.tile(cost, (len(targets), 1)), loss, unit
+    )
     for k, K in enumerate(grams):
         values, vectors = np.linalg.eigh(K)
         kept = values > 1e-13 * values[-1]
         root = (vectors[:, kept] * np.sqrt(values[kept])).T if kept.any() else np.zeros((1, len(K)))
         constraints.append(cp.sum_squares(beta @ root.T) <= forms[k])
-    name, p = type(regulariser).__name__, getattr(regulariser, "p", None)
+    name, p = type(regularizer).__name__, getattr(regularizer, "p", None)
     if name == "L1":
-        return cp.Problem(cp.Maximize(linear), [*constraints, unit**2 * forms <= 2 * regulariser.strength])
-    if name == "GeneralisedKL":
-        growth = cp.exp(unit**2 * forms / (2 * regulariser.strength)) - 1
-        penalty = regulariser.strength / unit * cp.sum(cp.multiply(np.full(len(grams), regulariser.prior), growth))
+        return cp.Problem(
+            cp.Maximize(linear), [*constraints, unit**2 * forms <= 2 * regularizer.strength]
+        )
+    if name == "GeneralizedKL":
+        growth = cp.exp(unit**2 * forms / (2 * regularizer.strength)) - 1
+        penalty = (
+            regularizer.strength
+            / unit
+            * cp.sum(cp.multiply(np.full(len(grams), regularizer.prior), growth))
+        )
         return cp.Problem(cp.Maximize(linear - penalty), constraints)
     q = np.inf if p == 1 else 1 if np.isinf(p) else p / (p - 1)
     norm = cp.norm(forms, "inf" if np.isinf(q) else q)
-    penalty = unit * norm / 2 if name == "PNormBall" else unit**3 * cp.square(norm) / (8 * regulariser.strength)
+    penalty = (
+        unit * norm / 2
+        if name == "PNormBall"
+        else unit**3 * cp.square(norm) / (8 * regularizer.strength)
+    )
     return cp.Problem(cp.Maximize(linear - penalty), constraints)
 
 
 def _loss_dual(cp, beta, y, cost, loss, unit):
-    """Minus the conjugate of the loss at beta, divided by the unit, and the constraints; beta and cost are in that unit."""
+    """Minus the conjugate of the loss at beta, divided by the unit, and the constraints; beta and
+    cost are in that unit.
+    """
     name, balanced = type(loss).__name__, cp.sum(beta, axis=1) == 0
     alpha = cp.multiply(y, beta)
     squares = unit * cp.sum(cp.multiply(0.25 / (unit * cost), cp.square(beta)))
@@ -96,7 +119,15 @@ def _loss_dual(cp, beta, y, cost, loss, unit):
 def share_of_equal_entries(A, B, weights=None):
     """The weighted share of columns in which two rows are equal, entry by entry."""
     weights = [1.0] * len(A[0]) if weights is None else weights
-    return np.array([[sum(w for w, x, z in zip(weights, a, b, strict=True) if x == z) / sum(weights) for b in B] for a in A])
+    return np.array(
+        [
+            [
+                sum(w for w, x, z in zip(weights, a, b, strict=True) if x == z) / sum(weights)
+                for b in B
+            ]
+            for a in A
+        ]
+    )
 
 
 def shared_substrings(a, b, k):
@@ -114,7 +145,9 @@ class LibsvmError(ValueError):
 
 
 def read_libsvm_slowly(data, max_line):
-    """Labels, and one mapping from index to value per row, of the bytes of a LIBSVM file; indices as written."""
+    """Labels, and one mapping from index to value per row, of the bytes of a LIBSVM file; indices
+    as written.
+    """
     labels, rows = [], []
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         words = re.split(rb"[ \t\r]+", line.split(b"#")[0].strip(b" \t\r"))
@@ -127,7 +160,9 @@ def read_libsvm_slowly(data, max_line):
 
 
 def _finite(word, number):
-    if not re.fullmatch(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word) or not np.isfinite(float(word)):
+    if not re.fullmatch(
+        rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word
+    ) or not np.isfinite(float(word)):
         raise LibsvmError(number)
     return float(word)
 
@@ -136,7 +171,12 @@ def _pairs(words, number):
     pairs = {}
     for word in words:
         index, colon, value = word.partition(b":")
-        if not colon or not re.fullmatch(rb"[0-9]+", index) or int(index) >= 2**31 or any(int(index) <= i for i in pairs):
+        if (
+            not colon
+            or not re.fullmatch(rb"[0-9]+", index)
+            or int(index) >= 2**31
+            or any(int(index) <= i for i in pairs)
+        ):
             raise LibsvmError(number)
         pairs[int(index)] = _finite(value, number)
     return pairs

@@ -7,8 +7,8 @@ import pytest
 from conftest import toy
 from manykernels import Checkpoint, MKLClassifier
 from manykernels.callbacks import EarlyStop
-from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
-from manykernels.regularisers import L1, PNormBall
+from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
+from manykernels.regularizers import L1, PNormBall
 
 X, y = toy(30)
 KERNELS = [RBF(0.5), Linear()]
@@ -54,8 +54,8 @@ def test_bad_data(data, labels, message):
         ({"C": "1"}, ValueError, "C must be"),
         ({"p": 0.5}, ValueError, "at least 1"),
         ({"p": "2"}, ValueError, "at least 1"),
-        ({"p": 2, "regulariser": PNormBall(2)}, ValueError, "not both"),
-        ({"regulariser": "l1"}, TypeError, "Regulariser object"),
+        ({"p": 2, "regularizer": PNormBall(2)}, ValueError, "not both"),
+        ({"regularizer": "l1"}, TypeError, "Regularizer object"),
         ({"tol": 0}, ValueError, "tol must be"),
         ({"max_iter": -1}, ValueError, "max_iter"),
         ({"max_iter": 2.5}, ValueError, "max_iter"),
@@ -64,7 +64,7 @@ def test_bad_data(data, labels, message):
         ({"kernels": "rbf"}, ValueError, "not known"),
         ({"kernels": [RBF(0.5, features="age")]}, ValueError, "no column names"),
         ({"kernels": [RBF(0.5, features=[9])]}, ValueError, "outside the 4 columns"),
-        ({"normalise": "unit"}, ValueError, "normalise must be"),
+        ({"normalize": "unit"}, ValueError, "normalize must be"),
         ({"solver": "sgd"}, ValueError, "Unknown solver"),
         ({"class_weight": "auto"}, ValueError, "class_weight"),
         ({"class_weight": {7: 1.0}}, ValueError, "not in y"),
@@ -75,7 +75,7 @@ def test_bad_data(data, labels, message):
         ({"loss": "logistic"}, ValueError, "does not suit this estimator"),
         ({"weights": "own"}, ValueError, "is not known"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
-        ({"p": L1()}, ValueError, "Give it as regulariser="),
+        ({"p": L1()}, ValueError, "Give it as regularizer="),
         ({"device": "gpu"}, ValueError, "use 'cpu', 'cuda'"),
         ({"checkpoint": 7}, TypeError, "a path or a Checkpoint"),
         ({"checkpoint": Checkpoint("run.mk", every=-1)}, ValueError, "0 or more"),
@@ -130,11 +130,11 @@ def test_gram_matrix_passed_as_X():
 
 
 def test_bank_fitted_on_other_data():
-    bank = KernelBank(KERNELS).fit(X)
+    bank = KernelCollection(KERNELS).fit(X)
     with pytest.raises(ValueError, match="fitted on other data"):
         MKLClassifier(bank).fit(X + 1, y)
-    with pytest.raises(ValueError, match="fitted with normalise='diagonal'"):
-        MKLClassifier(bank, normalise="trace").fit(X, y)
+    with pytest.raises(ValueError, match="fitted with normalize='diagonal'"):
+        MKLClassifier(bank, normalize="trace").fit(X, y)
 
 
 def test_unknown_columns():
@@ -151,23 +151,32 @@ def test_bad_fit_leaves_the_old_model_as_it_was():
     np.testing.assert_array_equal(clf.decision_function(X), before)
 
 
-@pytest.mark.parametrize("normalise", ["diagonal", "trace", "center", None])
+@pytest.mark.parametrize("normalize", ["diagonal", "trace", "center", None])
 @pytest.mark.parametrize(
     "odd",
-    [np.zeros((30, 30)), np.ones((30, 30)), np.eye(30), 1e300 * np.eye(30), 1e-300 * (X @ X.T), 1e300 * (X @ X.T)],
+    [
+        np.zeros((30, 30)),
+        np.ones((30, 30)),
+        np.eye(30),
+        1e300 * np.eye(30),
+        1e-300 * (X @ X.T),
+        1e300 * (X @ X.T),
+    ],
     ids=["zero", "constant", "identity", "1e300 identity", "1e-300 linear", "1e300 linear"],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_odd_kernels_end_in_finite_output(odd, normalise):
+def test_odd_kernels_end_in_finite_output(odd, normalize):
     kernels = [Precomputed(odd), Precomputed(RBF(0.5).block(X, X))]
     for p in (1.0, 2.0):
-        clf = MKLClassifier(kernels, p=p, normalise=normalise).fit(INDEX, y)
+        clf = MKLClassifier(kernels, p=p, normalize=normalize).fit(INDEX, y)
         assert np.isfinite(clf.decision_function(INDEX)).all()
         assert np.isfinite(clf.kernel_weights_).all()
-    alone = MKLClassifier([Precomputed(odd)], normalise=normalise).fit(INDEX, y)
+    alone = MKLClassifier([Precomputed(odd)], normalize=normalize).fit(INDEX, y)
     assert np.isfinite(alone.decision_function(INDEX)).all()
 
 
 def test_zero_kernel_is_named():
     with pytest.warns(UserWarning, match=r"Kernel 1 \(Precomputed\) is zero"):
-        MKLClassifier([RBF(0.5, features=0), Precomputed(np.zeros((30, 30)), features=0)]).fit(INDEX, y)
+        MKLClassifier([RBF(0.5, features=0), Precomputed(np.zeros((30, 30)), features=0)]).fit(
+            INDEX, y
+        )

@@ -9,16 +9,26 @@ import pytest
 from scipy import sparse
 
 from conftest import MIXED, toy
+from manykernels._threads import thread_count
 from manykernels.banks import TiledBank, families, make_bank, tiled
-from manykernels.banks.chains import Chains
-from manykernels.banks.threads import thread_count
-from manykernels.kernels import RBF, FunctionKernel, Kernel, KernelBank, Laplacian, Linear, Polynomial, Precomputed, paper_bank
+from manykernels.banks.families.chains import Chains
+from manykernels.kernels import (
+    RBF,
+    FunctionKernel,
+    Kernel,
+    KernelCollection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    paper_bank,
+)
 
 X, y = toy(90)
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.integers(1, 4, len(X)).astype(float)
 BETA = RNG.standard_normal((2, len(X))) * (RNG.random(len(X)) < 0.6)
-NORMALISATIONS = ["diagonal", "trace", "cosine", "center", None]
+NORMALIZATIONS = ["diagonal", "trace", "cosine", "center", None]
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-12}
 
 
@@ -35,31 +45,42 @@ MASKS[~MASKS.any(axis=1), 2] = True
 GAMMAS = RNG.random(300) + 0.1
 
 COLLECTIONS = {
-    "mixed": KernelBank(MIXED),
+    "mixed": KernelCollection(MIXED),
     "paper": paper_bank(X),
-    "gammas of no common ratio": KernelBank([RBF(g, features=f) for g in (0.1, 0.17, 0.9, 7.7) for f in (None, 1, [0, 2])]),
-    "masked": KernelBank.masked_rbf(GAMMAS, MASKS),
-    "equal kernels": KernelBank([RBF(0.5), RBF(2.0), RBF(0.5), RBF(0.5, features=1), RBF(0.5, features=1)]),
-    "user's": KernelBank([Tanimoto(), FunctionKernel(lambda A, B: A @ B.T, features=[1, 2]), Polynomial(6, 0.1), RBF(0.5)]),
+    "gammas of no common ratio": KernelCollection(
+        [RBF(g, features=f) for g in (0.1, 0.17, 0.9, 7.7) for f in (None, 1, [0, 2])]
+    ),
+    "masked": KernelCollection.masked_rbf(GAMMAS, MASKS),
+    "equal kernels": KernelCollection(
+        [RBF(0.5), RBF(2.0), RBF(0.5), RBF(0.5, features=1), RBF(0.5, features=1)]
+    ),
+    "user's": KernelCollection(
+        [
+            Tanimoto(),
+            FunctionKernel(lambda A, B: A @ B.T, features=[1, 2]),
+            Polynomial(6, 0.1),
+            RBF(0.5),
+        ]
+    ),
 }
 
 
-def plain_stack(collection, points, normalise, weight):
-    """Normalised Gram matrices straight from the definition."""
+def plain_stack(collection, points, normalize, weight):
+    """Normalized Gram matrices straight from the definition."""
     out = []
     for k in range(len(collection)):
         kernel = collection[k]
         A = points if kernel.features is None else points[:, np.atleast_1d(kernel.features)]
         K = kernel.block(A, A)
         share = weight / weight.sum()
-        if normalise == "cosine":
+        if normalize == "cosine":
             K = K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
-        if normalise == "center":
+        if normalize == "center":
             P = np.eye(len(K)) - np.outer(np.ones(len(K)), share)
             K = P @ K @ P.T
-        if normalise in ("diagonal", "center"):
+        if normalize in ("diagonal", "center"):
             K = K / (share @ np.diag(K))
-        if normalise == "trace":
+        if normalize == "trace":
             K = K / (weight @ np.diag(K))
         out.append(K)
     return np.stack(out)
@@ -70,14 +91,16 @@ def collection(request):
     return COLLECTIONS[request.param]
 
 
-@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("normalize", NORMALIZATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("storage", ["auto", "dense"])
 class TestAgainstTheStack:
     @pytest.fixture
-    def pair(self, collection, normalise, dtype, storage):
-        bank = collection.fit(X, normalise=normalise, sample_weight=WEIGHT, dtype=dtype, storage=storage)
-        stack = plain_stack(collection, X, normalise, WEIGHT)
+    def pair(self, collection, normalize, dtype, storage):
+        bank = collection.fit(
+            X, normalize=normalize, sample_weight=WEIGHT, dtype=dtype, storage=storage
+        )
+        stack = plain_stack(collection, X, normalize, WEIGHT)
         return bank, stack, TOLERANCE[dtype] * np.abs(stack).max()
 
     def test_combine(self, pair):
@@ -88,79 +111,111 @@ class TestAgainstTheStack:
         np.testing.assert_allclose(G, np.tensordot(weights, stack, 1), atol=tol * weights.sum())
         rows = np.array([5, 80, 17])
         np.testing.assert_allclose(
-            bank.combine(weights, rows), np.tensordot(weights, stack[:, rows], 1), atol=tol * weights.sum()
+            bank.combine(weights, rows),
+            np.tensordot(weights, stack[:, rows], 1),
+            atol=tol * weights.sum(),
         )
 
     def test_quad(self, pair):
         bank, stack, tol = pair
         expected = sum((stack @ b) @ b for b in BETA)
-        np.testing.assert_allclose(bank.quad(BETA), expected, atol=tol * np.abs(BETA).sum() ** 2)
-        np.testing.assert_allclose(bank.quad(BETA[0]), (stack @ BETA[0]) @ BETA[0], atol=tol * np.abs(BETA).sum() ** 2)
+        np.testing.assert_allclose(
+            bank.quadratic_forms(BETA), expected, atol=tol * np.abs(BETA).sum() ** 2
+        )
+        np.testing.assert_allclose(
+            bank.quadratic_forms(BETA[0]),
+            (stack @ BETA[0]) @ BETA[0],
+            atol=tol * np.abs(BETA).sum() ** 2,
+        )
 
     def test_products(self, pair):
         bank, stack, tol = pair
-        np.testing.assert_allclose(bank.products(BETA[1]), stack @ BETA[1], atol=tol * np.abs(BETA).sum())
+        np.testing.assert_allclose(
+            bank.products(BETA[1]), stack @ BETA[1], atol=tol * np.abs(BETA).sum()
+        )
         expected = np.stack([stack @ b for b in BETA], axis=1)
         np.testing.assert_allclose(bank.products(BETA), expected, atol=tol * np.abs(BETA).sum())
 
     def test_lines(self, pair):
         bank, stack, tol = pair
         chosen, points = np.array([5, 80, 17, 3, 4, 5]), np.array([7, 0, 89, 44])
-        lines = bank.lines(chosen, points)
+        lines = bank.kernel_rows(chosen, points)
         assert lines.dtype == bank.dtype
         assert lines.flags.c_contiguous
-        np.testing.assert_allclose(lines, stack[:, chosen][:, :, points].transpose(1, 0, 2), atol=tol)
+        np.testing.assert_allclose(
+            lines, stack[:, chosen][:, :, points].transpose(1, 0, 2), atol=tol
+        )
 
     def test_columns_diagonal_traces(self, pair):
         bank, stack, tol = pair
         chosen = np.array([3, 50])
         np.testing.assert_allclose(bank.columns(chosen), stack[:, :, chosen], atol=tol)
         np.testing.assert_allclose(bank.diagonal(), np.diagonal(stack, axis1=1, axis2=2), atol=tol)
-        np.testing.assert_allclose(bank.traces(), np.trace(stack, axis1=1, axis2=2), atol=tol * len(X))
+        np.testing.assert_allclose(
+            bank.traces(), np.trace(stack, axis1=1, axis2=2), atol=tol * len(X)
+        )
 
 
-@pytest.mark.parametrize("normalise", NORMALISATIONS)
-def test_cross_of_training_points_is_the_training_bank(collection, normalise):
-    bank = collection.fit(X, normalise=normalise, sample_weight=WEIGHT)
+@pytest.mark.parametrize("normalize", NORMALIZATIONS)
+def test_cross_of_training_points_is_the_training_bank(collection, normalize):
+    bank = collection.fit(X, normalize=normalize, sample_weight=WEIGHT)
     rows, support = np.array([4, 30, 31]), np.array([1, 2, 60, 61])
     cross = bank.cross(X[rows])
     weights = np.random.default_rng(1).random(bank.m)
-    np.testing.assert_allclose(cross.combine(weights), bank.combine(weights)[rows], atol=1e-12 * weights.sum())
-    np.testing.assert_allclose(cross.products(BETA), bank.products(BETA)[:, :, rows], atol=1e-10)
-    np.testing.assert_allclose(cross.decision(weights, BETA), (bank.combine(weights)[rows] @ BETA.T).T, atol=1e-10 * bank.m)
-    some = bank.cross(X[rows], support)
-    np.testing.assert_allclose(some.combine(weights), bank.combine(weights)[np.ix_(rows, support)], atol=1e-12 * weights.sum())
     np.testing.assert_allclose(
-        some.decision(weights, BETA[0, support]), bank.combine(weights)[np.ix_(rows, support)] @ BETA[0, support], atol=1e-10
+        cross.combine(weights), bank.combine(weights)[rows], atol=1e-12 * weights.sum()
+    )
+    np.testing.assert_allclose(cross.products(BETA), bank.products(BETA)[:, :, rows], atol=1e-10)
+    np.testing.assert_allclose(
+        cross.decision(weights, BETA), (bank.combine(weights)[rows] @ BETA.T).T, atol=1e-10 * bank.m
+    )
+    some = bank.cross(X[rows], support)
+    np.testing.assert_allclose(
+        some.combine(weights),
+        bank.combine(weights)[np.ix_(rows, support)],
+        atol=1e-12 * weights.sum(),
+    )
+    np.testing.assert_allclose(
+        some.decision(weights, BETA[0, support]),
+        bank.combine(weights)[np.ix_(rows, support)] @ BETA[0, support],
+        atol=1e-10,
     )
     with pytest.raises(ValueError, match="new points"):
-        some.quad(BETA[:, support])
+        some.quadratic_forms(BETA[:, support])
 
 
-@pytest.mark.parametrize("normalise", NORMALISATIONS)
-def test_sparse_points_give_the_same_bank(normalise):
+@pytest.mark.parametrize("normalize", NORMALIZATIONS)
+def test_sparse_points_give_the_same_bank(normalize):
     points = np.where(X > 0, X, 0.0)
     collection = paper_bank(points)
-    dense = collection.fit(points, normalise=normalise)
-    bank = collection.fit(sparse.csr_array(points), normalise=normalise)
+    dense = collection.fit(points, normalize=normalize)
+    bank = collection.fit(sparse.csr_array(points), normalize=normalize)
     weights = np.random.default_rng(1).random(bank.m)
-    np.testing.assert_allclose(bank.combine(weights), dense.combine(weights), atol=1e-11 * weights.sum())
-    np.testing.assert_allclose(bank.quad(BETA), dense.quad(BETA), atol=1e-9)
+    np.testing.assert_allclose(
+        bank.combine(weights), dense.combine(weights), atol=1e-11 * weights.sum()
+    )
+    np.testing.assert_allclose(bank.quadratic_forms(BETA), dense.quadratic_forms(BETA), atol=1e-9)
     cross = bank.cross(sparse.csr_array(points[:5]))
-    np.testing.assert_allclose(cross.combine(weights), dense.combine(weights)[:5], atol=1e-11 * weights.sum())
+    np.testing.assert_allclose(
+        cross.combine(weights), dense.combine(weights)[:5], atol=1e-11 * weights.sum()
+    )
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (7, 5), (16, 1000), (64, 13)])
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_tile_size_and_threads_change_nothing(monkeypatch, rows, cols, n_jobs):
-    collection = KernelBank(MIXED)
+    collection = KernelCollection(MIXED)
     before = collection.fit(X)
     weights = np.random.default_rng(1).random(before.m)
-    expected = before.combine(weights), before.quad(BETA), before.products(BETA)
+    expected = before.combine(weights), before.quadratic_forms(BETA), before.products(BETA)
     monkeypatch.setattr(tiled, "ROWS", rows)
     monkeypatch.setattr(tiled, "COLS", cols)
     bank = collection.fit(X, n_jobs=n_jobs)
-    for value, reference in zip((bank.combine(weights), bank.quad(BETA), bank.products(BETA)), expected, strict=True):
+    for value, reference in zip(
+        (bank.combine(weights), bank.quadratic_forms(BETA), bank.products(BETA)),
+        expected,
+        strict=True,
+    ):
         np.testing.assert_allclose(value, reference, rtol=1e-12, atol=1e-12)
 
 
@@ -168,7 +223,12 @@ def test_kernels_of_one_distance_share_a_family():
     bank = paper_bank(X).fit(X)
     assert isinstance(bank, TiledBank)
     kinds = sorted(type(family).__name__ for family in bank.families)
-    assert kinds == ["DistanceGaussians", "DotPolynomials", "FeatureGaussians", "FeaturePolynomials"]
+    assert kinds == [
+        "DistanceGaussians",
+        "DotPolynomials",
+        "FeatureGaussians",
+        "FeaturePolynomials",
+    ]
     gaussians = next(f for f in bank.families if isinstance(f, families.FeatureGaussians))
     assert gaussians.chains.shape == (4, 20)  # ten widths of ratio four: nineteen places, padded
 
@@ -181,43 +241,47 @@ def test_chains_sort_any_gammas():
     np.testing.assert_array_equal(chains.group[chains.row], groups)
     assert len(chains.base) == 4
     weights = np.arange(1.0, 8.0)
-    np.testing.assert_allclose(chains.gather(chains.spread(weights, np.float64)), weights)
+    np.testing.assert_allclose(chains.gather(chains.tabulate(weights, np.float64)), weights)
 
 
 def test_float32_far_from_zero_keeps_its_digits():
     shifted = X + 1e5
-    kernels = KernelBank([RBF(0.5, features=1), RBF(0.5), RBF(0.5, features=[0, 1])])
+    kernels = KernelCollection([RBF(0.5, features=1), RBF(0.5), RBF(0.5, features=[0, 1])])
     weights = np.ones(3)
     near, far = (kernels.fit(points, dtype=np.float32).combine(weights) for points in (X, shifted))
     np.testing.assert_allclose(near, far, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", [RBF(0.5), RBF(0.5, features=0), RBF(0.5, features=[0, 1])], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.5), RBF(0.5, features=0), RBF(0.5, features=[0, 1])], ids=repr
+)
 def test_outliers_and_clusters_keep_the_digits_of_the_rest(kernel, dtype):
     outlier, clusters = X.copy(), X.copy()
     outlier[0, 0] = 1e9
     clusters[:40, 0] += 1e8
     for points in (outlier, clusters):
         A = points if kernel.features is None else points[:, np.atleast_1d(kernel.features)]
-        K = KernelBank([kernel]).fit(points, dtype=dtype).combine([1.0])
+        K = KernelCollection([kernel]).fit(points, dtype=dtype).combine([1.0])
         np.testing.assert_allclose(K, kernel.block(A, A), atol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e20, 1e-20, 1e100, 1e-100])
 def test_units_do_not_matter_for_scaled_gammas(scale):
-    kernels = KernelBank([RBF(), RBF(features=[0, 2]), RBF(features=1), Laplacian()])
-    plain, scaled = (kernels.fit(points, dtype=np.float32).columns(np.arange(5))[:3] for points in (X, X * scale))
+    kernels = KernelCollection([RBF(), RBF(features=[0, 2]), RBF(features=1), Laplacian()])
+    plain, scaled = (
+        kernels.fit(points, dtype=np.float32).columns(np.arange(5))[:3] for points in (X, X * scale)
+    )
     np.testing.assert_allclose(scaled, plain, atol=1e-5)
 
 
 def test_gamma_scale_out_of_range_is_said():
     with pytest.raises(ValueError, match="rescale"):
-        KernelBank([RBF()]).fit(X * 1e200)
+        KernelCollection([RBF()]).fit(X * 1e200)
 
 
 def test_repeated_rows_and_columns():
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     full = bank.combine(np.ones(bank.m))
     np.testing.assert_allclose(bank.combine(np.ones(bank.m), rows=[3, 3]), full[[3, 3]], atol=1e-12)
     np.testing.assert_allclose(bank.columns([3, 3]).sum(axis=0), full[:, [3, 3]], atol=1e-12)
@@ -226,31 +290,44 @@ def test_repeated_rows_and_columns():
 def test_masked_bank_with_a_huge_value_in_a_feature_that_is_left_out():
     points = X.copy()
     points[0, 1] = 1e30
-    bank = KernelBank.masked_rbf([0.5], np.array([[True, False, True, True]])).fit(points, dtype=np.float32)
-    np.testing.assert_allclose(bank.combine([1.0]), RBF(0.5).block(X[:, [0, 2, 3]], X[:, [0, 2, 3]]), atol=1e-5)
+    bank = KernelCollection.masked_rbf([0.5], np.array([[True, False, True, True]])).fit(
+        points, dtype=np.float32
+    )
+    np.testing.assert_allclose(
+        bank.combine([1.0]), RBF(0.5).block(X[:, [0, 2, 3]], X[:, [0, 2, 3]]), atol=1e-5
+    )
 
 
 def test_dense_and_sparse_points_may_be_mixed():
     shifted = X + 3.0
     for train, new in ((shifted, sparse.csr_array(shifted)), (sparse.csr_array(shifted), shifted)):
-        for kernels in (KernelBank(MIXED), COLLECTIONS["masked"]):
+        for kernels in (KernelCollection(MIXED), COLLECTIONS["masked"]):
             bank = kernels.fit(train)
             weights = np.ones(bank.m)
-            np.testing.assert_allclose(bank.cross(new).combine(weights), bank.combine(weights), atol=1e-10 * bank.m)
+            np.testing.assert_allclose(
+                bank.cross(new).combine(weights), bank.combine(weights), atol=1e-10 * bank.m
+            )
             assert bank.same_data(train)
 
 
 def test_sparse_points_with_entries_in_parts():
     columns = np.repeat(np.tile(np.arange(4), len(X)), 2)
-    halves = sparse.csr_array((np.repeat(X.ravel() / 2, 2), columns, np.arange(len(X) + 1) * 8), shape=X.shape)
-    for parts, plain in ((KernelBank([RBF()]), KernelBank([RBF()])), (paper_bank(halves), paper_bank(X))):
+    halves = sparse.csr_array(
+        (np.repeat(X.ravel() / 2, 2), columns, np.arange(len(X) + 1) * 8), shape=X.shape
+    )
+    for parts, plain in (
+        (KernelCollection([RBF()]), KernelCollection([RBF()])),
+        (paper_bank(halves), paper_bank(X)),
+    ):
         weights = np.ones(len(plain))
-        np.testing.assert_allclose(parts.fit(halves).combine(weights), plain.fit(X).combine(weights), atol=1e-9)
+        np.testing.assert_allclose(
+            parts.fit(halves).combine(weights), plain.fit(X).combine(weights), atol=1e-9
+        )
 
 
 def test_no_threads_are_left_behind():
     before = threading.active_count()
-    bank = KernelBank(MIXED).fit(X, n_jobs=4)
+    bank = KernelCollection(MIXED).fit(X, n_jobs=4)
     bank.combine(np.ones(bank.m))
     for _ in range(100):
         if threading.active_count() <= before:
@@ -270,12 +347,12 @@ def test_no_threads_are_left_behind():
 @pytest.mark.parametrize("memory_budget", [10, 10**9])
 def test_kernels_of_users_are_checked(kernel, message, memory_budget):
     with pytest.raises(ValueError, match=message):
-        make_bank(KernelBank([kernel]), X, memory_budget=memory_budget)
+        make_bank(KernelCollection([kernel]), X, memory_budget=memory_budget)
 
 
-def test_what_centring_leaves_nothing_of_is_said():
-    with pytest.warns(UserWarning, match="Nothing is left of 1 kernels after centring"):
-        KernelBank([Linear(), RBF()]).fit(X + 1e6, normalise="center")
+def test_what_centering_leaves_nothing_of_is_said():
+    with pytest.warns(UserWarning, match="Nothing is left of 1 kernels after centering"):
+        KernelCollection([Linear(), RBF()]).fit(X + 1e6, normalize="center")
 
 
 @pytest.mark.parametrize(
@@ -291,19 +368,19 @@ def test_what_centring_leaves_nothing_of_is_said():
 )
 def test_bad_points(points, options, message):
     with pytest.raises(ValueError, match=message):
-        KernelBank([RBF(1.0)]).fit(points, **options)
+        KernelCollection([RBF(1.0)]).fit(points, **options)
 
 
 def test_bad_new_points_and_coefficients():
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     with pytest.raises(ValueError, match="5 features, the bank was fitted on 4"):
         bank.cross(np.ones((2, 5)))
     with pytest.raises(ValueError, match="one entry per point"):
-        bank.quad(np.ones(7))
+        bank.quadratic_forms(np.ones(7))
 
 
 def test_precomputed_agrees_with_the_kernel_and_is_not_copied(tmp_path):
-    kernels = KernelBank(MIXED)
+    kernels = KernelCollection(MIXED)
     reference = kernels.fit(X)
     order = np.random.default_rng(3).permutation(len(X))
     grams = []
@@ -312,10 +389,12 @@ def test_precomputed_agrees_with_the_kernel_and_is_not_copied(tmp_path):
         path = tmp_path / f"{k}.npy"
         np.save(path, K)
         grams.append(np.load(path, mmap_mode="r"))
-    bank = KernelBank([Precomputed(K) for K in grams]).fit(order[:, None])
+    bank = KernelCollection([Precomputed(K) for K in grams]).fit(order[:, None])
     weights = np.random.default_rng(1).random(bank.m)
     np.testing.assert_allclose(bank.combine(weights), reference.combine(weights), atol=1e-12)
-    np.testing.assert_allclose(bank.quad(BETA), reference.quad(BETA), atol=1e-9)
+    np.testing.assert_allclose(
+        bank.quadratic_forms(BETA), reference.quadratic_forms(BETA), atol=1e-9
+    )
     assert all(family.kernel.K is K for family, K in zip(bank.families, grams, strict=True))
 
 
@@ -326,12 +405,12 @@ def test_expensive_kernels_are_computed_once_if_they_fit():
         calls.append(len(A) * len(B))
         return A @ B.T
 
-    bank = make_bank(KernelBank([kernel]), X)
+    bank = make_bank(KernelCollection([kernel]), X)
     held = sum(calls)
     bank.combine([1.0])
-    bank.quad(BETA)
+    bank.quadratic_forms(BETA)
     assert sum(calls) == held
-    lean = make_bank(KernelBank([kernel]), X, memory_budget=10)
+    lean = make_bank(KernelCollection([kernel]), X, memory_budget=10)
     np.testing.assert_allclose(lean.combine([1.0]), bank.combine([1.0]), rtol=1e-12)
     assert sum(calls) > held
 
@@ -339,48 +418,62 @@ def test_expensive_kernels_are_computed_once_if_they_fit():
 class TestOddKernels:
     @pytest.mark.parametrize("factor", [1e300, 1e-300, 1e200, 1e-200])
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize("normalise", ["diagonal", "trace", "cosine", "center"])
-    def test_scale_does_not_matter(self, factor, dtype, normalise):
+    @pytest.mark.parametrize("normalize", ["diagonal", "trace", "cosine", "center"])
+    def test_scale_does_not_matter(self, factor, dtype, normalize):
         K = RBF(0.5).block(X, X) + 0.5
         index = np.arange(len(X))[:, None]
-        plain = KernelBank([Precomputed(K)]).fit(index, dtype=dtype, normalise=normalise)
-        extreme = KernelBank([Precomputed(K * factor)]).fit(index, dtype=dtype, normalise=normalise)
+        plain = KernelCollection([Precomputed(K)]).fit(index, dtype=dtype, normalize=normalize)
+        extreme = KernelCollection([Precomputed(K * factor)]).fit(
+            index, dtype=dtype, normalize=normalize
+        )
         np.testing.assert_allclose(extreme.combine([1.0]), plain.combine([1.0]), rtol=1e-5)
-        np.testing.assert_allclose(extreme.quad(BETA), plain.quad(BETA), rtol=1e-4)
+        np.testing.assert_allclose(
+            extreme.quadratic_forms(BETA), plain.quadratic_forms(BETA), rtol=1e-4
+        )
 
     def test_zero_kernel_is_left_out_with_a_warning(self):
         with pytest.warns(UserWarning, match="is zero on the training data"):
-            bank = KernelBank([Linear(), RBF(1.0)]).fit(np.zeros((4, 2)))
-        assert bank.quad(np.ones(4))[0] == 0.0
+            bank = KernelCollection([Linear(), RBF(1.0)]).fit(np.zeros((4, 2)))
+        assert bank.quadratic_forms(np.ones(4))[0] == 0.0
         assert np.isfinite(bank.combine([1.0, 1.0])).all()
 
     def test_overflowing_kernel_is_left_out_with_a_warning(self):
         with pytest.warns(UserWarning, match="overflows"):
-            bank = KernelBank([Polynomial(3), RBF(1e-240)]).fit(X * 1e120)
+            bank = KernelCollection([Polynomial(3), RBF(1e-240)]).fit(X * 1e120)
         assert np.isfinite(bank.combine([1.0, 1.0])).all()
 
     @pytest.mark.parametrize("scale", [1e60, 1e-60])
     def test_large_and_small_data(self, scale):
-        bank = KernelBank([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(X * scale, dtype=np.float32)
-        reference = KernelBank([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(X)
-        np.testing.assert_allclose(bank.combine(np.ones(3)), reference.combine(np.ones(3)), atol=1e-4)
+        bank = KernelCollection([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(
+            X * scale, dtype=np.float32
+        )
+        reference = KernelCollection([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(
+            X
+        )
+        np.testing.assert_allclose(
+            bank.combine(np.ones(3)), reference.combine(np.ones(3)), atol=1e-4
+        )
 
     @pytest.mark.filterwarnings("ignore:Nothing is left")
-    def test_constant_kernel_vanishes_when_centred(self):
-        bank = KernelBank([Precomputed(np.ones((5, 5))), Precomputed(np.eye(5))]).fit(np.arange(5)[:, None], normalise="center")
+    def test_constant_kernel_vanishes_when_centered(self):
+        bank = KernelCollection([Precomputed(np.ones((5, 5))), Precomputed(np.eye(5))]).fit(
+            np.arange(5)[:, None], normalize="center"
+        )
         np.testing.assert_allclose(bank.combine([1.0, 0.0]), 0.0, atol=1e-12)
         assert bank.combine([0.0, 1.0])[0, 0] == pytest.approx(1.0)
 
 
 def test_pickle_keeps_the_bank():
-    bank = KernelBank(MIXED).fit(X, n_jobs=2)
+    bank = KernelCollection(MIXED).fit(X, n_jobs=2)
     weights = np.ones(bank.m)
     bank.combine(weights)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(bank)).combine(weights), bank.combine(weights))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(bank)).combine(weights), bank.combine(weights)
+    )
 
 
 def test_same_data():
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     assert bank.same_data(X.copy())
     assert not bank.same_data(X[:-1])
     assert not bank.same_data(X + 1e-12)
@@ -389,7 +482,11 @@ def test_same_data():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"normalise": "unit"}, "normalise must be"), ({"storage": "disk"}, "storage must be"), ({"n_jobs": 0}, "n_jobs")],
+    [
+        ({"normalize": "unit"}, "normalize must be"),
+        ({"storage": "disk"}, "storage must be"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
 )
 def test_bad_options(collection, options, message):
     with pytest.raises(ValueError, match=message):

@@ -17,10 +17,10 @@ from manykernels.callbacks import Callback, EarlyStop, Log, Progress
 from manykernels.combinations import Product
 from manykernels.kernels import RBF, Linear
 from manykernels.progress import TimeLeft
-from manykernels.regularisers import L1
+from manykernels.regularizers import L1
 from manykernels.result import Record, Status
 from manykernels.solvers import SPG, Newton
-from manykernels.solvers.sample import FromSample
+from manykernels.solvers.wrappers.sample import FromSample
 
 X, y = toy(60)
 three = np.digitize(X[:, 0], [-0.5, 0.5])
@@ -49,7 +49,9 @@ class Diary(Callback):
 
 
 class TestProtocol:
-    @pytest.mark.parametrize("model", [MKLClassifier(KERNELS), MKLRegressor(KERNELS), MKLOneClass(KERNELS)], ids=repr)
+    @pytest.mark.parametrize(
+        "model", [MKLClassifier(KERNELS), MKLRegressor(KERNELS), MKLOneClass(KERNELS)], ids=repr
+    )
     def test_the_whole_fit_is_told(self, model):
         diary = Diary()
         model.set_params(callbacks=[diary]).fit(X, y)
@@ -82,7 +84,9 @@ class TestProtocol:
         MKLClassifier(KERNELS, weights="per_class", callbacks=[diary]).fit(X, three)
         assert {record.stage for record in diary.records} == {"0", "1", "2"}
         diary = Diary()
-        product = MKLClassifier(combination=Product(starts=2), regulariser=L1(), random_state=0, callbacks=[diary])
+        product = MKLClassifier(
+            combination=Product(starts=2), regularizer=L1(), random_state=0, callbacks=[diary]
+        )
         product.fit(X, y)
         assert {record.stage for record in diary.records} == {"start 1 of 2", "start 2 of 2"}
 
@@ -96,10 +100,14 @@ class TestProtocol:
     def test_a_path_is_told_of_every_model(self):
         diary = Diary()
         models = path(MKLClassifier(KERNELS, callbacks=[diary]), X, y, C=[0.1, 1.0, 10.0])
-        assert [what for kind, what in diary.heard if kind == "end"] == [model.result_ for model in models]
+        assert [what for kind, what in diary.heard if kind == "end"] == [
+            model.result_ for model in models
+        ]
 
     def test_estimators_with_callbacks_are_cloned_and_pickled(self):
-        model = MKLClassifier(KERNELS, callbacks=[EarlyStop(seconds=60), Log(), Progress(), Diary()], verbose=1).fit(X, y)
+        model = MKLClassifier(
+            KERNELS, callbacks=[EarlyStop(seconds=60), Log(), Progress(), Diary()], verbose=1
+        ).fit(X, y)
         for other in (clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             assert other.fit(X, y).result_.objective == model.result_.objective
 
@@ -108,21 +116,31 @@ class TestStopping:
     def test_keeps_the_best_and_does_not_warn(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model = MKLClassifier(KERNELS, tol=1e-9, C=10.0, solver="spg", callbacks=[Diary(stop_at=3)]).fit(X, y)
+            model = MKLClassifier(
+                KERNELS, tol=1e-9, C=10.0, solver="spg", callbacks=[Diary(stop_at=3)]
+            ).fit(X, y)
         result = model.result_
         assert result.status is Status.STOPPED
         assert not result.status.converged
         assert "Stopped by a callback" in result.status.value
         assert result.n_iter == 3
-        assert result.certificate.absolute_gap <= min(r.gap * r.objective for r in result.history) * (1 + 1e-9)
+        assert result.certificate.absolute_gap <= min(
+            r.gap * r.objective for r in result.history
+        ) * (1 + 1e-9)
         assert model.score(X, y) > 0.6
 
     def test_an_optimum_at_the_same_moment_counts(self):
         last = MKLClassifier(KERNELS).fit(X, y).result_.n_iter
-        assert MKLClassifier(KERNELS, callbacks=[Diary(stop_at=last)]).fit(X, y).result_.status is Status.OPTIMAL
+        assert (
+            MKLClassifier(KERNELS, callbacks=[Diary(stop_at=last)]).fit(X, y).result_.status
+            is Status.OPTIMAL
+        )
 
     def test_truthy_answers_of_functions_do_not_stop(self):
-        assert MKLClassifier(KERNELS, callbacks=[lambda record: "done"]).fit(X, y).result_.status is Status.OPTIMAL
+        assert (
+            MKLClassifier(KERNELS, callbacks=[lambda record: "done"]).fit(X, y).result_.status
+            is Status.OPTIMAL
+        )
         stopped = MKLClassifier(KERNELS, callbacks=[lambda record: np.bool_(True)]).fit(X, y)
         assert stopped.result_.status is Status.STOPPED
 
@@ -132,32 +150,45 @@ class TestStopping:
         assert model.result_.status is Status.STOPPED
         assert model.predict(X).shape == (60,)
         combination = Product(starts=3)
-        model = MKLClassifier(combination=combination, regulariser=L1(), random_state=0, callbacks=[Diary(stop_at=2)]).fit(X, y)
+        model = MKLClassifier(
+            combination=combination, regularizer=L1(), random_state=0, callbacks=[Diary(stop_at=2)]
+        ).fit(X, y)
         assert model.result_.status is Status.STOPPED
         assert model.other_results_ == []
 
     def test_in_the_sample(self):
         solver = FromSample(SPG(), lambda problem: SPG(), size=30)
-        model = MKLClassifier(KERNELS, solver=solver, callbacks=[Diary(stop_at=1)], C=10.0).fit(X, y)
+        model = MKLClassifier(KERNELS, solver=solver, callbacks=[Diary(stop_at=1)], C=10.0).fit(
+            X, y
+        )
         assert model.result_.status is Status.STOPPED
         assert model.result_.n_iter == 0
         assert np.isfinite(model.result_.duality_gap)
 
     def test_a_path_ends(self):
-        models = path(MKLClassifier(KERNELS, tol=1e-9, callbacks=[Diary(stop_at=1)]), X, y, C=[0.1, 1.0, 10.0])
+        models = path(
+            MKLClassifier(KERNELS, tol=1e-9, callbacks=[Diary(stop_at=1)]), X, y, C=[0.1, 1.0, 10.0]
+        )
         assert len(models) == 1
 
 
 class TestEarlyStop:
     def test_seconds(self):
-        assert MKLClassifier(KERNELS, callbacks=[EarlyStop(seconds=0.0)]).fit(X, y).result_.n_iter == 0
-        assert MKLClassifier(KERNELS, callbacks=[EarlyStop(seconds=1e6)]).fit(X, y).result_.status is Status.OPTIMAL
+        assert (
+            MKLClassifier(KERNELS, callbacks=[EarlyStop(seconds=0.0)]).fit(X, y).result_.n_iter == 0
+        )
+        assert (
+            MKLClassifier(KERNELS, callbacks=[EarlyStop(seconds=1e6)]).fit(X, y).result_.status
+            is Status.OPTIMAL
+        )
 
     def test_patience(self):
         stop = EarlyStop(patience=3, decrease=0.1)
         stop.on_fit_begin(None)
         gaps = [1.0, 0.5, 0.49, 0.48, 0.3, 0.29, 0.28, 0.28]
-        answers = [stop.on_iteration(None, Record(i, 1.0, gap, 0, 0, 0.0)) for i, gap in enumerate(gaps)]
+        answers = [
+            stop.on_iteration(None, Record(i, 1.0, gap, 0, 0, 0.0)) for i, gap in enumerate(gaps)
+        ]
         assert answers == [False] * 7 + [True]
         assert stop.on_iteration(None, Record(0, 1.0, 5.0, 0, 0, 0.0, "another output")) is False
 
@@ -165,7 +196,10 @@ class TestEarlyStop:
         stop = EarlyStop(patience=2)
         stop.on_fit_begin(None)
         values = [10.0, 9.0, 8.99, 8.98]
-        answers = [stop.on_iteration(None, Record(i, value, np.inf, 0, 0, 0.0)) for i, value in enumerate(values)]
+        answers = [
+            stop.on_iteration(None, Record(i, value, np.inf, 0, 0, 0.0))
+            for i, value in enumerate(values)
+        ]
         assert answers == [False, False, False, True]
 
 
@@ -226,7 +260,8 @@ class TestProgress:
     def test_time_left(self):
         left = TimeLeft(1e-4)
         assert left.after(Record(0, 1.0, 1.0, 0, 0, 0.0)) is None
-        assert left.after(Record(1, 1.0, 0.1, 0, 0, 2.0)) == pytest.approx(6.0)  # two seconds for each power of ten
+        # two seconds for each power of ten
+        assert left.after(Record(1, 1.0, 0.1, 0, 0, 2.0)) == pytest.approx(6.0)
         assert left.after(Record(2, 1.0, 0.01, 0, 0, 4.0)) == pytest.approx(4.0)
         assert left.after(Record(3, 1.0, 1e-5, 0, 0, 5.0)) == 0.0
         assert TimeLeft(1e-4).after(Record(0, 1.0, np.inf, 0, 0, 0.0)) is None
@@ -237,7 +272,9 @@ class TestScikitLearn:
 
     @pytest.fixture
     def callback(self):
-        return pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+        return pytest.importorskip(
+            "sklearn.callback", reason="scikit-learn has callbacks from 1.9 on"
+        )
 
     class Recorder:
         """Follows the protocol, and stops at an iteration."""
@@ -276,7 +313,9 @@ class TestScikitLearn:
     def test_is_torn_down_after_an_error(self, callback):
         recorder = self.Recorder()
         with pytest.raises(ZeroDivisionError):
-            MKLClassifier(KERNELS, callbacks=[lambda record: 1 / 0]).set_callbacks(recorder).fit(X, y)
+            MKLClassifier(KERNELS, callbacks=[lambda record: 1 / 0]).set_callbacks(recorder).fit(
+                X, y
+            )
         assert recorder.heard[-1] == "teardown"
 
     def test_scores_of_low_rank_models(self, callback):

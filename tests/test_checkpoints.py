@@ -18,39 +18,55 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
-from manykernels import Checkpoint, KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, load, path
+from manykernels import (
+    Checkpoint,
+    KernelCollection,
+    MKLClassifier,
+    MKLOneClass,
+    MKLRegressor,
+    load,
+    path,
+)
 from manykernels.combinations import Product
-from manykernels.io.checkpoints import Journal, OtherProblem
-from manykernels.io.container import CannotWrite, CorruptFile, read
-from manykernels.io.fingerprints import fingerprint
 from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
+from manykernels.persistence.checkpoints import Journal, OtherProblem
+from manykernels.persistence.container import CannotWrite, CorruptFile, read
+from manykernels.persistence.fingerprints import fingerprint
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Certificate, Record, Status
 from manykernels.solvers import SPG, Iterate, Newton, drive
-from manykernels.solvers.resumed import FromIterate
-from manykernels.solvers.sample import FromSample
+from manykernels.solvers.wrappers.resumed import FromIterate
+from manykernels.solvers.wrappers.sample import FromSample
 from test_model_files import damage
 
 X, y = toy(60)
 three = np.digitize(X[:, 0], [-0.5, 0.5])
 target = X[:, 0] * X[:, 1]
 KERNELS = [RBF(0.1), RBF(2.0), Linear(), RBF(0.5, features=[0, 1])]
-MASKED = KernelBank.masked_rbf([0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool))
+MASKED = KernelCollection.masked_rbf(
+    [0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool)
+)
 MODELS = {
     "newton": (MKLClassifier(KERNELS, C=10.0, solver="newton"), y),
     "spg": (MKLClassifier(KERNELS, C=10.0, solver="spg"), y),
     "silp": (MKLClassifier(KERNELS, C=10.0, solver="silp"), y),
-    "group lasso": (MKLClassifier(KERNELS, C=10.0, regulariser=SquaredPNorm(1.0), solver="group_lasso"), y),
-    "sample": (MKLClassifier(KERNELS, C=10.0, solver=FromSample(SPG(), lambda problem: Newton(), size=30)), y),
+    "group lasso": (
+        MKLClassifier(KERNELS, C=10.0, regularizer=SquaredPNorm(1.0), solver="group_lasso"),
+        y,
+    ),
+    "sample": (
+        MKLClassifier(KERNELS, C=10.0, solver=FromSample(SPG(), lambda problem: Newton(), size=30)),
+        y,
+    ),
     "masked": (MKLClassifier(MASKED), y),
     "shared": (MKLClassifier(KERNELS, C=10.0), three),
     "per class": (MKLClassifier(KERNELS, C=10.0, weights="per_class"), three),
     "low rank": (MKLClassifier(KERNELS, C=10.0, approximation=Nystroem(20)), y),
     "regressor": (MKLRegressor(KERNELS, C=10.0), target),
     "one class": (MKLOneClass(KERNELS, p=2.0, solver="spg"), None),
-    "product": (MKLClassifier(combination=Product(starts=2), regulariser=L1(), random_state=0), y),
+    "product": (MKLClassifier(combination=Product(starts=2), regularizer=L1(), random_state=0), y),
     "uniform": (MKLClassifier(KERNELS, C=10.0, solver="uniform"), y),
 }
 
@@ -94,7 +110,9 @@ class TestGoingOn:
 class TestWhatIsKept:
     def test_a_smaller_tolerance_goes_on(self, file):
         model = MKLClassifier(KERNELS, C=10.0, checkpoint=file).fit(X, y)
-        finer = MKLClassifier(KERNELS, C=10.0, checkpoint=file, tol=1e-7, solver="spg", n_jobs=1, max_iter=1000).fit(X, y)
+        finer = MKLClassifier(
+            KERNELS, C=10.0, checkpoint=file, tol=1e-7, solver="spg", n_jobs=1, max_iter=1000
+        ).fit(X, y)
         assert finer.result_.duality_gap <= 1e-7
         assert finer.result_.resumed.gap == model.result_.duality_gap
         assert "resumed" in str(finer.result_)
@@ -102,7 +120,12 @@ class TestWhatIsKept:
     def test_rows_in_another_order_are_the_same_problem(self, file):
         MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
         order = np.random.default_rng(0).permutation(60)
-        assert MKLClassifier(KERNELS, checkpoint=file).fit(X[order], y[order]).result_.counters.svm_solves == 0
+        assert (
+            MKLClassifier(KERNELS, checkpoint=file)
+            .fit(X[order], y[order])
+            .result_.counters.svm_solves
+            == 0
+        )
 
     def test_p_is_chosen_once(self, file, monkeypatch):
         model = MKLClassifier(KERNELS, p="auto", checkpoint=file).fit(X, y)
@@ -114,7 +137,9 @@ class TestWhatIsKept:
     def test_is_written_every_so_often(self, file):
         sizes = []
         model = MKLClassifier(KERNELS, C=10.0, solver="spg", checkpoint=Checkpoint(file, every=1e6))
-        model.set_params(callbacks=[lambda record: sizes.append(len(read(file, "checkpoint")[0]))]).fit(X, y)
+        model.set_params(
+            callbacks=[lambda record: sizes.append(len(read(file, "checkpoint")[0]))]
+        ).fit(X, y)
         assert set(sizes) == {0}  # not before its time
         assert len(read(file, "checkpoint")[0]) == 2  # but at the end
         sizes.clear()
@@ -125,7 +150,7 @@ class TestWhatIsKept:
 
     def test_what_was_found_too_early_is_written_later(self, file, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("manykernels.io.checkpoints.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("manykernels.persistence.checkpoints.time.monotonic", lambda: now[0])
         kept = Journal(Checkpoint(file, every=30.0), {})
         kept.open()
         best = Iterate(np.ones(2), np.zeros((1, 3)), Certificate(1.0, 0.5, 0.5, np.zeros(1), 0.0))
@@ -175,7 +200,7 @@ class TestWhatIsKept:
                 return state
 
         def problem():
-            return Problem(KernelBank(KERNELS).fit(X), y, np.full(60, 10.0), PNormBall(1))
+            return Problem(KernelCollection(KERNELS).fit(X), y, np.full(60, 10.0), PNormBall(1))
 
         half = drive(SPG(), problem(), max_iter=3)
         whole = problem()
@@ -231,9 +256,9 @@ class TestOtherProblems:
             ({"p": 2.0}, "p"),
             ({"kernels": KERNELS[:3]}, "kernels"),
             ({"kernels": [*KERNELS[:3], RBF(0.5, features=[0, 2])]}, "kernels"),
-            ({"normalise": "trace"}, "normalise"),
+            ({"normalize": "trace"}, "normalize"),
             ({"loss": "squared_hinge"}, "loss"),
-            ({"regulariser": SquaredPNorm(1.0)}, "regulariser"),
+            ({"regularizer": SquaredPNorm(1.0)}, "regularizer"),
             ({"class_weight": {1.0: 2.0}}, "class_weight, data"),
             ({"approximation": Nystroem(5)}, "approximation"),
             ({"weights": "per_class"}, "weights"),
@@ -280,10 +305,19 @@ class TestOtherProblems:
         assert marks([squares]) == same
         assert marks([cubes]) != same
         assert marks([Power(2)]) == marks([Power(2)]) != marks([Power(3)])
-        assert len({marks([lambda A, B, k=k: (A @ B.T + 1.0) ** k]) for k in (1, 2, 3)}) == 3  # one name, other values
+        # one name, other values
+        assert len({marks([lambda A, B, k=k: (A @ B.T + 1.0) ** k]) for k in (1, 2, 3)}) == 3
         K = X @ X.T
-        assert marks(KernelBank(KERNELS).fit(X)) == marks(KernelBank(KERNELS).fit(X)) != marks(KernelBank(KERNELS).fit(2 * X))
-        assert marks([Precomputed(K)]) == marks([Precomputed(K.copy())]) != marks([Precomputed(K + 1.0)])
+        assert (
+            marks(KernelCollection(KERNELS).fit(X))
+            == marks(KernelCollection(KERNELS).fit(X))
+            != marks(KernelCollection(KERNELS).fit(2 * X))
+        )
+        assert (
+            marks([Precomputed(K)])
+            == marks([Precomputed(K.copy())])
+            != marks([Precomputed(K + 1.0)])
+        )
 
     def test_an_estimator_of_another_kind(self, file):
         MKLOneClass(KERNELS, checkpoint=file).fit(X)
@@ -295,15 +329,21 @@ class TestOtherProblems:
 def journal(tmp_path_factory):
     """A checkpoint and the one before it, of a fit that was stopped."""
     folder = tmp_path_factory.mktemp("journal")
-    model = MKLClassifier(KERNELS, C=10.0, solver="spg", checkpoint=Checkpoint(folder / "run.mk", every=0.0))
+    model = MKLClassifier(
+        KERNELS, C=10.0, solver="spg", checkpoint=Checkpoint(folder / "run.mk", every=0.0)
+    )
     model.set_params(callbacks=[stop_at(3)]).fit(X, y)
     return folder, read(folder / "run.mk", "checkpoint")[1]["marks"]
 
 
 class TestDamage:
-    @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     @given(
-        kind=st.sampled_from(["cut", "flip", "zeros", "noise", "append", "insert", "remove", "header"]),
+        kind=st.sampled_from(
+            ["cut", "flip", "zeros", "noise", "append", "insert", "remove", "header"]
+        ),
         place=st.floats(0, 1),
         size=st.integers(1, 600),
         seed=st.integers(0, 2**31),
@@ -323,7 +363,10 @@ class TestDamage:
         assert set(opened.sections) == {"whole"}
         assert (tmp_path / "run.mk").read_bytes() == data  # nothing is touched yet
         opened.write()
-        assert (tmp_path / "run.mk.previous").read_bytes() == (folder / "run.mk.previous").read_bytes()  # not the damaged one
+        # not the damaged one
+        assert (tmp_path / "run.mk.previous").read_bytes() == (
+            folder / "run.mk.previous"
+        ).read_bytes()
         assert read(tmp_path / "run.mk", "checkpoint")[1]["sections"].keys() == {"whole"}
 
     def test_in_a_fit(self, file):
@@ -341,7 +384,9 @@ class TestDamage:
         with pytest.warns(UserWarning, match="Going on from the checkpoint before"):
             assert clone(model).fit(X, y).result_.resumed
 
-    @pytest.mark.parametrize("data", [b"", b"my only copy of the results", b"\0" * 1000], ids=["empty", "text", "zeros"])
+    @pytest.mark.parametrize(
+        "data", [b"", b"my only copy of the results", b"\0" * 1000], ids=["empty", "text", "zeros"]
+    )
     def test_foreign_files_are_not_overwritten(self, data, file):
         file.write_bytes(data)
         with pytest.raises(CorruptFile, match="delete"):
@@ -363,7 +408,9 @@ class TestWriting:
         assert seen == []
 
     def test_a_disk_that_gets_full_does_not_end_the_fit(self, file, monkeypatch):
-        MKLClassifier(KERNELS, C=10.0, checkpoint=file, max_iter=1000, callbacks=[stop_at(1)]).fit(X, y)
+        MKLClassifier(KERNELS, C=10.0, checkpoint=file, max_iter=1000, callbacks=[stop_at(1)]).fit(
+            X, y
+        )
         before = read(file, "checkpoint")[1]
 
         def full(*_):
@@ -376,7 +423,8 @@ class TestWriting:
         assert read(file, "checkpoint")[1] == before
 
 
-# One process imports and compiles; its children train and are ended. A thread would not survive a fork, hence n_jobs=1.
+# One process imports and compiles; its children train and are ended. A thread would not survive a
+# fork, hence n_jobs=1.
 SCRIPT = """
     import json, os, random, signal, sys, time, warnings
     import numpy as np

@@ -16,9 +16,9 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
-from manykernels.kernels import RBF, KernelBank, Linear, Polynomial, Precomputed
+from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial, Precomputed
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.solvers import SPG
 
 X, y = toy(80)
@@ -40,11 +40,14 @@ class TestFit:
         assert clf.score(X, LABELS) > 0.9
 
     def test_decision_function_is_the_sum_of_kernels(self):
-        clf = MKLClassifier(KERNELS, C=3.0, normalise=None).fit(X, LABELS)
+        clf = MKLClassifier(KERNELS, C=3.0, normalize=None).fit(X, LABELS)
         new = toy(10, seed=5)[0]
         views = [X if k.features is None else X[:, k.features] for k in KERNELS]
         others = [new if k.features is None else new[:, k.features] for k in KERNELS]
-        K = sum(w * k.block(a, b) for w, k, a, b in zip(clf.kernel_weights_, KERNELS, others, views, strict=True))
+        K = sum(
+            w * k.block(a, b)
+            for w, k, a, b in zip(clf.kernel_weights_, KERNELS, others, views, strict=True)
+        )
         expected = K[:, clf.support_] @ clf.dual_coef_[0] + clf.intercept_
         np.testing.assert_allclose(clf.decision_function(new), expected, rtol=1e-9)
         np.testing.assert_array_equal(clf.predict(new), np.where(expected > 0, "yes", "no"))
@@ -57,14 +60,16 @@ class TestFit:
         np.testing.assert_allclose(clf.dual_coef_, svc.dual_coef_[:, order], atol=1e-5)
         np.testing.assert_allclose(clf.decision_function(X), svc.decision_function(X), atol=1e-5)
 
-    @pytest.mark.parametrize("regulariser", [PNormBall(1.5), SquaredPNorm(2, 0.1), L1(0.5)], ids=repr)
-    def test_regularisers(self, regulariser):
-        clf = MKLClassifier(KERNELS, regulariser=regulariser, C=3.0).fit(X, y)
+    @pytest.mark.parametrize(
+        "regularizer", [PNormBall(1.5), SquaredPNorm(2, 0.1), L1(0.5)], ids=repr
+    )
+    def test_regularizers(self, regularizer):
+        clf = MKLClassifier(KERNELS, regularizer=regularizer, C=3.0).fit(X, y)
         assert clf.result_.duality_gap <= 1e-3
 
     def test_p_is_short_for_the_ball(self):
         a = MKLClassifier(KERNELS, p=1.5).fit(X, y)
-        b = MKLClassifier(KERNELS, regulariser=PNormBall(1.5)).fit(X, y)
+        b = MKLClassifier(KERNELS, regularizer=PNormBall(1.5)).fit(X, y)
         np.testing.assert_array_equal(a.kernel_weights_, b.kernel_weights_)
 
     def test_solver_objects(self):
@@ -97,7 +102,7 @@ class TestFit:
         clf = MKLClassifier(kernels, p=2, C=C, solver=solver).fit(X, y)
         beta = np.zeros((1, len(y)))
         beta[:, clf.support_] = clf.dual_coef_
-        exact = Problem(KernelBank(kernels).fit(X), y, np.full(len(y), C), PNormBall(2))
+        exact = Problem(KernelCollection(kernels).fit(X), y, np.full(len(y), C), PNormBall(2))
         assert exact.certificate(clf.kernel_weights_, beta).gap <= 1.1e-3
 
     def test_float32_too_coarse_for_the_tolerance_is_replaced(self):
@@ -127,10 +132,12 @@ class TestMulticlass:
         data = load_iris()
         clf = MKLClassifier(KERNELS, p=2.0, tol=1e-8).fit(data.data, data.target)
         targets = np.stack([np.where(data.target == c, 1.0, -1.0) for c in range(3)])
-        bank = KernelBank(KERNELS).fit(data.data)
+        bank = KernelCollection(KERNELS).fit(data.data)
         beta = np.zeros((3, 150))
         beta[:, clf.support_] = clf.dual_coef_
-        certificate = Problem(bank, targets, np.ones(150), PNormBall(2)).certificate(clf.kernel_weights_, beta)
+        certificate = Problem(bank, targets, np.ones(150), PNormBall(2)).certificate(
+            clf.kernel_weights_, beta
+        )
         assert certificate.gap <= 1e-7
 
 
@@ -139,25 +146,39 @@ class TestWeights:
 
     WEIGHT = np.random.default_rng(0).integers(0, 4, len(y))
 
-    @pytest.mark.parametrize("normalise", ["diagonal", "trace", "cosine", "center", None])
-    @pytest.mark.parametrize("kernels", [KERNELS, "auto", [RBF(), Linear()]], ids=["list", "auto", "scale"])
-    def test_repeats(self, kernels, normalise):
-        options = {"kernels": kernels, "normalise": normalise, "tol": 1e-8, "p": 2.0}
+    @pytest.mark.parametrize("normalize", ["diagonal", "trace", "cosine", "center", None])
+    @pytest.mark.parametrize(
+        "kernels", [KERNELS, "auto", [RBF(), Linear()]], ids=["list", "auto", "scale"]
+    )
+    def test_repeats(self, kernels, normalize):
+        options = {"kernels": kernels, "normalize": normalize, "tol": 1e-8, "p": 2.0}
         weighted = MKLClassifier(**options).fit(X, y, sample_weight=self.WEIGHT)
-        repeated = MKLClassifier(**options).fit(np.repeat(X, self.WEIGHT, axis=0), np.repeat(y, self.WEIGHT))
+        repeated = MKLClassifier(**options).fit(
+            np.repeat(X, self.WEIGHT, axis=0), np.repeat(y, self.WEIGHT)
+        )
         np.testing.assert_allclose(weighted.kernel_weights_, repeated.kernel_weights_, atol=1e-6)
-        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
+        np.testing.assert_allclose(
+            weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
+        )
 
     def test_repeats_of_precomputed(self):
         K = [Precomputed(RBF(g).block(X, X)) for g in (0.1, 1.0)]
         index = np.arange(len(y))[:, None]
         options = {"kernels": K, "tol": 1e-8, "p": 2.0}
         weighted = MKLClassifier(**options).fit(index, y, sample_weight=self.WEIGHT)
-        repeated = MKLClassifier(**options).fit(np.repeat(index, self.WEIGHT, axis=0), np.repeat(y, self.WEIGHT))
+        repeated = MKLClassifier(**options).fit(
+            np.repeat(index, self.WEIGHT, axis=0), np.repeat(y, self.WEIGHT)
+        )
         kept = self.WEIGHT > 0
-        removed = MKLClassifier(**options).fit(index[kept], y[kept], sample_weight=self.WEIGHT[kept])
-        np.testing.assert_allclose(weighted.decision_function(index), repeated.decision_function(index), atol=1e-6)
-        np.testing.assert_allclose(weighted.decision_function(index), removed.decision_function(index), atol=1e-6)
+        removed = MKLClassifier(**options).fit(
+            index[kept], y[kept], sample_weight=self.WEIGHT[kept]
+        )
+        np.testing.assert_allclose(
+            weighted.decision_function(index), repeated.decision_function(index), atol=1e-6
+        )
+        np.testing.assert_allclose(
+            weighted.decision_function(index), removed.decision_function(index), atol=1e-6
+        )
 
     def test_without_merging_the_optimum_is_the_same(self):
         """The merged problem and the plain one, solved separately, agree: merging hides nothing."""
@@ -165,17 +186,28 @@ class TestWeights:
         clf = MKLClassifier(KERNELS, p=2.0, tol=1e-8).fit(repeated_X, repeated_y)
         beta = np.zeros((1, len(repeated_y)))
         beta[:, clf.support_] = clf.dual_coef_
-        plain = Problem(KernelBank(KERNELS).fit(repeated_X), repeated_y, np.ones(len(repeated_y)), PNormBall(2))
+        plain = Problem(
+            KernelCollection(KERNELS).fit(repeated_X),
+            repeated_y,
+            np.ones(len(repeated_y)),
+            PNormBall(2),
+        )
         assert plain.certificate(clf.kernel_weights_, beta).gap <= 2e-8
 
     def test_fractional_weights_scale_C(self):
-        a = MKLClassifier(KERNELS, C=2.0, normalise=None, tol=1e-8, p=2).fit(X, y, sample_weight=np.full(len(y), 0.5))
-        b = MKLClassifier(KERNELS, C=1.0, normalise=None, tol=1e-8, p=2).fit(X, y)
+        a = MKLClassifier(KERNELS, C=2.0, normalize=None, tol=1e-8, p=2).fit(
+            X, y, sample_weight=np.full(len(y), 0.5)
+        )
+        b = MKLClassifier(KERNELS, C=1.0, normalize=None, tol=1e-8, p=2).fit(X, y)
         np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-6)
 
     def test_class_weights_are_sample_weights(self):
-        clf = MKLClassifier(KERNELS, class_weight={1.0: 3.0}, normalise=None, tol=1e-8, p=2).fit(X, y)
-        same = MKLClassifier(KERNELS, normalise=None, tol=1e-8, p=2).fit(X, y, sample_weight=np.where(y > 0, 3.0, 1.0))
+        clf = MKLClassifier(KERNELS, class_weight={1.0: 3.0}, normalize=None, tol=1e-8, p=2).fit(
+            X, y
+        )
+        same = MKLClassifier(KERNELS, normalize=None, tol=1e-8, p=2).fit(
+            X, y, sample_weight=np.where(y > 0, 3.0, 1.0)
+        )
         np.testing.assert_allclose(clf.decision_function(X), same.decision_function(X), atol=1e-6)
 
     def test_balanced(self):
@@ -192,13 +224,21 @@ class TestPrecomputed:
     def test_same_as_the_kernels_themselves(self):
         a = MKLClassifier([Precomputed(K) for K in self.GRAMS], tol=1e-8, p=2).fit(self.INDEX, y)
         b = MKLClassifier([RBF(g) for g in (0.1, 1.0, 10.0)], tol=1e-8, p=2).fit(X, y)
-        np.testing.assert_allclose(a.decision_function(self.INDEX), b.decision_function(X), atol=1e-6)
+        np.testing.assert_allclose(
+            a.decision_function(self.INDEX), b.decision_function(X), atol=1e-6
+        )
 
     def test_grid_search_through_indices(self):
-        search = GridSearchCV(MKLClassifier([Precomputed(K) for K in self.GRAMS]), {"C": [0.1, 10.0], "p": [1.0, 2.0]}, cv=3)
+        search = GridSearchCV(
+            MKLClassifier([Precomputed(K) for K in self.GRAMS]),
+            {"C": [0.1, 10.0], "p": [1.0, 2.0]},
+            cv=3,
+        )
         search.fit(self.INDEX, y)
         assert search.best_score_ > 0.6
-        scores = cross_val_score(MKLClassifier([RBF(g) for g in (0.1, 1.0, 10.0)], **search.best_params_), X, y, cv=3)
+        scores = cross_val_score(
+            MKLClassifier([RBF(g) for g in (0.1, 1.0, 10.0)], **search.best_params_), X, y, cv=3
+        )
         assert scores.mean() == pytest.approx(search.best_score_, abs=0.02)
 
     def test_test_matrices_in_place_of_indices(self):
@@ -209,12 +249,16 @@ class TestPrecomputed:
         np.testing.assert_allclose(clf.decision_function(cross), expected, rtol=1e-9)
         np.testing.assert_allclose(clf.decision_function(list(cross)), expected, rtol=1e-9)
         one = MKLClassifier([Precomputed(self.GRAMS[0])]).fit(self.INDEX[train], y[train])
-        np.testing.assert_allclose(one.decision_function(cross[0]), one.decision_function(self.INDEX[test]), rtol=1e-9)
+        np.testing.assert_allclose(
+            one.decision_function(cross[0]), one.decision_function(self.INDEX[test]), rtol=1e-9
+        )
 
     def test_test_matrices_of_the_wrong_side(self):
         train, test = np.arange(60), np.arange(60, 80)
         clf = MKLClassifier([Precomputed(K) for K in self.GRAMS]).fit(self.INDEX[train], y[train])
-        with pytest.raises(ValueError, match=r"K\(test, train\) is needed, with one column for each of the 60"):
+        with pytest.raises(
+            ValueError, match=r"K\(test, train\) is needed, with one column for each of the 60"
+        ):
             clf.predict(self.GRAMS[:, test][:, :, test])
         with pytest.raises(ValueError, match="3 precomputed kernels, but 2"):
             clf.predict(self.GRAMS[:2, test][:, :, train])
@@ -224,10 +268,14 @@ class TestPrecomputed:
         a = MKLClassifier([Precomputed(self.GRAMS[0], features=0)]).fit(wide, y)
         b = MKLClassifier([Precomputed(self.GRAMS[0])]).fit(self.INDEX, y)
         assert (a.predict(wide) == b.predict(self.INDEX)).mean() > 0.98
-        np.testing.assert_allclose(a.decision_function(wide), b.decision_function(self.INDEX), atol=0.05)
+        np.testing.assert_allclose(
+            a.decision_function(wide), b.decision_function(self.INDEX), atol=0.05
+        )
 
     def test_no_kernel_is_worth_its_weight(self):
-        clf = MKLClassifier([Precomputed(K) for K in self.GRAMS], regulariser=L1(1e6)).fit(self.INDEX, y)
+        clf = MKLClassifier([Precomputed(K) for K in self.GRAMS], regularizer=L1(1e6)).fit(
+            self.INDEX, y
+        )
         assert clf.predict(self.GRAMS).shape == y.shape
         np.testing.assert_array_equal(clf.predict(self.GRAMS), clf.predict(self.INDEX))
 
@@ -244,12 +292,15 @@ class TestTools:
 
     def test_data_frame_columns_by_name(self):
         frame = pd.DataFrame(X, columns=["age", "dose", "gene", "site"])
-        clf = MKLClassifier({"clinical": RBF(0.5, features=["age", "dose"]), "omics": [Linear(features="gene")]}).fit(
-            frame, LABELS
-        )
+        clf = MKLClassifier(
+            {"clinical": RBF(0.5, features=["age", "dose"]), "omics": [Linear(features="gene")]}
+        ).fit(frame, LABELS)
         plain = MKLClassifier([RBF(0.5, features=[0, 1]), Linear(features=2)]).fit(X, LABELS)
         np.testing.assert_array_equal(clf.decision_function(frame), plain.decision_function(X))
-        assert clf.kernel_names_ == ["clinical: RBF(gamma=0.5) on age, dose", "omics: Linear on gene"]
+        assert clf.kernel_names_ == [
+            "clinical: RBF(gamma=0.5) on age, dose",
+            "omics: Linear on gene",
+        ]
 
     def test_weights_frame(self):
         clf = MKLClassifier({"a": KERNELS[:2], "b": KERNELS[2:]}, p=2).fit(X, y)
@@ -261,30 +312,38 @@ class TestTools:
 
     def test_boolean_choice_of_data_frame_columns(self):
         frame = pd.DataFrame(X, columns=["age", "dose", "gene", "site"])
-        clf = MKLClassifier([RBF(0.5, features=[True, False, True, False]), Linear(features=-1)]).fit(frame, LABELS)
+        clf = MKLClassifier(
+            [RBF(0.5, features=[True, False, True, False]), Linear(features=-1)]
+        ).fit(frame, LABELS)
         assert clf.kernel_names_ == ["RBF(gamma=0.5) on age, gene", "Linear on site"]
         with pytest.raises(ValueError, match="outside the 4 columns"):
             MKLClassifier([RBF(0.5, features=[9])]).fit(frame, LABELS)
 
     def test_trained_on_dense_predicts_on_sparse(self):
         clf = MKLClassifier([RBF(0.5), Linear()], C=10).fit(X + 3, y)
-        np.testing.assert_allclose(clf.decision_function(sparse.csr_matrix(X + 3)), clf.decision_function(X + 3), atol=1e-9)
+        np.testing.assert_allclose(
+            clf.decision_function(sparse.csr_matrix(X + 3)), clf.decision_function(X + 3), atol=1e-9
+        )
 
     def test_sparse_and_dense_agree(self):
         points = np.where(X > 0.5, X, 0.0)
         dense = MKLClassifier(tol=1e-8, p=2).fit(points, y)
         same = MKLClassifier(tol=1e-8, p=2).fit(sparse.csr_matrix(points), y)
-        np.testing.assert_allclose(same.decision_function(sparse.csr_array(points)), dense.decision_function(points), atol=1e-6)
+        np.testing.assert_allclose(
+            same.decision_function(sparse.csr_array(points)),
+            dense.decision_function(points),
+            atol=1e-6,
+        )
 
     def test_fitted_bank_is_reused(self):
-        bank = KernelBank(KERNELS).fit(X)
+        bank = KernelCollection(KERNELS).fit(X)
         a = MKLClassifier(bank, tol=1e-8, p=2).fit(X, y)
         b = MKLClassifier(KERNELS, tol=1e-8, p=2).fit(X, y)
         assert a.bank_ is bank
         np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-5)
 
     def test_masked_bank(self, rng):
-        bank = KernelBank.masked_rbf(rng.random(500) + 0.1, rng.random((500, 4)) < 0.7)
+        bank = KernelCollection.masked_rbf(rng.random(500) + 0.1, rng.random((500, 4)) < 0.7)
         clf = MKLClassifier(bank, C=10.0, p=1.33).fit(X, LABELS)
         assert clf.result_.duality_gap <= 1e-3
         assert clf.score(X, LABELS) > 0.9
@@ -301,5 +360,7 @@ class TestTools:
 
     def test_user_kernel_class(self):
         data, labels = make_classification(60, 5, random_state=0)
-        clf = MKLClassifier([lambda A, B: np.minimum(A[:, None], B).sum(axis=2) + 50, RBF()]).fit(data, labels)
+        clf = MKLClassifier([lambda A, B: np.minimum(A[:, None], B).sum(axis=2) + 50, RBF()]).fit(
+            data, labels
+        )
         assert clf.score(data, labels) > 0.8

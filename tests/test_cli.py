@@ -23,9 +23,9 @@ from manykernels.cli.app import app
 from manykernels.cli.inputs import choose_task
 from manykernels.cli.kernels import kernels_from
 from manykernels.cli.scaling import Scaling
-from manykernels.io import read_table, write_libsvm
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
+from manykernels.readers import read_table, write_libsvm
 from manykernels.solvers import base as solvers_base
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -53,7 +53,9 @@ def folder(tmp_path):
 
 def trained(folder, *options, data="iris.csv", code=0):
     """The model that these options make, and what was printed."""
-    result = run("train", folder / data, "--out", folder / "model.mk", "--json", *options, code=code)
+    result = run(
+        "train", folder / data, "--out", folder / "model.mk", "--json", *options, code=code
+    )
     return manykernels.load(folder / "model.mk"), json.loads(result.stdout)
 
 
@@ -65,7 +67,9 @@ class TestTrainAndPredict:
 
     def test_novelties_have_no_score(self, folder):
         manykernels.MKLOneClass().fit(IRIS).save(folder / "model.mk")
-        found = json.loads(run("predict", folder / "model.mk", folder / "iris.libsvm", "--json").stdout)
+        found = json.loads(
+            run("predict", folder / "model.mk", folder / "iris.libsvm", "--json").stdout
+        )
         assert "score" not in found
         assert set(found["predictions"]) <= {-1, 1}
 
@@ -76,31 +80,55 @@ class TestTrainAndPredict:
         model = MKLClassifier(kernels_from("rbf,linear", X), p=1.33, tol=1e-6).fit(X, SPECIES)
         _, outcome = trained(folder, *FEW, "--p", "1.33", "--tol", "1e-6", data=data)
         assert outcome["objective"] == pytest.approx(model.result_.objective, rel=2e-6)
-        predicted = json.loads(run("predict", folder / "model.mk", folder / data, "--scores", "--json").stdout)
-        np.testing.assert_allclose(predicted["decision_values"], model.decision_function(X), atol=2e-3)
+        predicted = json.loads(
+            run("predict", folder / "model.mk", folder / data, "--scores", "--json").stdout
+        )
+        np.testing.assert_allclose(
+            predicted["decision_values"], model.decision_function(X), atol=2e-3
+        )
         assert predicted["predictions"] == np.argmax(predicted["decision_values"], axis=1).tolist()
-        assert outcome["scores"]["training"] == predicted["score"] == np.mean(predicted["predictions"] == SPECIES)
+        assert (
+            outcome["scores"]["training"]
+            == predicted["score"]
+            == np.mean(predicted["predictions"] == SPECIES)
+        )
 
     def test_labels_go_to_a_file(self, folder):
         trained(folder, *FEW)
-        result = run("predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.txt")
+        result = run(
+            "predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.txt"
+        )
         labels = (folder / "labels.txt").read_text().split()
         assert result.stdout == ""
         assert "accuracy 0.9" in result.stderr
         assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
-        run("predict", folder / "model.mk", folder / "iris.csv", "--scores", "--out", folder / "scores.txt")
-        assert [len(line.split("\t")) for line in (folder / "scores.txt").read_text().splitlines()] == [4] * 150
+        run(
+            "predict",
+            folder / "model.mk",
+            folder / "iris.csv",
+            "--scores",
+            "--out",
+            folder / "scores.txt",
+        )
+        assert [
+            len(line.split("\t")) for line in (folder / "scores.txt").read_text().splitlines()
+        ] == [4] * 150
 
     def test_columns_are_found_by_name(self, folder):
         trained(folder, *FEW)
         expected = run("predict", folder / "model.mk", folder / "iris.csv").stdout
-        frame = pd.read_csv(folder / "iris.csv").drop(columns="kind")[["d", "b", "a", "c"]].assign(other="x")
+        frame = (
+            pd.read_csv(folder / "iris.csv")
+            .drop(columns="kind")[["d", "b", "a", "c"]]
+            .assign(other="x")
+        )
         frame.to_csv(folder / "new.csv", index=False)
         assert run("predict", folder / "model.mk", folder / "new.csv").stdout == expected
         assert run("predict", folder / "model.mk", folder / "iris.libsvm").stdout == expected
         frame.drop(columns="b").to_csv(folder / "new.csv", index=False)
         assert (
-            "lacks columns that the model needs: 'b'" in run("predict", folder / "model.mk", folder / "new.csv", code=1).stderr
+            "lacks columns that the model needs: 'b'"
+            in run("predict", folder / "model.mk", folder / "new.csv", code=1).stderr
         )
 
     def test_where_indices_begin_is_remembered(self, folder, rng):
@@ -109,14 +137,19 @@ class TestTrainAndPredict:
         write_libsvm(folder / "train.svm", X, y, zero_based=True)
         model, _ = trained(folder, *FEW, data="train.svm")
         rows = np.flatnonzero((X[:, [0]].toarray() == 0).ravel())
-        write_libsvm(folder / "new.svm", X[rows], y[rows], zero_based=True)  # no index 0 in this file
-        predicted = json.loads(run("predict", folder / "model.mk", folder / "new.svm", "--json").stdout)
+        # no index 0 in this file
+        write_libsvm(folder / "new.svm", X[rows], y[rows], zero_based=True)
+        predicted = json.loads(
+            run("predict", folder / "model.mk", folder / "new.svm", "--json").stdout
+        )
         assert predicted["predictions"] == model.predict(X[rows]).tolist()
 
     def test_no_score_from_labels_that_mean_nothing(self, folder):
         trained(folder, *FEW)
         write_libsvm(folder / "new.svm", IRIS, np.full(150, 99))
-        assert "score" not in json.loads(run("predict", folder / "model.mk", folder / "new.svm", "--json").stdout)
+        assert "score" not in json.loads(
+            run("predict", folder / "model.mk", folder / "new.svm", "--json").stdout
+        )
 
     def test_models_that_were_saved_in_python(self, folder):
         MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES).save(folder / "model.mk")
@@ -126,14 +159,22 @@ class TestTrainAndPredict:
     def test_regression(self, folder):
         X, y = load_diabetes(return_X_y=True)
         np.savez(folder / "diabetes.npz", X=X[:200], y=y[:200])
-        model, outcome = trained(folder, *FEW, "--C", "10", "--epsilon", "5", "--holdout", "0.25", data="diabetes.npz")
+        model, outcome = trained(
+            folder, *FEW, "--C", "10", "--epsilon", "5", "--holdout", "0.25", data="diabetes.npz"
+        )
         assert isinstance(model, MKLRegressor)
-        assert (outcome["task"], outcome["measure"], outcome["data"]["rows"]) == ("regression", "R²", 150)
+        assert (outcome["task"], outcome["measure"], outcome["data"]["rows"]) == (
+            "regression",
+            "R²",
+            150,
+        )
         assert outcome["scores"]["held out"] > 0.2
         assert model.epsilon == 5.0
         assert (
             "regression does not have"
-            in run("predict", folder / "model.mk", folder / "diabetes.npz", "--scores", code=1).stderr
+            in run(
+                "predict", folder / "model.mk", folder / "diabetes.npz", "--scores", code=1
+            ).stderr
         )
         assert (
             "--class-weight is for classification"
@@ -155,9 +196,9 @@ class TestOptions:
             (["--p", "auto"], "p", "auto"),
             (["--loss", "squared_hinge"], "loss", "squared_hinge"),
             (["--solver", "spg"], "solver", "spg"),
-            (["--normalise", "trace"], "normalise", "trace"),
-            (["--normalise", "none"], "normalise", None),
-            (["--rank", "20", "--seed", "3"], "approximation", Nystroem(rank=20, seed=3)),
+            (["--normalize", "trace"], "normalize", "trace"),
+            (["--normalize", "none"], "normalize", None),
+            (["--rank", "20", "--seed", "3"], "approximation", Nystroem(rank=20, random_state=3)),
             (["--tol", "0.01"], "tol", 0.01),
             (["--max-iter", "400"], "max_iter", 400),
             (["--class-weight", "balanced"], "class_weight", "balanced"),
@@ -170,12 +211,14 @@ class TestOptions:
         model, _ = trained(folder, *FEW, *options)
         assert model.get_params(deep=False)[name] == value
 
-    def test_standardise(self, folder):
-        assert not trained(folder, *FEW, "--no-standardise")[1]["data"]["standardised"]
-        write_libsvm(folder / "sparse.svm", sparse.diags_array(np.arange(1.0, 31.0)), np.arange(30) % 2)
-        assert not trained(folder, *FEW, data="sparse.svm")[1]["data"]["standardised"]
-        model, outcome = trained(folder, *FEW, "--standardise", data="sparse.svm")
-        assert outcome["data"]["standardised"]
+    def test_standardize(self, folder):
+        assert not trained(folder, *FEW, "--no-standardize")[1]["data"]["standardized"]
+        write_libsvm(
+            folder / "sparse.svm", sparse.diags_array(np.arange(1.0, 31.0)), np.arange(30) % 2
+        )
+        assert not trained(folder, *FEW, data="sparse.svm")[1]["data"]["standardized"]
+        model, outcome = trained(folder, *FEW, "--standardize", data="sparse.svm")
+        assert outcome["data"]["standardized"]
         assert model.extra_["train"]["scaling"]["mean"] is None
 
     def test_scores(self, folder):
@@ -190,7 +233,12 @@ class TestOptions:
         write_libsvm(folder / "test.svm", np.hstack([IRIS, IRIS]), SPECIES)
         options = ["--test", folder / "test.svm"]
         assert "beyond the 4 features" in run_train(folder, *options, data="iris.libsvm").stderr
-        assert trained(folder, *FEW, *options, "--n-features", "8", data="iris.libsvm")[0].n_features_in_ == 8
+        assert (
+            trained(folder, *FEW, *options, "--n-features", "8", data="iris.libsvm")[
+                0
+            ].n_features_in_
+            == 8
+        )
 
     def test_target_and_task(self, folder):
         model, outcome = trained(folder, *FEW, "--target", "a")
@@ -200,10 +248,25 @@ class TestOptions:
 
     def test_checkpoint_and_report(self, folder):
         trained(
-            folder, *FEW, "--checkpoint", folder / "run.mk", "--report", folder / "page.html", "--test", folder / "iris.npz"
+            folder,
+            *FEW,
+            "--checkpoint",
+            folder / "run.mk",
+            "--report",
+            folder / "page.html",
+            "--test",
+            folder / "iris.npz",
         )
         assert "<html" in (folder / "page.html").read_text()
-        run("report", folder / "model.mk", folder / "iris.csv", "--out", folder / "other.html", "--title", "Irises")
+        run(
+            "report",
+            folder / "model.mk",
+            folder / "iris.csv",
+            "--out",
+            folder / "other.html",
+            "--title",
+            "Irises",
+        )
         assert "Irises" in (folder / "other.html").read_text()
 
     def test_quiet(self, folder):
@@ -213,7 +276,7 @@ class TestOptions:
     def test_table(self, folder):
         text = run_train(folder, "--holdout", "0.2", code=0).stdout
         for word in (
-            "120 rows, 4 features, standardised",
+            "120 rows, 4 features, standardized",
             "3 classes",
             "OPTIMAL",
             "duality gap",
@@ -229,7 +292,11 @@ class TestHowItEnds:
         result = CliRunner().invoke(
             app,
             prog_name="manykernels",
-            env={"_MANYKERNELS_COMPLETE": "complete_bash", "COMP_WORDS": "manykernels tr", "COMP_CWORD": "1"},
+            env={
+                "_MANYKERNELS_COMPLETE": "complete_bash",
+                "COMP_WORDS": "manykernels tr",
+                "COMP_CWORD": "1",
+            },
         )
         assert result.stdout.split() == ["train"]
 
@@ -246,7 +313,10 @@ class TestHowItEnds:
             (["--target", "z"], "has no column 'z'"),
             (["--test", "missing.csv"], "There is no file missing.csv"),
             (["--out", "nowhere/model.mk"], "There is no folder"),
-            (["--task", "regression", "--target", "word"], "Regression needs numbers as targets, got 'x'"),
+            (
+                ["--task", "regression", "--target", "word"],
+                "Regression needs numbers as targets, got 'x'",
+            ),
             (["--test", "gap.csv"], "column 'a' lacks 1 of its numbers, the first in row 2"),
         ],
     )
@@ -268,8 +338,17 @@ class TestHowItEnds:
 
     @pytest.mark.parametrize(
         "words",
-        [["learn"], ["train"], ["train", "x.csv"], ["train", "x.csv", "--out", "m", "--cv", "1"], ["predict", "m"]]
-        + [["train", "x.csv", "--out", "m", *more] for more in (["--holdout", "2"], ["--holdout", "0.2", "--test", "y.csv"])],
+        [
+            ["learn"],
+            ["train"],
+            ["train", "x.csv"],
+            ["train", "x.csv", "--out", "m", "--cv", "1"],
+            ["predict", "m"],
+        ]
+        + [
+            ["train", "x.csv", "--out", "m", *more]
+            for more in (["--holdout", "2"], ["--holdout", "0.2", "--test", "y.csv"])
+        ],
         ids=" ".join,
     )
     def test_wrong_usage(self, words):
@@ -294,7 +373,8 @@ class TestHowItEnds:
         monkeypatch.setattr(solvers_base, "_record", interrupt)
         model, outcome = trained(folder, "--tol", "1e-12", code=code)
         assert outcome["status"] == model.result_.status.name == "INTERRUPTED"
-        run_train(folder, "--cv", "2", "--tol", "1e-12", code=code)  # the first fold ends the command
+        # the first fold ends the command
+        run_train(folder, "--cv", "2", "--tol", "1e-12", code=code)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
     def test_a_process_of_its_own(self, folder):
@@ -307,7 +387,9 @@ class TestHowItEnds:
     @pytest.mark.skipif(sys.platform == "win32", reason="pipes break differently there")
     def test_a_reader_that_has_had_enough(self):
         command = [sys.executable, "-m", "manykernels", "datasets", "list", "--json"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             process.stdout.close()
             assert process.stderr.read() == ""
         assert process.returncode == 1
@@ -331,7 +413,10 @@ class TestDatasets:
         assert "breast_cancer" in run("datasets").stdout
         assert run("datasets", "list").stdout == run("datasets").stdout
         monkeypatch.setenv("MANYKERNELS_DATA", str(folder))
-        names = [row["source"] for row in json.loads(run("datasets", "list", "--json").stdout)["datasets"]]
+        names = [
+            row["source"]
+            for row in json.loads(run("datasets", "list", "--json").stdout)["datasets"]
+        ]
         assert names.count("MANYKERNELS_DATA") == 0  # iris is scikit-learn's
         (folder / "iris.csv").rename(folder / "flowers.csv")
         facts = json.loads(run("datasets", "info", "flowers", "--json").stdout)
@@ -368,17 +453,24 @@ class TestDatasets:
 
 class TestParts:
     def test_kernels(self, tmp_path):
-        X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"]).assign(colour="red")
+        X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"]).assign(color="red")
         gaussians = kernels_from("rbf", IRIS)
-        assert [kernel.gamma * IRIS.var(axis=0).sum() for kernel in gaussians] == pytest.approx(2.0 ** np.arange(-5, 5))
-        with pytest.warns(UserWarning, match="do not see the columns 'colour'"):
-            assert {kernel.features for kernel in kernels_from("rbf,poly,laplacian", X)} == {("a", "b", "c")}
+        assert [kernel.gamma * IRIS.var(axis=0).sum() for kernel in gaussians] == pytest.approx(
+            2.0 ** np.arange(-5, 5)
+        )
+        with pytest.warns(UserWarning, match="do not see the columns 'color'"):
+            assert {kernel.features for kernel in kernels_from("rbf,poly,laplacian", X)} == {
+                ("a", "b", "c")
+            }
         assert [kernel.degree for kernel in kernels_from("poly,poly5", IRIS)] == [2, 3, 5]
         file = tmp_path / "kernels.json"
         file.write_text(
             '{"one": [{"kind": "RBF", "gamma": 0.5, "features": ["a", "b"]}], "two": {"kind": "polynomial", "degree": 2}}'
         )
-        assert kernels_from(str(file), X) == {"one": [RBF(0.5, features=("a", "b"))], "two": [Polynomial(2)]}
+        assert kernels_from(str(file), X) == {
+            "one": [RBF(0.5, features=("a", "b"))],
+            "two": [Polynomial(2)],
+        }
         file.write_text('[{"kind": "linear"}]')
         assert kernels_from(str(file), X) == [Linear()]
 
@@ -400,7 +492,10 @@ class TestParts:
         with pytest.raises(ValueError, match="would make 13000013 kernels"):
             kernels_from("auto", sparse.csr_array((3, 1_000_000)))
 
-    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda X: pd.DataFrame(X, columns=NAMES).assign(word="x")])
+    @pytest.mark.parametrize(
+        "kind",
+        [np.asarray, sparse.csr_array, lambda X: pd.DataFrame(X, columns=NAMES).assign(word="x")],
+    )
     def test_scaling(self, kind):
         X = IRIS.copy()
         X[:, 3] = 2.0  # a constant column
@@ -409,8 +504,8 @@ class TestParts:
         if hasattr(scaled, "columns"):
             assert (scaled.pop("word") == "x").all()
         dense = scaled.toarray() if sparse.issparse(scaled) else np.asarray(scaled, dtype=float)
-        centre = 0.0 if sparse.issparse(scaled) else X.mean(axis=0)
-        np.testing.assert_allclose(dense, (X - centre) / [*X[:, :3].std(axis=0), 1.0], atol=1e-12)
+        center = 0.0 if sparse.issparse(scaled) else X.mean(axis=0)
+        np.testing.assert_allclose(dense, (X - center) / [*X[:, :3].std(axis=0), 1.0], atol=1e-12)
 
     @pytest.mark.parametrize(
         ("y", "task"),

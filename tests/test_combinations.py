@@ -11,7 +11,7 @@ from manykernels.banks import CombinationBank
 from manykernels.combinations import Combination, PolynomialMixture, Product, namespace
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.solvers import SOLVERS, SPG, choose_solver, drive
 from manykernels.testing import check_combination
 
@@ -46,9 +46,15 @@ class TestProduct:
         weights = np.full(4, 0.3)
         ours = Problem(bank, y, np.full(60, 2.0), L1()).evaluate(weights, np.zeros((1, 60)), 1e-9)
         scores = SVC(C=2.0, gamma=0.3, tol=1e-9).fit(X, y).decision_function(X)
-        np.testing.assert_allclose(ours.scores[0] - ours.scores[0, 0], scores - scores[0], atol=1e-5)
+        np.testing.assert_allclose(
+            ours.scores[0] - ours.scores[0, 0], scores - scores[0], atol=1e-5
+        )
 
-    @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Squared(), OneClass(0.3)], ids=repr)
+    @pytest.mark.parametrize(
+        "loss",
+        [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Squared(), OneClass(0.3)],
+        ids=repr,
+    )
     @pytest.mark.parametrize("combination", [Product(), PolynomialMixture()], ids=repr)
     def test_gradient_of_w_by_finite_differences(self, loss, combination):
         bank, step = CombinationBank(combination.fit(X)), 1e-4
@@ -60,18 +66,23 @@ class TestProduct:
             return problem.evaluate(d, np.zeros((1, 60)), 1e-12)
 
         gradient = problem.judge(evaluate(weights)).gradient
-        numeric = [(evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step) for e in np.eye(4)]
+        numeric = [
+            (evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step)
+            for e in np.eye(4)
+        ]
         np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
 
-    @pytest.mark.parametrize("regulariser", [L1(0.5), SquaredPNorm(1.33), PNormBall(1), PNormBall(2)], ids=repr)
-    def test_spg_ends_at_a_stationary_point(self, regulariser):
+    @pytest.mark.parametrize(
+        "regularizer", [L1(0.5), SquaredPNorm(1.33), PNormBall(1), PNormBall(2)], ids=repr
+    )
+    def test_spg_ends_at_a_stationary_point(self, regularizer):
         bank = CombinationBank(Product().fit(X))
-        problem = Problem(bank, y, np.full(60, 3.0), regulariser)
+        problem = Problem(bank, y, np.full(60, 3.0), regularizer)
         result = drive(SPG(), problem)
         assert result.status.name == "STATIONARY"
         assert np.isinf(result.duality_gap)
         at = problem.evaluate(result.weights, result.beta, 1e-9)
-        step = result.weights - regulariser.project(result.weights - problem.judge(at).gradient)
+        step = result.weights - regularizer.project(result.weights - problem.judge(at).gradient)
         assert np.abs(step).max() <= 0.1  # the solver saw SVMs of the precision it asked for
 
     def test_more_points_than_fit_into_memory(self):
@@ -86,7 +97,9 @@ class TestEstimators:
         rng = np.random.default_rng(0)
         A = rng.standard_normal((150, 30))
         target = np.where(np.abs(A[:, 3]) + np.abs(A[:, 7]) > 1.5, 1, 0)
-        clf = MKLClassifier(combination="product", regulariser=L1(2.0), C=10.0, random_state=0).fit(A, target)
+        clf = MKLClassifier(combination="product", regularizer=L1(2.0), C=10.0, random_state=0).fit(
+            A, target
+        )
         heaviest = np.argsort(-clf.kernel_weights_)[:2]
         assert set(heaviest) == {3, 7}
         assert np.count_nonzero(clf.kernel_weights_ > 0.2 * clf.kernel_weights_.max()) == 2
@@ -98,13 +111,17 @@ class TestEstimators:
 
     def test_regression_and_prediction_on_new_points(self):
         train, test = slice(0, 45), slice(45, 60)
-        model = MKLRegressor(combination=Product(starts=1), p=1.33, C=10.0).fit(X[train], NUMBERS[train])
+        model = MKLRegressor(combination=Product(starts=1), p=1.33, C=10.0).fit(
+            X[train], NUMBERS[train]
+        )
         gram = model.bank_.combination.gram(model.kernel_weights_, X[test], X[train])
         expected = gram[:, model.support_] @ model.dual_coef_[0] + model.intercept_[0]
         np.testing.assert_allclose(model.predict(X[test]), expected, atol=1e-8)
 
     def test_mixture_of_polynomials(self):
-        clf = MKLClassifier(combination=PolynomialMixture(2), p=2.0, C=10.0, random_state=0).fit(X, y)
+        clf = MKLClassifier(combination=PolynomialMixture(2), p=2.0, C=10.0, random_state=0).fit(
+            X, y
+        )
         assert clf.score(X, y) > 0.8
         heaviest = np.argsort(-clf.kernel_weights_)[:2]
         assert set(heaviest) == {0, 1}
@@ -113,7 +130,7 @@ class TestEstimators:
         with pytest.raises(ValueError, match="are for sums of kernels"):
             MKLClassifier(kernels=[], combination="product").fit(X, y)
         with pytest.raises(ValueError, match="for sums of kernels"):
-            MKLClassifier(combination="product", normalise="trace").fit(X, y)
+            MKLClassifier(combination="product", normalize="trace").fit(X, y)
         with pytest.raises(ValueError, match="combination='sums' is not known"):
             MKLClassifier(combination="sums").fit(X, y)
         for name in SOLVERS:
@@ -128,7 +145,9 @@ class TestEstimators:
 
 class TestOwn:
     def test_gradient_by_torch(self):
-        pytest.importorskip("torch", reason="torch is not installed: gram() cannot be differentiated")
+        pytest.importorskip(
+            "torch", reason="torch is not installed: gram() cannot be differentiated"
+        )
         check_combination(Bump())
         clf = MKLClassifier(combination=Bump(), p=2.0, C=10.0).fit(X, y)
         assert clf.result_.status.converged
@@ -136,5 +155,7 @@ class TestOwn:
 
     def test_without_torch_the_error_says_what_to_do(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "torch", None)
-        with pytest.raises(ImportError, match=r"Bump has no gradient\(\): write one, or install torch"):
+        with pytest.raises(
+            ImportError, match=r"Bump has no gradient\(\): write one, or install torch"
+        ):
             MKLClassifier(combination=Bump()).fit(X, y)

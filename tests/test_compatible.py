@@ -4,13 +4,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor
 from manykernels.kernels import RBF, Linear
-from manykernels.regularisers import L1
+from manykernels.regularizers import L1
 
 ESTIMATORS = [
     MKLClassifier(),
-    MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalise="center"),
-    MKLClassifier([RBF(), Linear()], p=1.33, loss="squared_hinge", weights="per_class", multiclass="ovo"),
-    MKLClassifier(combination="product", regulariser=L1(), random_state=0),
+    MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalize="center"),
+    MKLClassifier(
+        [RBF(), Linear()], p=1.33, loss="squared_hinge", weights="per_class", multiclass="ovo"
+    ),
+    MKLClassifier(combination="product", regularizer=L1(), random_state=0),
     MKLRegressor([RBF(), Linear()]),
     MKLRegressor([RBF(), Linear()], loss="squared", p=2.0),
     MKLOneClass([RBF(), RBF(0.1)]),

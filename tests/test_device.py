@@ -9,16 +9,16 @@ from sklearn.datasets import make_classification
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLRegressor, load
 from manykernels.banks import CombinationBank, KernelsOnPoints, make_bank
-from manykernels.banks.device import on_device
-from manykernels.banks.device.device import Device
+from manykernels.banks.torch import on_device
+from manykernels.banks.torch.device import Device
 from manykernels.combinations import PolynomialMixture, Product
-from manykernels.kernels import RBF, KernelBank, Laplacian, Linear, Polynomial, Precomputed
+from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, Precomputed
 from manykernels.losses import EpsilonInsensitive, Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.machines.device import DeviceMachine, DeviceRows
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall
+from manykernels.regularizers import L1, PNormBall
 from manykernels.solvers import SPG, Newton, drive
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -35,33 +35,37 @@ def callable_kernel(A, B):
 
 
 SETS = {
-    "mixed": KernelBank(MIXED),
-    "families": KernelBank([*(RBF(g) for g in (0.01, 0.3, 5.0)), *(RBF(g, features=1) for g in (0.2, 4.0)), Laplacian(0.5),
+    "mixed": KernelCollection(MIXED),
+    "families": KernelCollection([*(RBF(g) for g in (0.01, 0.3, 5.0)), *(RBF(g, features=1) for g in (0.2, 4.0)), Laplacian(0.5),
                             Linear(), Polynomial(2), Polynomial(3, features=[0]), callable_kernel]),
-    "masked": KernelBank.masked_rbf(RNG.uniform(0.1, 2.0, 40), RNG.random((40, X.shape[1])) < 0.6),
+    "masked": KernelCollection.masked_rbf(RNG.uniform(0.1, 2.0, 40), RNG.random((40, X.shape[1])) < 0.6),
 }  # fmt: skip
 
 
 @pytest.fixture(params=DEVICES)
 def device(request, monkeypatch):
-    monkeypatch.setattr("manykernels.banks.device.choose.LEAST", 0)
+    monkeypatch.setattr("manykernels.banks.torch.place.LEAST", 0)
     return request.param
 
 
-def banks(name, device, dtype=np.float64, normalise="diagonal"):
-    host = make_bank(SETS[name], X, dtype=dtype, normalise=normalise)
-    there = make_bank(SETS[name], X, dtype=dtype, normalise=normalise, device=device)
-    assert type(there) is not type(host) or normalise == "center"
+def banks(name, device, dtype=np.float64, normalize="diagonal"):
+    host = make_bank(SETS[name], X, dtype=dtype, normalize=normalize)
+    there = make_bank(SETS[name], X, dtype=dtype, normalize=normalize, device=device)
+    assert type(there) is not type(host) or normalize == "center"
     return host, there
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("normalise", ["diagonal", "trace", "cosine", None])
+@pytest.mark.parametrize("normalize", ["diagonal", "trace", "cosine", None])
 @pytest.mark.parametrize("name", SETS)
 class TestBanks:
-    def test_values(self, name, device, dtype, normalise):
-        host, there = banks(name, device, dtype, normalise)
-        weights, beta, change = RNG.random(host.m), RNG.standard_normal((2, 70)), RNG.standard_normal((2, 70))
+    def test_values(self, name, device, dtype, normalize):
+        host, there = banks(name, device, dtype, normalize)
+        weights, beta, change = (
+            RNG.random(host.m),
+            RNG.standard_normal((2, 70)),
+            RNG.standard_normal((2, 70)),
+        )
         beta[:, ::3] = 0.0
         tol = TOLERANCE[dtype]
 
@@ -70,25 +74,27 @@ class TestBanks:
 
         close(there.combine(weights), host.combine(weights))
         close(there.combine(weights, [5, 2, 60]), host.combine(weights, [5, 2, 60]))
-        close(there.quad(beta), host.quad(beta))
-        close(there.quad(beta[0]), host.quad(beta[0]))
+        close(there.quadratic_forms(beta), host.quadratic_forms(beta))
+        close(there.quadratic_forms(beta[0]), host.quadratic_forms(beta[0]))
         close(there.products(beta), host.products(beta))
         close(there.products(beta[1]), host.products(beta[1]))
         close(there.decision(weights, beta), host.decision(weights, beta))
         for a, b in zip(there.along(beta, change), host.along(beta, change), strict=True):
             close(a, b)
-        J = PNormBall(1.5).curvature(np.abs(host.quad(beta)))
+        J = PNormBall(1.5).curvature(np.abs(host.quadratic_forms(beta)))
         for a, b in zip(there.sweep(weights, beta, J), host.sweep(weights, beta, J), strict=True):
             close(a, b)
         close(there.columns([3, 9]), host.columns([3, 9]))
         close(there.diagonal(), host.diagonal())
 
-    def test_new_points(self, name, device, dtype, normalise):
-        host, there = banks(name, device, dtype, normalise)
+    def test_new_points(self, name, device, dtype, normalize):
+        host, there = banks(name, device, dtype, normalize)
         new, support = RNG.standard_normal((11, X.shape[1])), np.array([1, 5, 30])
         weights, beta = RNG.random(host.m), RNG.standard_normal((2, 3))
         expected = host.cross(new, support).decision(weights, beta)
-        np.testing.assert_allclose(there.cross(new, support).decision(weights, beta), expected, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            there.cross(new, support).decision(weights, beta), expected, rtol=1e-9, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -98,9 +104,13 @@ def test_other_banks_of_the_same_kernels(name, device):
     assert there.refined().refined() is None
     again = pickle.loads(pickle.dumps(there))
     beta = RNG.standard_normal(70)
-    np.testing.assert_allclose(again.quad(beta), there.quad(beta), rtol=1e-6)
+    np.testing.assert_allclose(again.quadratic_forms(beta), there.quadratic_forms(beta), rtol=1e-6)
     if hasattr(there, "select"):
-        np.testing.assert_allclose(there.select(np.array([1, 7])).quad(beta), there.quad(beta)[[1, 7]], rtol=1e-5)
+        np.testing.assert_allclose(
+            there.select(np.array([1, 7])).quadratic_forms(beta),
+            there.quadratic_forms(beta)[[1, 7]],
+            rtol=1e-5,
+        )
     elif there.among(np.arange(5)) is not None:
         rows = np.array([4, 9, 22])
         np.testing.assert_allclose(there.among(rows).combine(np.ones(there.m)),
@@ -123,8 +133,10 @@ def test_memory_that_runs_out_halves_the_tiles(name, device, monkeypatch):
 
     monkeypatch.setattr(Device, "sparing", sparing)
     beta = RNG.standard_normal(70)
-    np.testing.assert_allclose(there.quad(beta), host.quad(beta), rtol=1e-9)
-    np.testing.assert_allclose(there.combine(np.ones(host.m)), host.combine(np.ones(host.m)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(there.quadratic_forms(beta), host.quadratic_forms(beta), rtol=1e-9)
+    np.testing.assert_allclose(
+        there.combine(np.ones(host.m)), host.combine(np.ones(host.m)), rtol=1e-9, atol=1e-12
+    )
     assert max(seen) > 20 >= min(seen)
 
 
@@ -141,7 +153,7 @@ def test_tiles_of_one_row_that_do_not_fit_are_an_error():
 def test_the_machine(loss, held, device, monkeypatch):
     A, b = toy(200)
     y = A[:, 0] if isinstance(loss, EpsilonInsensitive) else b
-    bank = make_bank(KernelBank(MIXED), A, device=device)
+    bank = make_bank(KernelCollection(MIXED), A, device=device)
     weights, cost = np.full(bank.m, 0.2), np.full(200, 3.0)
     if not held:
         monkeypatch.setattr("manykernels.machines.device.RESIDENT", 0.0)
@@ -157,10 +169,15 @@ def test_the_machine(loss, held, device, monkeypatch):
 def test_fits_agree_by_objective(name, p, device):
     host, there = banks(name, device, np.float32)
     for solver in (Newton(), SPG()):
-        one, other = (drive(solver, Problem(bank, Y, np.full(70, 5.0), PNormBall(p)), tol=1e-3) for bank in (host, there))
+        one, other = (
+            drive(solver, Problem(bank, Y, np.full(70, 5.0), PNormBall(p)), tol=1e-3)
+            for bank in (host, there)
+        )
         assert other.status.converged
         assert other.objective == pytest.approx(one.objective, rel=2.1e-3)
-        fresh = Problem(host.refined(), Y, np.full(70, 5.0), PNormBall(p)).certificate(other.weights, other.beta)
+        fresh = Problem(host.refined(), Y, np.full(70, 5.0), PNormBall(p)).certificate(
+            other.weights, other.beta
+        )
         assert fresh.gap <= 1.1e-3
 
 
@@ -169,30 +186,53 @@ def test_products(groups, device, tmp_path):
     product = Product(None if groups is None else list(groups), starts=1)
     host = CombinationBank(product.fit(X))
     there = on_device(host, device)
-    weights, beta, new = RNG.random(host.m), RNG.standard_normal((2, 70)), RNG.standard_normal((9, 4))
+    weights, beta, new = (
+        RNG.random(host.m),
+        RNG.standard_normal((2, 70)),
+        RNG.standard_normal((9, 4)),
+    )
     beta[:, ::4] = 0.0
     np.testing.assert_allclose(there.combine(weights), host.combine(weights), atol=1e-12)
-    np.testing.assert_allclose(there.combine(weights, [4, 2]), host.combine(weights, [4, 2]), atol=1e-12)
-    np.testing.assert_allclose(there.slopes(weights, beta), host.slopes(weights, beta), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        there.combine(weights, [4, 2]), host.combine(weights, [4, 2]), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        there.weight_gradient(weights, beta),
+        host.weight_gradient(weights, beta),
+        rtol=1e-9,
+        atol=1e-9,
+    )
     some = np.array([1, 8, 30])
     expected = host.cross(new, some).decision(weights, beta[:, some])
-    np.testing.assert_allclose(there.cross(new, some).decision(weights, beta[:, some]), expected, atol=1e-10)
-    models = [MKLClassifier(combination=product, regulariser=L1(0.1), device=place).fit(X, Y) for place in ("cpu", device)]
+    np.testing.assert_allclose(
+        there.cross(new, some).decision(weights, beta[:, some]), expected, atol=1e-10
+    )
+    models = [
+        MKLClassifier(combination=product, regularizer=L1(0.1), device=place).fit(X, Y)
+        for place in ("cpu", device)
+    ]
     assert models[1].result_.objective == pytest.approx(models[0].result_.objective, rel=1e-3)
     models[1].save(tmp_path / "m.mk")
-    np.testing.assert_allclose(load(tmp_path / "m.mk").decision_function(new), models[1].decision_function(new), atol=1e-8)
+    np.testing.assert_allclose(
+        load(tmp_path / "m.mk").decision_function(new), models[1].decision_function(new), atol=1e-8
+    )
 
 
 def test_low_rank(device):
     A, b = toy(300)
-    host = Nystroem(15).fit(KernelsOnPoints(KernelBank(MIXED), A), A)
+    host = Nystroem(15).fit(KernelsOnPoints(KernelCollection(MIXED), A), A)
     there = on_device(host, device)
     beta, v = RNG.standard_normal((2, 300)), RNG.standard_normal((2, host.width))
     np.testing.assert_allclose(there.correlate(beta), host.correlate(beta), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(there.dot(v), host.dot(v), rtol=1e-6, atol=1e-6)
     for exact in (True, False):
-        np.testing.assert_allclose(there.gram(beta[0] ** 2, exact), host.gram(beta[0] ** 2, exact), rtol=1e-5, atol=1e-4)
-    models = [MKLClassifier(MIXED, approximation=Nystroem(15), p=1.5, device=place).fit(A, b) for place in ("cpu", device)]
+        np.testing.assert_allclose(
+            there.gram(beta[0] ** 2, exact), host.gram(beta[0] ** 2, exact), rtol=1e-5, atol=1e-4
+        )
+    models = [
+        MKLClassifier(MIXED, approximation=Nystroem(15), p=1.5, device=place).fit(A, b)
+        for place in ("cpu", device)
+    ]
     np.testing.assert_allclose(*(model.decision_function(A) for model in models), atol=2e-2)
 
 
@@ -213,23 +253,36 @@ class TestEstimators:
         there = MKLClassifier(MIXED, p=1.33, solver="group_lasso", device=device).fit(A, b)
         assert there.result_.objective == pytest.approx(host.result_.objective, rel=2e-3)
 
-    def test_centred_precomputed_and_regression(self, device):
-        centred = MKLClassifier(MIXED, normalise="center", p=2.0, device=device).fit(X, Y)
-        assert centred.score(X, Y) == MKLClassifier(MIXED, normalise="center", p=2.0).fit(X, Y).score(X, Y)
+    def test_centered_precomputed_and_regression(self, device):
+        centered = MKLClassifier(MIXED, normalize="center", p=2.0, device=device).fit(X, Y)
+        assert centered.score(X, Y) == MKLClassifier(MIXED, normalize="center", p=2.0).fit(
+            X, Y
+        ).score(X, Y)
         index = np.arange(70)[:, None]
-        given = [MKLClassifier([Precomputed(GRAM)], device=place).fit(index, Y) for place in ("cpu", device)]
+        given = [
+            MKLClassifier([Precomputed(GRAM)], device=place).fit(index, Y)
+            for place in ("cpu", device)
+        ]
         np.testing.assert_allclose(*(model.decision_function(index) for model in given), atol=1e-2)
-        numbers = [MKLRegressor(MIXED, p=2.0, device=place).fit(X, X[:, 0]) for place in ("cpu", device)]
+        numbers = [
+            MKLRegressor(MIXED, p=2.0, device=place).fit(X, X[:, 0]) for place in ("cpu", device)
+        ]
         np.testing.assert_allclose(*(model.predict(X) for model in numbers), atol=3e-2)
 
-    @pytest.mark.parametrize("options", [{}, {"normalise": "center"}, {"approximation": Nystroem(10)}], ids=str)
+    @pytest.mark.parametrize(
+        "options", [{}, {"normalize": "center"}, {"approximation": Nystroem(10)}], ids=str
+    )
     def test_models_leave_the_device(self, device, options, tmp_path):
         model = MKLClassifier(MIXED, device=device, **options).fit(X, Y)
         model.save(tmp_path / "m.mk")
-        np.testing.assert_allclose(load(tmp_path / "m.mk").decision_function(X), model.decision_function(X), atol=1e-5)
+        np.testing.assert_allclose(
+            load(tmp_path / "m.mk").decision_function(X), model.decision_function(X), atol=1e-5
+        )
         masked = MKLClassifier(SETS["masked"], device=device).fit(X, Y)
         masked.save(tmp_path / "m.mk")
-        np.testing.assert_allclose(load(tmp_path / "m.mk").decision_function(X), masked.decision_function(X), atol=1e-5)
+        np.testing.assert_allclose(
+            load(tmp_path / "m.mk").decision_function(X), masked.decision_function(X), atol=1e-5
+        )
 
     def test_a_device_that_is_not_here(self, device):
         model = MKLClassifier(MIXED, device=device).fit(X, Y)
@@ -239,10 +292,11 @@ class TestEstimators:
                                    atol=1e-2)  # fmt: skip
 
     def test_what_does_not_go(self, device, tmp_path):
-        bank = make_bank(KernelBank(MIXED), X, device=device)
+        bank = make_bank(KernelCollection(MIXED), X, device=device)
         with pytest.raises(ValueError, match="not a fitted bank"):
             MKLClassifier(bank, device=device).fit(X, Y)
-        MKLClassifier(bank, checkpoint=str(tmp_path / "run.mk")).fit(X, Y)  # the device is no part of the problem
+        # the device is no part of the problem
+        MKLClassifier(bank, checkpoint=str(tmp_path / "run.mk")).fit(X, Y)
         with pytest.raises(ValueError, match="is for sums and products"):
             MKLClassifier(combination=PolynomialMixture(), device=device).fit(X, Y)
 
@@ -252,7 +306,7 @@ class TestEstimators:
             MKLClassifier(device="cuda").fit(X, Y)
 
     def test_small_problems_stay_on_the_host(self):
-        bank = make_bank(KernelBank(MIXED), X)
+        bank = make_bank(KernelCollection(MIXED), X)
         if torch.cuda.is_available():
             assert on_device(bank, "cuda") is bank
         assert on_device(bank, "cpu") is bank

@@ -12,19 +12,27 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conftest import MIXED, toy
-from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor, path
-from manykernels.display import ConvergenceDisplay, KernelHeatmapDisplay, KernelWeightsDisplay, PathDisplay
+from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor, path
+from manykernels.display import (
+    ConvergenceDisplay,
+    KernelHeatmapDisplay,
+    KernelWeightsDisplay,
+    PathDisplay,
+)
 from manykernels.display.facts import Shares, fitted_model
 from manykernels.display.words import percent
 from manykernels.kernels import RBF, Linear
 from manykernels.lowrank import Nystroem
-from manykernels.regularisers import L1
+from manykernels.regularizers import L1
 
 matplotlib.use("Agg")
 
 X, y = toy(60)
 THREE = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
-GROUPS = {"left": [RBF(0.5, features=[0, 1]), Linear(features=[0])], "right": [RBF(0.5, features=[2, 3])]}
+GROUPS = {
+    "left": [RBF(0.5, features=[0, 1]), Linear(features=[0])],
+    "right": [RBF(0.5, features=[2, 3])],
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,29 +59,40 @@ def drawn(display):
 
 
 class TestWeights:
-    def test_heaviest_first_in_the_colours_of_their_groups(self, grouped):
+    def test_heaviest_first_in_the_colors_of_their_groups(self, grouped):
         display = drawn(KernelWeightsDisplay.from_estimator(grouped))
         lengths = [bar.get_width() for bar in display.ax_.patches]
         frame = grouped.weights_frame()
         np.testing.assert_allclose(lengths, frame["share"])
-        assert [label.get_text() for label in display.ax_.get_yticklabels()] == frame["kernel"].tolist()
-        colours = [bar.get_facecolor() for bar in display.ax_.patches]
+        assert [label.get_text() for label in display.ax_.get_yticklabels()] == frame[
+            "kernel"
+        ].tolist()
+        colors = [bar.get_facecolor() for bar in display.ax_.patches]
         for i, j in ((0, 1), (0, 2), (1, 2)):
-            assert (colours[i] == colours[j]) == (frame["group"].iloc[i] == frame["group"].iloc[j])
-        assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {"left", "right"}
+            assert (colors[i] == colors[j]) == (frame["group"].iloc[i] == frame["group"].iloc[j])
+        assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {
+            "left",
+            "right",
+        }
 
     def test_a_million_kernels(self, monkeypatch):
         """Only the names that are shown are made (a million take a minute); the rest is one line."""
         rng = np.random.default_rng(0)
-        collection = KernelBank.masked_rbf(rng.uniform(0.1, 1, 10**6), rng.random((10**6, 4)) < 0.5)
+        collection = KernelCollection.masked_rbf(
+            rng.uniform(0.1, 1, 10**6), rng.random((10**6, 4)) < 0.5
+        )
         few = MKLClassifier([RBF(1.0)]).fit(X, y)
         few.bank_, few.kernel_weights_ = collection.fit(X), rng.random(10**6)
         made, view = [], type(collection).__getitem__
-        monkeypatch.setattr(type(collection), "__getitem__", lambda self, k: made.append(k) or view(self, k))
+        monkeypatch.setattr(
+            type(collection), "__getitem__", lambda self, k: made.append(k) or view(self, k)
+        )
         display = drawn(KernelWeightsDisplay.from_estimator(few, max_kernels=5))
         assert len(made) == 5
         assert [row.count for row in display.rows] == [1, 1, 1, 1, 1, 10**6 - 5]
-        assert display.rows[0].share == pytest.approx(few.kernel_weights_.max() / few.kernel_weights_.sum())
+        assert display.rows[0].share == pytest.approx(
+            few.kernel_weights_.max() / few.kernel_weights_.sum()
+        )
         assert sum(row.share for row in display.rows) == pytest.approx(1.0)
         assert display.ax_.get_yticklabels()[-1].get_text() == "999,995 others"
 
@@ -86,7 +105,7 @@ class TestWeights:
 
     def test_given_axes_and_no_weight_at_all(self):
         with pytest.warns(match="All kernel weights are zero"):
-            model = MKLClassifier(MIXED, regulariser=L1(1e9)).fit(X, y)
+            model = MKLClassifier(MIXED, regularizer=L1(1e9)).fit(X, y)
         _, ax = plt.subplots()
         display = drawn(KernelWeightsDisplay.from_estimator(model, ax=ax))
         assert display.ax_ is ax
@@ -156,12 +175,18 @@ class TestHeatmap:
         # the order within a class is that of the bank, so only sorted blocks can be compared
         for side in (-1, 1):
             block = display.K[np.ix_(display.labels == side, display.labels == side)]
-            np.testing.assert_allclose(np.sort(block, None), np.sort(expected[np.ix_(y == side, y == side)], None), atol=1e-5)
+            np.testing.assert_allclose(
+                np.sort(block, None),
+                np.sort(expected[np.ix_(y == side, y == side)], None),
+                atol=1e-5,
+            )
 
     def test_without_labels_and_of_one_kernel(self, grouped, per_class):
         K = drawn(KernelHeatmapDisplay.from_estimator(grouped, kernel=0)).K
         np.testing.assert_allclose(np.diagonal(K), 1.0, atol=1e-6)
-        assert drawn(KernelHeatmapDisplay.from_estimator(grouped, kernel=grouped.kernel_names_[0])).K.shape == (60, 60)
+        assert drawn(
+            KernelHeatmapDisplay.from_estimator(grouped, kernel=grouped.kernel_names_[0])
+        ).K.shape == (60, 60)
         display = drawn(KernelHeatmapDisplay.from_estimator(per_class, max_points=20))
         assert display.K.shape == (20, 20)
         assert set(display.labels) <= {"a", "b", "c"}
@@ -172,11 +197,15 @@ class TestHeatmap:
         labels = KernelHeatmapDisplay.from_estimator(model).labels
         np.testing.assert_array_equal(labels, np.sort(model.predict(X)))
 
-    @pytest.mark.parametrize("model", [MKLRegressor(MIXED), MKLOneClass(MIXED), MKLClassifier(combination="product")])
+    @pytest.mark.parametrize(
+        "model", [MKLRegressor(MIXED), MKLOneClass(MIXED), MKLClassifier(combination="product")]
+    )
     def test_other_models(self, model):
         target = X[:, 0] if isinstance(model, MKLRegressor) else y
         drawn(KernelHeatmapDisplay.from_estimator(model.fit(X, target)))
-        assert np.unique(drawn(KernelHeatmapDisplay.from_estimator(model, X, target)).labels).size == 2
+        assert (
+            np.unique(drawn(KernelHeatmapDisplay.from_estimator(model, X, target)).labels).size == 2
+        )
 
     def test_low_rank(self):
         model = MKLClassifier(MIXED, approximation=Nystroem(60)).fit(X, y)
@@ -199,33 +228,41 @@ class TestHeatmap:
 
 def gram(model, X):
     """The learned kernel in the order of X."""
-    return KernelBank(model.kernels).fit(X).combine(model.kernel_weights_)
+    return KernelCollection(model.kernels).fit(X).combine(model.kernel_weights_)
 
 
 class TestContributions:
     @pytest.mark.parametrize("approximation", [None, Nystroem(60)])
     @pytest.mark.parametrize("weights", ["shared", "per_class"])
     def test_parts_of_the_squared_length(self, approximation, weights):
-        model = MKLClassifier(MIXED, p=1.5, weights=weights, approximation=approximation).fit(X, THREE)
-        bank = KernelBank(MIXED).fit(X)
+        model = MKLClassifier(MIXED, p=1.5, weights=weights, approximation=approximation).fit(
+            X, THREE
+        )
+        bank = KernelCollection(MIXED).fit(X)
         beta = np.zeros((3, 60))
         beta[:, model.support_] = model.dual_coef_
         d = np.broadcast_to(model.kernel_weights_, (3, 8))
         forms = np.array([[b @ bank.combine(np.eye(8)[k]) @ b for k in range(8)] for b in beta])
         expected = (d * forms).sum(axis=0)
-        np.testing.assert_allclose(model.kernel_contributions_, expected / expected.sum(), atol=1e-4)
+        np.testing.assert_allclose(
+            model.kernel_contributions_, expected / expected.sum(), atol=1e-4
+        )
 
     def test_masked_banks_compute_only_what_has_weight(self):
         rng = np.random.default_rng(0)
         masks = rng.random((300, 4)) < 0.6
-        model = MKLClassifier(KernelBank.masked_rbf(rng.uniform(0.1, 2, 300), masks), p=1).fit(X, y)
+        model = MKLClassifier(
+            KernelCollection.masked_rbf(rng.uniform(0.1, 2, 300), masks), p=1
+        ).fit(X, y)
         parts = model.kernel_contributions_
         assert parts.sum() == pytest.approx(1.0)
         np.testing.assert_array_equal(parts > 0, model.kernel_weights_ > 0)
 
 
 def test_models_inside_others(grouped):
-    search = GridSearchCV(make_pipeline(StandardScaler(), MKLClassifier(GROUPS)), {"mklclassifier__C": [1.0]}, cv=2).fit(X, y)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), MKLClassifier(GROUPS)), {"mklclassifier__C": [1.0]}, cv=2
+    ).fit(X, y)
     assert fitted_model(search) is search.best_estimator_[-1]
     assert fitted_model(grouped) is grouped
     with pytest.raises(TypeError, match=r"An MKL estimator is needed .* got StandardScaler"):
@@ -243,7 +280,14 @@ def test_groups_add_up(grouped):
 
 @pytest.mark.parametrize(
     ("share", "words"),
-    [(0.348, "34.8 %"), (1.0, "100 %"), (0.0, "0 %"), (0.00021, "0.021 %"), (1e-12, "< 0.0001 %"), (np.nan, "–")],
+    [
+        (0.348, "34.8 %"),
+        (1.0, "100 %"),
+        (0.0, "0 %"),
+        (0.00021, "0.021 %"),
+        (1e-12, "< 0.0001 %"),
+        (np.nan, "–"),
+    ],
 )
 def test_percentages_are_short(share, words):
     assert percent(share) == words
@@ -264,13 +308,17 @@ class TestNotebooks:
 
     def test_names_are_escaped(self):
         model = MKLClassifier({"<b>bold</b>": [RBF(1.0)]}).fit(X, y)
-        for shown in (model._repr_html_(), model.bank_._repr_html_(), KernelBank(model.kernels)._repr_html_()):
+        for shown in (
+            model._repr_html_(),
+            model.bank_._repr_html_(),
+            KernelCollection(model.kernels)._repr_html_(),
+        ):
             assert "<b>bold" not in shown.split("</style>")[-1]
             assert "&lt;b&gt;bold" in shown
 
     def test_huge_things_stay_short(self, grouped):
         masks = np.ones((10**6, 4), dtype=bool)
-        collection = KernelBank.masked_rbf(np.ones(10**6), masks)
+        collection = KernelCollection.masked_rbf(np.ones(10**6), masks)
         bank = collection.fit(X)
         for thing in (collection, bank, grouped.result_):
             assert len(repr(thing)) < 200

@@ -8,10 +8,18 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCKS = [(page, block) for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)]
+BLOCKS = [
+    (page, block)
+    for page in PAGES
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+]
 
 
-@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=[f"{page.name}-{place}" for place, (page, _) in enumerate(BLOCKS)])
+@pytest.mark.parametrize(
+    ("page", "block"),
+    BLOCKS,
+    ids=[f"{page.name}-{place}" for place, (page, _) in enumerate(BLOCKS)],
+)
 def test_block_runs(page, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")

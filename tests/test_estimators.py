@@ -14,7 +14,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, path
 from manykernels.kernels import RBF, Linear, Precomputed
-from manykernels.regularisers import PNormBall
+from manykernels.regularizers import PNormBall
 
 X, y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + 0.5 * X[:, 2]
@@ -31,18 +31,23 @@ class TestRegressor:
 
     def test_one_kernel_is_ridge_regression(self):
         K = RBF(0.3).block(X, X)
-        centre = np.eye(80) - 1 / 80
-        ours = MKLRegressor([Precomputed(K)], loss="squared", C=5.0, tol=1e-9, normalise=None)
+        center = np.eye(80) - 1 / 80
+        ours = MKLRegressor([Precomputed(K)], loss="squared", C=5.0, tol=1e-9, normalize=None)
         ours.fit(np.arange(80)[:, None], NUMBERS)
-        ridge = KernelRidge(alpha=0.1, kernel="precomputed").fit(centre @ K @ centre, NUMBERS - NUMBERS.mean())
-        expected = ridge.predict(centre @ K @ centre) + NUMBERS.mean()
+        ridge = KernelRidge(alpha=0.1, kernel="precomputed").fit(
+            center @ K @ center, NUMBERS - NUMBERS.mean()
+        )
+        expected = ridge.predict(center @ K @ center) + NUMBERS.mean()
         np.testing.assert_allclose(ours.predict(np.arange(80)[:, None]), expected, atol=1e-4)
 
     @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared"])
     @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
     def test_real_data_with_a_certificate(self, loss, p):
         A, b = load_diabetes(return_X_y=True)
-        A, b = StandardScaler().fit_transform(A)[:200], StandardScaler().fit_transform(b[:200, None]).ravel()
+        A, b = (
+            StandardScaler().fit_transform(A)[:200],
+            StandardScaler().fit_transform(b[:200, None]).ravel(),
+        )
         model = MKLRegressor(loss=loss, p=p, C=3.0).fit(A, b)
         assert model.result_.duality_gap <= 1e-3
         assert model.score(A, b) > 0.4
@@ -59,7 +64,9 @@ class TestRegressor:
     def test_repeated_rows_are_weights(self):
         weight = np.random.default_rng(0).integers(0, 4, 80)
         a = MKLRegressor(MIXED, C=2.0, tol=1e-6).fit(X, NUMBERS, sample_weight=weight)
-        b = MKLRegressor(MIXED, C=2.0, tol=1e-6).fit(np.repeat(X, weight, axis=0), np.repeat(NUMBERS, weight))
+        b = MKLRegressor(MIXED, C=2.0, tol=1e-6).fit(
+            np.repeat(X, weight, axis=0), np.repeat(NUMBERS, weight)
+        )
         np.testing.assert_allclose(a.predict(X), b.predict(X), atol=1e-8)
 
     def test_path_and_auto_p(self):
@@ -69,7 +76,11 @@ class TestRegressor:
         assert model.p_scores_[model.p_] == max(model.p_scores_.values())
 
     def test_grid_search(self):
-        search = GridSearchCV(MKLRegressor(MIXED), {"C": [0.1, 10.0], "loss": ["squared", "epsilon_insensitive"]}, cv=3)
+        search = GridSearchCV(
+            MKLRegressor(MIXED),
+            {"C": [0.1, 10.0], "loss": ["squared", "epsilon_insensitive"]},
+            cv=3,
+        )
         assert search.fit(X, NUMBERS).best_params_["C"] == 10.0
 
     def test_bad_parameters(self):
@@ -84,7 +95,9 @@ class TestOneClass:
     def test_one_kernel_is_one_class_svm(self, nu):
         ours = MKLOneClass([RBF(0.3)], nu=nu, tol=1e-9).fit(X)
         svm = OneClassSVM(gamma=0.3, nu=nu, tol=1e-9).fit(X)
-        np.testing.assert_allclose(ours.decision_function(X), svm.decision_function(X), atol=1e-4 * abs(svm.offset_[0]))
+        np.testing.assert_allclose(
+            ours.decision_function(X), svm.decision_function(X), atol=1e-4 * abs(svm.offset_[0])
+        )
         np.testing.assert_allclose(ours.score_samples(X) - ours.offset_, ours.decision_function(X))
 
     @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
@@ -92,7 +105,9 @@ class TestOneClass:
         rng = np.random.default_rng(0)
         inside = rng.standard_normal((150, 4))
         outside = rng.uniform(4, 6, (40, 4)) * rng.choice([-1, 1], (40, 4))
-        model = MKLOneClass([RBF(0.1), RBF(0.5), RBF(0.3, features=[0, 1])], nu=0.1, p=p).fit(inside)
+        model = MKLOneClass([RBF(0.1), RBF(0.5), RBF(0.3, features=[0, 1])], nu=0.1, p=p).fit(
+            inside
+        )
         assert model.result_.duality_gap <= 1e-3
         assert (model.predict(outside) == -1).all()
         assert (model.predict(inside) == -1).mean() <= 0.2
@@ -115,7 +130,9 @@ class TestSeveralClasses:
     @pytest.mark.parametrize("weights", ["shared", "per_class"])
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
     def test_all_ways_work_and_are_certified(self, multiclass, weights, loss):
-        clf = MKLClassifier(CHEAP, p=1.33, C=5.0, multiclass=multiclass, weights=weights, loss=loss).fit(*IRIS)
+        clf = MKLClassifier(
+            CHEAP, p=1.33, C=5.0, multiclass=multiclass, weights=weights, loss=loss
+        ).fit(*IRIS)
         assert clf.score(*IRIS) > 0.95
         assert clf.result_.duality_gap <= 1e-3
         assert clf.decision_function(IRIS[0]).shape == (150, 3)
@@ -127,9 +144,15 @@ class TestSeveralClasses:
         for c in range(3):
             alone = MKLClassifier(CHEAP, p=1.33, tol=1e-6).fit(IRIS[0], IRIS[1] == c)
             np.testing.assert_allclose(both.kernel_weights_[c], alone.kernel_weights_, atol=1e-4)
-            np.testing.assert_allclose(both.decision_function(IRIS[0])[:, c], alone.decision_function(IRIS[0]), atol=1e-4)
+            np.testing.assert_allclose(
+                both.decision_function(IRIS[0])[:, c], alone.decision_function(IRIS[0]), atol=1e-4
+            )
         frame = both.weights_frame()
-        assert [name for name in frame.columns if name.startswith("weight ")] == ["weight 0", "weight 1", "weight 2"]
+        assert [name for name in frame.columns if name.startswith("weight ")] == [
+            "weight 0",
+            "weight 1",
+            "weight 2",
+        ]
 
     def test_one_against_one_with_one_kernel_is_svc(self):
         A, b = load_wine(return_X_y=True)
@@ -152,7 +175,9 @@ class TestSeveralClasses:
             assert model.result_.objective == pytest.approx(alone.result_.objective, rel=3e-3)
 
     def test_bad_choices(self):
-        with pytest.raises(ValueError, match="weights='own' is not known; use 'shared' or 'per_class'"):
+        with pytest.raises(
+            ValueError, match="weights='own' is not known; use 'shared' or 'per_class'"
+        ):
             MKLClassifier(CHEAP, weights="own").fit(*IRIS)
         with pytest.raises(ValueError, match="multiclass='crammer' is not known"):
             MKLClassifier(CHEAP, multiclass="crammer").fit(*IRIS)
@@ -183,22 +208,29 @@ class TestSelector:
 
     def test_in_a_pipeline(self):
         A, b = self.data()
-        model = make_pipeline(StandardScaler(), MKLFeatureSelector(C=10.0, strength=2.0, max_features=4), SVC(C=10.0))
-        assert cross_val_score(model, A, b, cv=3).mean() > cross_val_score(SVC(C=10.0), A, b, cv=3).mean()
+        model = make_pipeline(
+            StandardScaler(), MKLFeatureSelector(C=10.0, strength=2.0, max_features=4), SVC(C=10.0)
+        )
+        assert (
+            cross_val_score(model, A, b, cv=3).mean()
+            > cross_val_score(SVC(C=10.0), A, b, cv=3).mean()
+        )
 
     def test_leukemia(self, load):
         load("leukemia")  # skips where it is not here
         from conftest import data_folder
 
         with np.load(data_folder() / "leukemia.npz") as archive:
-            train, labels, test, truth = (archive[name].astype(float) for name in ("X", "y", "X_test", "y_test"))
+            train, labels, test, truth = (
+                archive[name].astype(float) for name in ("X", "y", "X_test", "y_test")
+            )
         scaler = StandardScaler().fit(train)
         selector = MKLFeatureSelector(C=10.0).fit(scaler.transform(train), labels)
         assert 1 <= selector.get_support().sum() < 200
         assert (selector.estimator_.predict(scaler.transform(test)) == truth).sum() >= 30
 
 
-def test_regulariser_by_p_or_by_object():
+def test_regularizer_by_p_or_by_object():
     a = MKLRegressor(MIXED, p=1.33, C=2.0, tol=1e-6).fit(X, NUMBERS)
-    b = MKLRegressor(MIXED, regulariser=PNormBall(1.33), C=2.0, tol=1e-6).fit(X, NUMBERS)
+    b = MKLRegressor(MIXED, regularizer=PNormBall(1.33), C=2.0, tol=1e-6).fit(X, NUMBERS)
     np.testing.assert_allclose(a.predict(X), b.predict(X))

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, path
 from manykernels.estimators.categories import learned_categories
-from manykernels.kernels import RBF, Hamming, KernelBank, Linear, Spectrum, paper_bank
+from manykernels.kernels import RBF, Hamming, KernelCollection, Linear, Spectrum, paper_bank
 from manykernels.lowrank import Nystroem
 from reference import share_of_equal_entries
 
@@ -26,7 +26,9 @@ def patients(n=60, seed=0):
     frame = pd.DataFrame(
         {
             "age": rng.normal(60.0, 10.0, n),
-            "stage": pd.Categorical(rng.choice(["I", "II", "III"], n), categories=["III", "II", "I"], ordered=True),
+            "stage": pd.Categorical(
+                rng.choice(["I", "II", "III"], n), categories=["III", "II", "I"], ordered=True
+            ),
             "smoker": rng.random(n) > 0.5,
             "site": rng.choice(["lung", "breast"], n),
             "dose": rng.integers(0, 5, n),
@@ -36,7 +38,10 @@ def patients(n=60, seed=0):
 
 
 FRAME, LABELS = patients()
-KERNELS = {"numbers": RBF(features=["age", "dose"]), "kinds": [Hamming(["stage", "site"]), Hamming("smoker")]}
+KERNELS = {
+    "numbers": RBF(features=["age", "dose"]),
+    "kinds": [Hamming(["stage", "site"]), Hamming("smoker")],
+}
 
 
 def fitted(X=FRAME, **options):
@@ -56,36 +61,55 @@ class TestSameResults:
 
     def test_trained_on_one_kind_of_frame_predicts_on_the_other(self):
         polars = pl.from_pandas(FRAME)
-        np.testing.assert_array_equal(fitted().decision_function(polars), fitted(polars).decision_function(FRAME))
+        np.testing.assert_array_equal(
+            fitted().decision_function(polars), fitted(polars).decision_function(FRAME)
+        )
 
     def test_codes_by_hand(self):
         codes = FRAME.assign(
-            stage=FRAME["stage"].map({"I": 7, "II": 1, "III": 3}).astype(int), site=(FRAME["site"] == "lung").astype(int)
+            stage=FRAME["stage"].map({"I": 7, "II": 1, "III": 3}).astype(int),
+            site=(FRAME["site"] == "lung").astype(int),
         )
         by_hand = fitted(codes, tol=1e-8).decision_function(codes)
         np.testing.assert_allclose(fitted(tol=1e-8).decision_function(FRAME), by_hand, atol=1e-6)
 
     @pytest.mark.parametrize("dtype", ["category", "string", object])
     def test_dtypes_of_strings(self, dtype):
-        other = FRAME.assign(stage=FRAME["stage"].astype(str).astype(dtype), site=FRAME["site"].astype(dtype))
-        np.testing.assert_array_equal(fitted(other).decision_function(other), fitted().decision_function(FRAME))
+        other = FRAME.assign(
+            stage=FRAME["stage"].astype(str).astype(dtype), site=FRAME["site"].astype(dtype)
+        )
+        np.testing.assert_array_equal(
+            fitted(other).decision_function(other), fitted().decision_function(FRAME)
+        )
 
     @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["II", "I", "III"]), pl.String])
     def test_dtypes_of_polars(self, dtype):
-        other = pl.from_pandas(FRAME.assign(stage=FRAME["stage"].astype(str))).with_columns(pl.col("stage").cast(dtype))
-        np.testing.assert_array_equal(fitted(other).decision_function(other), fitted().decision_function(FRAME))
+        other = pl.from_pandas(FRAME.assign(stage=FRAME["stage"].astype(str))).with_columns(
+            pl.col("stage").cast(dtype)
+        )
+        np.testing.assert_array_equal(
+            fitted(other).decision_function(other), fitted().decision_function(FRAME)
+        )
 
     def test_order_of_categories_means_nothing(self):
         model = fitted()
-        other = FRAME.assign(stage=pd.Categorical(FRAME["stage"].astype(str), categories=["new", "I", "III", "II"]))
-        np.testing.assert_array_equal(model.decision_function(other), model.decision_function(FRAME))
+        other = FRAME.assign(
+            stage=pd.Categorical(FRAME["stage"].astype(str), categories=["new", "I", "III", "II"])
+        )
+        np.testing.assert_array_equal(
+            model.decision_function(other), model.decision_function(FRAME)
+        )
         few = other.iloc[[3, 7]]
-        np.testing.assert_allclose(model.decision_function(few), model.decision_function(FRAME)[[3, 7]], rtol=1e-12)
+        np.testing.assert_allclose(
+            model.decision_function(few), model.decision_function(FRAME)[[3, 7]], rtol=1e-12
+        )
 
     def test_order_of_rows_means_nothing(self):
         mixed = np.random.default_rng(1).permutation(len(FRAME))
         model = MKLClassifier(KERNELS, p=2.0).fit(FRAME.iloc[mixed], LABELS[mixed])
-        np.testing.assert_array_equal(model.decision_function(FRAME), fitted().decision_function(FRAME))
+        np.testing.assert_array_equal(
+            model.decision_function(FRAME), fitted().decision_function(FRAME)
+        )
 
 
 class TestCategories:
@@ -126,11 +150,17 @@ class TestCategories:
     @pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas])
     def test_auto_without_numbers(self, convert):
         model = MKLClassifier().fit(convert(FRAME[["stage", "site"]]), LABELS)
-        assert model.kernel_names_ == ["Hamming on stage", "Hamming on site", "Hamming on stage, site"]
+        assert model.kernel_names_ == [
+            "Hamming on stage",
+            "Hamming on site",
+            "Hamming on stage, site",
+        ]
 
     def test_auto_leaves_names_out(self):
         frame = FRAME.assign(name=[f"patient {i}" for i in range(len(FRAME))])
-        with pytest.warns(UserWarning, match=r"columns \['name'\].*hardly ever come twice.*Spectrum"):
+        with pytest.warns(
+            UserWarning, match=r"columns \['name'\].*hardly ever come twice.*Spectrum"
+        ):
             model = MKLClassifier().fit(frame, LABELS)
         assert not any("name" in kernel for kernel in model.kernel_names_)
 
@@ -144,10 +174,23 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("kernels", "message"),
         [
-            ([RBF()], r"RBF\(gamma=scale\) needs numbers, but \['stage', 'site'\] hold strings or categories: use Hamming"),
-            ({"view": Linear(features=["age", "site"])}, r"Group 'view': Linear needs numbers, but \['site'\]"),
-            ([Spectrum(features="age")], r"Spectrum\(k=3\) needs strings, but \['age'\] hold numbers"),
-            (KernelBank.masked_rbf([1.0], np.ones((1, 5), bool)), "masked bank needs numbers"),
+            (
+                [RBF()],
+                r"RBF\(gamma=scale\) needs numbers, but \['stage', 'site'\] hold strings or "
+                r"categories: use Hamming",
+            ),
+            (
+                {"view": Linear(features=["age", "site"])},
+                r"Group 'view': Linear needs numbers, but \['site'\]",
+            ),
+            (
+                [Spectrum(features="age")],
+                r"Spectrum\(k=3\) needs strings, but \['age'\] hold numbers",
+            ),
+            (
+                KernelCollection.masked_rbf([1.0], np.ones((1, 5), bool)),
+                "masked bank needs numbers",
+            ),
         ],
     )
     def test_kernels_that_cannot_read_a_column(self, kernels, message):
@@ -208,7 +251,14 @@ class TestTools:
         assert search.best_params_ == {"C": 10.0}
 
     def test_choice_of_p(self):
-        assert fitted(pl.from_pandas(FRAME), p="auto").p_ in (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))
+        assert fitted(pl.from_pandas(FRAME), p="auto").p_ in (
+            1.0,
+            1.1,
+            1.33,
+            2.0,
+            4.0,
+            float("inf"),
+        )
 
     def test_path(self):
         for model in path(MKLClassifier(KERNELS), FRAME, LABELS, C=[1.0, 10.0]):
@@ -217,7 +267,9 @@ class TestTools:
 
     def test_pipeline(self):
         scaled = make_column_transformer(
-            (StandardScaler(), ["age", "dose"]), remainder="passthrough", verbose_feature_names_out=False
+            (StandardScaler(), ["age", "dose"]),
+            remainder="passthrough",
+            verbose_feature_names_out=False,
         ).set_output(transform="pandas")
         model = make_pipeline(scaled, MKLClassifier(KERNELS, C=10.0)).fit(FRAME, LABELS)
         assert list(model[-1].feature_names_in_[:2]) == ["age", "dose"]
@@ -226,14 +278,18 @@ class TestTools:
     def test_pickle(self):
         model = fitted()
         again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.decision_function(FRAME), model.decision_function(FRAME))
+        np.testing.assert_array_equal(
+            again.decision_function(FRAME), model.decision_function(FRAME)
+        )
 
     def test_sample_weights_and_repeated_rows(self):
         counts = np.random.default_rng(0).integers(0, 3, len(FRAME))
         weighted = MKLClassifier(KERNELS, p=2.0).fit(FRAME, LABELS, sample_weight=counts)
         rows = np.repeat(np.arange(len(FRAME)), counts)
         repeated = MKLClassifier(KERNELS, p=2.0).fit(FRAME.iloc[rows], LABELS[rows])
-        np.testing.assert_allclose(weighted.decision_function(FRAME), repeated.decision_function(FRAME), atol=1e-9)
+        np.testing.assert_allclose(
+            weighted.decision_function(FRAME), repeated.decision_function(FRAME), atol=1e-9
+        )
 
     def test_other_estimators(self):
         numbers = FRAME["age"].to_numpy() + 10.0 * (FRAME["stage"] == "III").to_numpy()

@@ -9,7 +9,16 @@ from sklearn.preprocessing import StandardScaler
 
 from conftest import data_folder, toy
 from manykernels import MKLClassifier, MKLRegressor
-from manykernels.kernels import RBF, FunctionKernel, Hamming, KernelBank, Laplacian, Linear, Spectrum, on_groups
+from manykernels.kernels import (
+    RBF,
+    FunctionKernel,
+    Hamming,
+    KernelCollection,
+    Laplacian,
+    Linear,
+    Spectrum,
+    on_groups,
+)
 from manykernels.lowrank import IncompleteCholesky, Nystroem
 
 X, y = toy(60)
@@ -31,14 +40,20 @@ class TestOnGroups:
         ]
         assert bank.names()[0] == "clinical: RBF(gamma=0.0625 scale) on age, dose"
 
-    @pytest.mark.parametrize("columns", [[2, 3], slice(2, 4), FRAME.columns[2:], np.array([False, False, True, True])])
+    @pytest.mark.parametrize(
+        "columns", [[2, 3], slice(2, 4), FRAME.columns[2:], np.array([False, False, True, True])]
+    )
     def test_ways_to_say_columns(self, columns):
         expected = MKLClassifier(on_groups(GROUPS), p=2.0).fit(FRAME, y).decision_function(FRAME)
-        model = MKLClassifier(on_groups({"clinical": slice(2), "mrna": columns}), p=2.0).fit(FRAME, y)
+        model = MKLClassifier(on_groups({"clinical": slice(2), "mrna": columns}), p=2.0).fit(
+            FRAME, y
+        )
         np.testing.assert_array_equal(model.decision_function(FRAME), expected)
 
     def test_kernels_for_all_or_some(self):
-        assert on_groups(GROUPS, Laplacian()).kernels == [Laplacian(features=tuple(columns)) for columns in GROUPS.values()]
+        assert on_groups(GROUPS, Laplacian()).kernels == [
+            Laplacian(features=tuple(columns)) for columns in GROUPS.values()
+        ]
         bank = on_groups(GROUPS, {"mrna": [RBF(0.5), Linear()]})
         assert bank.groups == ["clinical"] * 5 + ["mrna"] * 2
         assert bank[5] == RBF(0.5, features=("gene 1", "gene 2"))
@@ -51,7 +66,12 @@ class TestOnGroups:
             ([["age"]], None, TypeError, "mapping"),
             ({}, None, TypeError, "mapping"),
             ({"a": None}, None, ValueError, "Group 'a' has no columns"),
-            (GROUPS, {"protein": Linear()}, ValueError, r"kernels for \['protein'\], which are not among the groups"),
+            (
+                GROUPS,
+                {"protein": Linear()},
+                ValueError,
+                r"kernels for \['protein'\], which are not among the groups",
+            ),
             (GROUPS, RBF(features=[0]), ValueError, "features of its own"),
             (GROUPS, "rbf", TypeError, "kernels must be"),
         ],
@@ -61,7 +81,9 @@ class TestOnGroups:
             on_groups(groups, kernels)
 
     def test_categories_among_the_columns(self):
-        frame = FRAME.assign(dose=np.where(FRAME["dose"] > 0, "high", "low"), sex=np.where(X[:, 3] > 0, "f", "m"))
+        frame = FRAME.assign(
+            dose=np.where(FRAME["dose"] > 0, "high", "low"), sex=np.where(X[:, 3] > 0, "f", "m")
+        )
         groups = {"clinical": ["age", "dose"], "kinds": ["sex"], "mrna": ["gene 1", "gene 2"]}
         model = MKLClassifier(clone(MKLClassifier(on_groups(groups))).kernels).fit(frame, y)
         assert model.kernel_names_[0] == "clinical: Hamming on dose"
@@ -76,7 +98,7 @@ class TestOnGroups:
         assert RBF(0.5, factor=4.0).resolved(None, None) == RBF(2.0)
         np.testing.assert_array_equal(RBF(0.5, factor=4.0).block(X, X), RBF(2.0).block(X, X))
         with pytest.raises(ValueError, match="factor > 0"):
-            KernelBank([RBF(factor=0.0)]).fit(X)
+            KernelCollection([RBF(factor=0.0)]).fit(X)
 
 
 def contributions_by_hand(model, grams):
@@ -84,7 +106,10 @@ def contributions_by_hand(model, grams):
     weights = np.broadcast_to(model.kernel_weights_, (len(model.dual_coef_), len(grams)))
     parts = np.zeros(len(grams))
     for w, beta in zip(weights, model.dual_coef_, strict=True):
-        parts += [w[k] * beta @ K[np.ix_(model.support_, model.support_)] @ beta for k, K in enumerate(grams)]
+        parts += [
+            w[k] * beta @ K[np.ix_(model.support_, model.support_)] @ beta
+            for k, K in enumerate(grams)
+        ]
     return parts / parts.sum()
 
 
@@ -92,13 +117,13 @@ class TestContributions:
     KERNELS = (RBF(0.5), Linear(), RBF(2.0, features=[0, 1]))
 
     def grams(self):
-        return list(KernelBank(self.KERNELS).fit(X).columns(np.arange(len(X))))
+        return list(KernelCollection(self.KERNELS).fit(X).columns(np.arange(len(X))))
 
     @pytest.mark.parametrize(
         "options",
         [
             {},
-            {"normalise": "cosine"},
+            {"normalize": "cosine"},
             {"approximation": Nystroem(60, cutoff=0.0), "tol": 1e-7},
             {"approximation": IncompleteCholesky(60, tol=0.0), "tol": 1e-7},
         ],
@@ -106,23 +131,32 @@ class TestContributions:
     )
     def test_by_hand(self, options):
         model = MKLClassifier(list(self.KERNELS), p=2.0, **options).fit(X, y)
-        bank = KernelBank(self.KERNELS).fit(X, normalise=options.get("normalise", "diagonal"))
+        bank = KernelCollection(self.KERNELS).fit(X, normalize=options.get("normalize", "diagonal"))
         expected = contributions_by_hand(model, bank.columns(np.arange(len(X))))
         np.testing.assert_allclose(model.kernel_contributions_, expected, atol=1e-4)
 
     @pytest.mark.parametrize("weights", ["shared", "per_class"])
-    @pytest.mark.parametrize("approximation", [None, Nystroem(60, cutoff=0.0)], ids=["exact", "nystroem"])
+    @pytest.mark.parametrize(
+        "approximation", [None, Nystroem(60, cutoff=0.0)], ids=["exact", "nystroem"]
+    )
     def test_several_classes(self, weights, approximation):
         labels = np.digitize(X[:, 0], [-0.5, 0.5])
-        model = MKLClassifier(list(self.KERNELS), p=2.0, weights=weights, approximation=approximation, tol=1e-6)
+        model = MKLClassifier(
+            list(self.KERNELS), p=2.0, weights=weights, approximation=approximation, tol=1e-6
+        )
         expected = contributions_by_hand(model.fit(X, labels), self.grams())
         np.testing.assert_allclose(model.kernel_contributions_, expected, atol=1e-4)
 
     def test_decision_function_has_these_parts(self):
         model = MKLRegressor(list(self.KERNELS), p=2.0, C=10.0).fit(X, X[:, 0] * X[:, 1])
-        K = sum(w * K for w, K in zip(model.kernel_weights_, self.grams(), strict=True))[np.ix_(model.support_, model.support_)]
+        K = sum(w * K for w, K in zip(model.kernel_weights_, self.grams(), strict=True))[
+            np.ix_(model.support_, model.support_)
+        ]
         beta = model.dual_coef_[0]
-        alone = [w * model.bank_.quad(model.result_.beta)[k] for k, w in enumerate(model.kernel_weights_)]
+        alone = [
+            w * model.bank_.quadratic_forms(model.result_.beta)[k]
+            for k, w in enumerate(model.kernel_weights_)
+        ]
         np.testing.assert_allclose(np.sum(alone), beta @ K @ beta, rtol=1e-4)
 
     def test_not_computed_before_it_is_asked_for(self):
@@ -145,13 +179,18 @@ class TestTables:
         frame = model.weights_frame()
         assert list(frame.columns) == ["kernel", "group", "weight", "share", "contribution"]
         assert frame["weight"].is_monotonic_decreasing
-        for column, shares in (("share", model.group_weights_), ("contribution", model.group_contributions_)):
+        for column, shares in (
+            ("share", model.group_weights_),
+            ("contribution", model.group_contributions_),
+        ):
             assert shares == pytest.approx(frame.groupby("group")[column].sum().to_dict())
             assert sum(shares.values()) == pytest.approx(1.0)
 
     def test_groups_are_found(self):
         points, labels = toy(200)  # the labels depend on the first two columns alone
-        model = MKLClassifier(on_groups(GROUPS)).fit(pd.DataFrame(points, columns=FRAME.columns), labels)
+        model = MKLClassifier(on_groups(GROUPS)).fit(
+            pd.DataFrame(points, columns=FRAME.columns), labels
+        )
         assert model.group_contributions_["clinical"] > 0.9
 
     def test_kernels_without_a_group_stand_for_themselves(self):
@@ -186,7 +225,9 @@ class TestMissingViews:
         with pytest.raises(ValueError, match=message):
             model.predict(FRAME[["age", "dose"]])
 
-    @pytest.mark.parametrize("groups", [GROUPS, {"clinical": [0, 1], "mrna": slice(2, 4)}], ids=["names", "indices"])
+    @pytest.mark.parametrize(
+        "groups", [GROUPS, {"clinical": [0, 1], "mrna": slice(2, 4)}], ids=["names", "indices"]
+    )
     def test_values_missing(self, groups):
         kernels = on_groups(groups)
         message = r"(?s)contains NaN.*Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all.*impute"
@@ -200,7 +241,9 @@ class TestMissingViews:
     def test_every_way_to_say_missing(self, convert):
         frame = convert(self.broken().assign(sex=np.where(X[:, 3] > 0, "f", "m")))
         kernels = {"mrna": RBF(features=["gene 1", "gene 2"]), "sex": Hamming("sex")}
-        with pytest.raises(ValueError, match=r"Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all"):
+        with pytest.raises(
+            ValueError, match=r"Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all"
+        ):
             MKLClassifier(kernels).fit(frame, y)
 
     def test_no_advice_without_groups(self):
@@ -213,17 +256,22 @@ def views(name):
     """A data set of several views as one frame, its groups, and labels; skips where it is absent."""
     where = data_folder() / f"{name}.npz"
     if not where.exists():
-        pytest.skip(f"data set {name} is not here ({where}); set MANYKERNELS_DATA to the folder that has it")
+        pytest.skip(
+            f"data set {name} is not here ({where}); set MANYKERNELS_DATA to the folder that has it"
+        )
     with np.load(where) as archive:
         parts = {
-            view: pd.DataFrame(archive[f"X_{view}"].astype(float)).add_prefix(f"{view} ") for view in archive["views"].tolist()
+            view: pd.DataFrame(archive[f"X_{view}"].astype(float)).add_prefix(f"{view} ")
+            for view in archive["views"].tolist()
         }
         labels = archive["y"].astype(int)
     frame = pd.concat(parts.values(), axis=1)
     return frame, {view: list(part.columns) for view, part in parts.items()}, labels
 
 
-@pytest.mark.parametrize(("name", "rows", "least"), [("tcga_breast", 150, 0.95), ("mfeat", 300, 0.95)])
+@pytest.mark.parametrize(
+    ("name", "rows", "least"), [("tcga_breast", 150, 0.95), ("mfeat", 300, 0.95)]
+)
 def test_real_views(name, rows, least):
     frame, groups, labels = views(name)
     chosen = np.random.default_rng(0).permutation(len(frame))[:rows]
@@ -235,7 +283,10 @@ def test_real_views(name, rows, least):
     assert set(shares) == set(groups)
     assert sum(shares.values()) == pytest.approx(1.0)
     lost = next(iter(groups))
-    with pytest.raises(ValueError, match=f"Group '{lost}' lacks {len(groups[lost])} of its {len(groups[lost])} columns"):
+    with pytest.raises(
+        ValueError,
+        match=f"Group '{lost}' lacks {len(groups[lost])} of its {len(groups[lost])} columns",
+    ):
         model.predict(frame.drop(columns=groups[lost]))
 
 

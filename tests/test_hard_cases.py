@@ -1,4 +1,6 @@
-"""Data and choices at the edge: tiny targets, no support vectors, points that do not count, interrupts, absurd scales."""
+"""Data and choices at the edge: tiny targets, no support vectors, points that do not count,
+interrupts, absurd scales.
+"""
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ from sklearn.svm import SVC, SVR
 from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, path
 from manykernels.banks import CombinationBank
 from manykernels.combinations import Product
-from manykernels.kernels import RBF, KernelBank, Linear
+from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.losses import Hinge
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, GeneralisedKL, PNormBall
+from manykernels.regularizers import L1, GeneralizedKL, PNormBall
 from manykernels.result import Status
 from manykernels.solvers import SPG, Newton, drive
 from manykernels.solvers import base as solver_base
@@ -30,7 +32,9 @@ class TestScales:
     @pytest.mark.parametrize("p", [1.0, 1.2, 2.0, np.inf])
     @pytest.mark.parametrize("scale", [1e-6, 0.03, 0.28, 1e4])
     def test_targets_of_any_size(self, p, scale):
-        model = MKLRegressor(KERNELS, p=p, C=10.0 * scale, epsilon=0.05 * scale).fit(X, scale * NUMBERS)
+        model = MKLRegressor(KERNELS, p=p, C=10.0 * scale, epsilon=0.05 * scale).fit(
+            X, scale * NUMBERS
+        )
         assert model.result_.status.name == "OPTIMAL"
         assert model.score(X, scale * NUMBERS) > 0.9
 
@@ -42,7 +46,11 @@ class TestScales:
 
     @pytest.mark.parametrize("kernels", [KERNELS, "auto"])
     def test_nothing_to_explain(self, kernels):
-        for y, options in ((NUMBERS, {"epsilon": 100.0}), (np.full(60, 3.0), {}), (0.15 * np.clip(NUMBERS, 0, 1), {})):
+        for y, options in (
+            (NUMBERS, {"epsilon": 100.0}),
+            (np.full(60, 3.0), {}),
+            (0.15 * np.clip(NUMBERS, 0, 1), {}),
+        ):
             model = MKLRegressor(kernels, **options).fit(X, y)
             np.testing.assert_allclose(model.predict(X), model.intercept_[0])
             assert model.support_.size == 0
@@ -52,7 +60,9 @@ class TestScales:
     def test_squared_hinge_with_large_costs(self, C, p):
         A, b = load_breast_cancer(return_X_y=True)
         A = StandardScaler().fit_transform(A)[:300]
-        clf = MKLClassifier([RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss="squared_hinge").fit(A, b[:300])
+        clf = MKLClassifier(
+            [RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss="squared_hinge"
+        ).fit(A, b[:300])
         assert clf.result_.status.name == "OPTIMAL"
 
     def test_product_of_small_targets_is_trained(self):
@@ -66,7 +76,12 @@ class TestScales:
     def test_tolerance_counts_where_there_is_no_gap(self):
         bank = CombinationBank(Product().fit(X))
         found = [
-            drive(SPG(), Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 3.0), L1(0.5)), tol=tol) for tol in (1e-2, 1e-4)
+            drive(
+                SPG(),
+                Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 3.0), L1(0.5)),
+                tol=tol,
+            )
+            for tol in (1e-2, 1e-4)
         ]
         assert found[0].n_iter < found[1].n_iter
         assert found[1].objective <= found[0].objective * (1 + 1e-3)
@@ -77,17 +92,23 @@ class TestPointsThatDoNotCount:
         rng = np.random.default_rng(0)
         A, b = rng.standard_normal((30, 2)), np.repeat([0, 1, 2], 10)
         A[:, 0] += 3 * b
-        pairs = MKLClassifier([Linear()], C=1e-3, multiclass="ovo", normalise=None, tol=1e-7).fit(A, b)
+        pairs = MKLClassifier([Linear()], C=1e-3, multiclass="ovo", normalize=None, tol=1e-7).fit(
+            A, b
+        )
         kept = b > 0
-        alone = MKLClassifier([Linear()], C=1e-3, normalise=None, tol=1e-7).fit(A[kept], b[kept])
+        alone = MKLClassifier([Linear()], C=1e-3, normalize=None, tol=1e-7).fit(A[kept], b[kept])
         assert pairs.intercept_[2] == pytest.approx(alone.intercept_[0], abs=1e-6)
         assert pairs.score(A, b) >= SVC(C=1e-3, kernel="linear").fit(A, b).score(A, b) - 0.05
 
     def test_zero_weights_with_a_fitted_bank(self):
         weight = np.where(np.arange(60) < 45, 1.0, 0.0)
-        bank = KernelBank(KERNELS).fit(X, normalise=None)
-        some = MKLClassifier(bank, C=1e-3, p=2.0, normalise=None, tol=1e-6).fit(X, LABELS, sample_weight=weight)
-        alone = MKLClassifier(KERNELS, C=1e-3, p=2.0, normalise=None, tol=1e-6).fit(X[:45], LABELS[:45])
+        bank = KernelCollection(KERNELS).fit(X, normalize=None)
+        some = MKLClassifier(bank, C=1e-3, p=2.0, normalize=None, tol=1e-6).fit(
+            X, LABELS, sample_weight=weight
+        )
+        alone = MKLClassifier(KERNELS, C=1e-3, p=2.0, normalize=None, tol=1e-6).fit(
+            X[:45], LABELS[:45]
+        )
         assert some.intercept_[0] == pytest.approx(alone.intercept_[0], abs=1e-4)
 
     def test_intercept_skips_kinks_without_cost(self):
@@ -96,31 +117,35 @@ class TestPointsThatDoNotCount:
 
     def test_alignment_of_a_pair(self):
         A, b = load_iris(return_X_y=True)
-        pairs = MKLClassifier(KERNELS, multiclass="ovo", weights="per_class", solver="alignment").fit(A, b)
+        pairs = MKLClassifier(
+            KERNELS, multiclass="ovo", weights="per_class", solver="alignment"
+        ).fit(A, b)
         other = b.copy()
         other[b == 0] = 3  # what lies outside the pair has another name, and nothing else changes
-        again = MKLClassifier(KERNELS, multiclass="ovo", weights="per_class", solver="alignment").fit(A, other)
+        again = MKLClassifier(
+            KERNELS, multiclass="ovo", weights="per_class", solver="alignment"
+        ).fit(A, other)
         np.testing.assert_allclose(pairs.kernel_weights_[2], again.kernel_weights_[0], rtol=1e-6)
 
 
 class TestCertificates:
     def test_weights_beyond_all_numbers_prove_nothing(self):
-        bank = KernelBank([RBF(0.01), RBF(1.0)]).fit(X)
-        problem = Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 1e3), GeneralisedKL())
+        bank = KernelCollection([RBF(0.01), RBF(1.0)]).fit(X)
+        problem = Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 1e3), GeneralizedKL())
         beta = problem.boxes[0].feasible(problem.boxes[0].upper + problem.boxes[0].lower)
         assert problem.certificate(np.ones(2), beta[None]).dual == -np.inf
         assert drive(Newton(), problem, tol=1e-4).status.name == "OPTIMAL"
 
     def test_a_negative_gap_is_not_optimal(self):
-        certificate = Problem(KernelBank(KERNELS).fit(X), np.where(LABELS, 1.0, -1.0), np.ones(60), PNormBall(2)).certificate(
-            np.full(4, 0.5), np.zeros((1, 60))
-        )
+        certificate = Problem(
+            KernelCollection(KERNELS).fit(X), np.where(LABELS, 1.0, -1.0), np.ones(60), PNormBall(2)
+        ).certificate(np.full(4, 0.5), np.zeros((1, 60)))
         iterate = solver_base.Iterate(np.ones(4), np.zeros((1, 60)), certificate._replace(gap=-0.5))
         assert solver_base._status(iterate, 1e-3, 0.04, 0, 10) is None
 
     def test_all_weights_zero_is_said(self):
         with pytest.warns(ConvergenceWarning, match="All kernel weights are zero"):
-            MKLClassifier(KERNELS, regulariser=L1(1e6), C=1e-3).fit(X, LABELS)
+            MKLClassifier(KERNELS, regularizer=L1(1e6), C=1e-3).fit(X, LABELS)
 
 
 class TestInterrupts:
@@ -151,7 +176,9 @@ class TestInterrupts:
 
     def test_classes_after_it_get_one_svm(self, interrupted):
         with pytest.warns(ConvergenceWarning, match="Interrupted|limit"):
-            clf = MKLClassifier(KERNELS, weights="per_class", tol=1e-7).fit(*load_iris(return_X_y=True))
+            clf = MKLClassifier(KERNELS, weights="per_class", tol=1e-7).fit(
+                *load_iris(return_X_y=True)
+            )
         assert clf.result_.status is Status.INTERRUPTED
         assert clf.predict(load_iris().data).shape == (150,)
 
@@ -186,7 +213,10 @@ class TestChoices:
         with pytest.raises(ValueError, match="at least one C and one p"):
             path(MKLClassifier(KERNELS), X, LABELS, C=[])
 
-    @pytest.mark.parametrize("options", [{"regulariser": L1()}, {"regulariser": GeneralisedKL()}, {"combination": "product"}])
+    @pytest.mark.parametrize(
+        "options",
+        [{"regularizer": L1()}, {"regularizer": GeneralizedKL()}, {"combination": "product"}],
+    )
     def test_novelties_need_bounded_weights(self, options):
         with pytest.raises(ValueError, match="bounded weights"):
             MKLOneClass(**options).fit(X)
@@ -194,14 +224,20 @@ class TestChoices:
     def test_novelties_inside_a_ring(self):
         rng = np.random.default_rng(0)
         angle = rng.uniform(0, 2 * np.pi, 200)
-        ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((200, 2))
+        ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal(
+            (200, 2)
+        )
         model = MKLOneClass([RBF(g) for g in (5.0, 10.0, 20.0)], nu=0.1, p=2.0).fit(ring)
-        assert model.score_samples(0.1 * rng.standard_normal((50, 2))).max() < np.median(model.score_samples(ring))
+        assert model.score_samples(0.1 * rng.standard_normal((50, 2))).max() < np.median(
+            model.score_samples(ring)
+        )
 
     def test_selector_on_small_targets(self):
         target = 0.1 * (X[:, 0] ** 2)
         assert not MKLFeatureSelector(C=10, epsilon=100.0).fit(X, target).get_support().any()
-        assert MKLFeatureSelector(C=10, strength=0.01, epsilon=0.001).fit(X, target).get_support()[0]
+        assert (
+            MKLFeatureSelector(C=10, strength=0.01, epsilon=0.001).fit(X, target).get_support()[0]
+        )
         with pytest.raises(ValueError, match="whole number of at least 1"):
             MKLFeatureSelector(max_features=0.5).fit(X, LABELS)
         with pytest.raises(ValueError, match="starts must be at least 1"):
@@ -209,7 +245,7 @@ class TestChoices:
 
 
 def test_newton_counts_its_kernels():
-    bank = KernelBank(KERNELS).fit(X)
+    bank = KernelCollection(KERNELS).fit(X)
     for outputs in (1, 3):
         y = np.tile(np.where(LABELS, 1.0, -1.0), (outputs, 1))
         problem = Problem(bank, y, np.ones(60), PNormBall(2), memory_budget=8 * 60 * 60 + 1)

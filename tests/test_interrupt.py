@@ -13,7 +13,7 @@ from conftest import toy
 from manykernels import MKLClassifier
 from manykernels.kernels import paper_bank
 from manykernels.problem import Problem
-from manykernels.regularisers import PNormBall
+from manykernels.regularizers import PNormBall
 from manykernels.solvers import SPG, drive
 
 
@@ -34,8 +34,12 @@ def test_best_weights_are_kept():
     result = drive(SPG(), problem, tol=1e-12, watch=InterruptAfter(5))
     assert result.status.name == "INTERRUPTED"
     assert result.n_iter == 5
-    assert result.certificate.absolute_gap <= min(r.gap * r.objective for r in result.history) * (1 + 1e-9)
-    assert result.duality_gap == pytest.approx(problem.certificate(result.weights, result.beta).gap, rel=1e-6)
+    assert result.certificate.absolute_gap <= min(r.gap * r.objective for r in result.history) * (
+        1 + 1e-9
+    )
+    assert result.duality_gap == pytest.approx(
+        problem.certificate(result.weights, result.beta).gap, rel=1e-6
+    )
 
 
 def test_before_the_first_svm_is_done(monkeypatch):
@@ -74,10 +78,13 @@ def test_a_real_signal_ends_the_fit_and_keeps_the_model(solver):
         clf = MKLClassifier(C=1e4, p=1.0, tol=1e-9, solver="{solver}", verbose=2).fit(X, y)
         print(clf.result_.status.name, clf.result_.duality_gap, clf.score(X, y), flush=True)
     """)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout.readline().startswith("iteration")
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)  # milliseconds when measured; this only keeps a failure from hanging
+        # milliseconds when measured; this only keeps a failure from hanging
+        rest, _ = process.communicate(timeout=30)
     status, gap, score = rest.splitlines()[-1].split()
     assert status == "INTERRUPTED"
     assert float(gap) < np.inf

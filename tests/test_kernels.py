@@ -10,7 +10,16 @@ from sklearn.base import clone
 from sklearn.metrics import pairwise
 
 from conftest import MIXED, toy
-from manykernels.kernels import RBF, FunctionKernel, KernelBank, Laplacian, Linear, Polynomial, Precomputed, paper_bank
+from manykernels.kernels import (
+    RBF,
+    FunctionKernel,
+    KernelCollection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    paper_bank,
+)
 from manykernels.kernels.base import resolve_features
 from manykernels.kernels.vector import weighted_variance
 
@@ -34,7 +43,9 @@ class TestLaws:
         assert np.linalg.eigvalsh(K)[0] > -1e-9 * np.abs(K).max() * len(K)
 
     def test_block_is_a_slice_of_the_whole(self, kernel):
-        np.testing.assert_allclose(kernel.block(X[3:9], X[10:]), kernel.block(X, X)[3:9, 10:], rtol=1e-12)
+        np.testing.assert_allclose(
+            kernel.block(X[3:9], X[10:]), kernel.block(X, X)[3:9, 10:], rtol=1e-12
+        )
 
     def test_diagonal(self, kernel):
         np.testing.assert_allclose(kernel.diagonal(X), np.diagonal(kernel.block(X, X)), rtol=1e-12)
@@ -54,9 +65,12 @@ def test_sparse_points(kernel):
 
 def test_values_agree_with_scikit_learn():
     np.testing.assert_allclose(RBF(0.7).block(X, X[:4]), pairwise.rbf_kernel(X, X[:4], gamma=0.7))
-    np.testing.assert_allclose(Laplacian(0.7).block(X, X[:4]), pairwise.laplacian_kernel(X, X[:4], gamma=0.7))
     np.testing.assert_allclose(
-        Polynomial(3, 0.5, 2.0).block(X, X), pairwise.polynomial_kernel(X, X, degree=3, gamma=0.5, coef0=2.0)
+        Laplacian(0.7).block(X, X[:4]), pairwise.laplacian_kernel(X, X[:4], gamma=0.7)
+    )
+    np.testing.assert_allclose(
+        Polynomial(3, 0.5, 2.0).block(X, X),
+        pairwise.polynomial_kernel(X, X, degree=3, gamma=0.5, coef0=2.0),
     )
 
 
@@ -117,21 +131,28 @@ def test_bad_choice_of_features(features, names, message):
 )
 def test_bad_parameters(kernel, message):
     with pytest.raises(ValueError, match=message):
-        KernelBank([kernel]).fit(X)
+        KernelCollection([kernel]).fit(X)
 
 
 def test_weighted_variance_counts_rows():
     weights = np.random.default_rng(0).integers(0, 4, len(X))
     repeated = np.repeat(X, weights, axis=0)
     np.testing.assert_allclose(weighted_variance(X, weights), repeated.var(axis=0))
-    np.testing.assert_allclose(weighted_variance(sparse.csr_array(X), weights), repeated.var(axis=0))
+    np.testing.assert_allclose(
+        weighted_variance(sparse.csr_array(X), weights), repeated.var(axis=0)
+    )
     assert weighted_variance(np.full((7, 1), 0.1))[0] == 0.0
     assert weighted_variance(sparse.csr_array(np.full((7, 1), 0.1)))[0] == 0.0
 
 
 class TestCollections:
     def test_names(self):
-        bank = KernelBank({"first": RBF(0.5, features=[0, 2]), "rest": [Linear(), Polynomial(2, features=slice(0, 2))]})
+        bank = KernelCollection(
+            {
+                "first": RBF(0.5, features=[0, 2]),
+                "rest": [Linear(), Polynomial(2, features=slice(0, 2))],
+            }
+        )
         assert bank.names(["a", "b", "c", "d"]) == [
             "first: RBF(gamma=0.5) on a, c",
             "rest: Linear on all features",
@@ -142,33 +163,35 @@ class TestCollections:
     @pytest.mark.parametrize("empty", [[], {}, {"a": []}])
     def test_empty(self, empty):
         with pytest.raises(ValueError, match="empty"):
-            KernelBank(empty)
+            KernelCollection(empty)
 
     @pytest.mark.parametrize("wrong", [["rbf"], [3], 7, [RBF], iter([RBF(1.0)])])
     def test_no_kernels(self, wrong):
         with pytest.raises(TypeError, match=r"[Kk]ernel"):
-            KernelBank(wrong)
+            KernelCollection(wrong)
 
     def test_masked_bank_as_a_list(self):
-        masked = KernelBank.masked_rbf([0.5, 1.0], np.ones((2, 4), bool))
-        assert KernelBank(masked).kernels == [masked[0], masked[1]]
+        masked = KernelCollection.masked_rbf([0.5, 1.0], np.ones((2, 4), bool))
+        assert KernelCollection(masked).kernels == [masked[0], masked[1]]
 
     def test_names_tell_polynomials_apart(self):
-        names = KernelBank([Polynomial(2), Polynomial(2, 0.1), Polynomial(2, 0.1, 5.0)]).names()
+        names = KernelCollection(
+            [Polynomial(2), Polynomial(2, 0.1), Polynomial(2, 0.1, 5.0)]
+        ).names()
         assert len(set(names)) == 3
 
     def test_functions_become_kernels(self):
-        bank = KernelBank([pairwise.rbf_kernel])
+        bank = KernelCollection([pairwise.rbf_kernel])
         assert bank.names() == ["rbf_kernel on all features"]
 
     def test_function_of_wrong_shape(self):
         with pytest.raises(ValueError, match="returned shape"):
-            KernelBank([lambda A, B: np.zeros(3)]).fit(X)
+            KernelCollection([lambda A, B: np.zeros(3)]).fit(X)
 
     def test_masked_is_two_arrays(self):
         rng = np.random.default_rng(0)
         gammas, masks = rng.random(1000) + 0.1, rng.random((1000, 60)) < 0.5
-        bank = KernelBank.masked_rbf(gammas, masks)
+        bank = KernelCollection.masked_rbf(gammas, masks)
         assert len(bank) == 1000
         assert bank.packed.nbytes == 8 * 1000
         assert bank[17] == RBF(gammas[17], features=tuple(np.flatnonzero(masks[17])))
@@ -186,15 +209,21 @@ class TestCollections:
     )
     def test_bad_masks(self, gammas, masks, message):
         with pytest.raises(ValueError, match=message):
-            KernelBank.masked_rbf(gammas, masks)
+            KernelCollection.masked_rbf(gammas, masks)
 
     def test_paper_bank(self):
         standard = (X - X.mean(axis=0)) / X.std(axis=0)
         bank = paper_bank(standard)
         assert len(bank) == 13 * 5
-        widths = sorted(1 / np.sqrt(2 * k.gamma) for k in bank.kernels if isinstance(k, RBF) and k.features == (1,))
+        widths = sorted(
+            1 / np.sqrt(2 * k.gamma)
+            for k in bank.kernels
+            if isinstance(k, RBF) and k.features == (1,)
+        )
         np.testing.assert_allclose(widths, 2.0 ** np.arange(-3, 7))
-        assert [k.degree for k in bank.kernels if isinstance(k, Polynomial) and k.features is None] == [1, 2, 3]
+        assert [
+            k.degree for k in bank.kernels if isinstance(k, Polynomial) and k.features is None
+        ] == [1, 2, 3]
 
     def test_paper_bank_does_not_depend_on_units(self):
         a = paper_bank(X).fit(X).columns(np.arange(3))
@@ -223,7 +252,7 @@ class TestPrecomputed:
     )
     def test_bad_matrices(self, K, message):
         with pytest.raises(ValueError, match=message):
-            KernelBank([Precomputed(K)]).fit(np.arange(3)[:, None])
+            KernelCollection([Precomputed(K)]).fit(np.arange(3)[:, None])
 
     @pytest.mark.parametrize(
         ("index", "message"),
@@ -236,24 +265,28 @@ class TestPrecomputed:
     )
     def test_bad_indices(self, index, message):
         with pytest.raises(ValueError, match=message):
-            KernelBank([Precomputed(np.eye(3))]).fit(index)
+            KernelCollection([Precomputed(np.eye(3))]).fit(index)
 
     def test_index_column_among_features(self):
         K = X @ X.T
         both = np.column_stack([X, np.arange(len(X))])
-        bank = KernelBank([RBF(0.5, features=slice(0, 4)), Precomputed(K, features=4)]).fit(both, normalise=None)
+        bank = KernelCollection([RBF(0.5, features=slice(0, 4)), Precomputed(K, features=4)]).fit(
+            both, normalize=None
+        )
         np.testing.assert_allclose(bank.combine([0.0, 1.0]), K, rtol=1e-12)
         np.testing.assert_allclose(bank.combine([1.0, 0.0]), RBF(0.5).block(X, X), atol=1e-12)
 
     def test_lists_are_taken_and_sparse_matrices_refused(self):
         index = np.arange(3)[:, None]
-        assert KernelBank([Precomputed(np.eye(3).tolist())]).fit(index).combine([1.0]).shape == (3, 3)
+        assert KernelCollection([Precomputed(np.eye(3).tolist())]).fit(index).combine(
+            [1.0]
+        ).shape == (3, 3)
         with pytest.raises(ValueError, match="dense matrix"):
-            KernelBank([Precomputed(sparse.eye_array(3))]).fit(index)
+            KernelCollection([Precomputed(sparse.eye_array(3))]).fit(index)
 
     def test_semidefinite_matrix_of_low_rank_is_accepted(self):
         K = (X[:, :1] @ X[:, :1].T).astype(np.float32)
-        assert KernelBank([Precomputed(K)]).fit(np.arange(len(X))[:, None]).m == 1
+        assert KernelCollection([Precomputed(K)]).fit(np.arange(len(X))[:, None]).m == 1
 
 
 def test_mixed_instances_cover_every_family():

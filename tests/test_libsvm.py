@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_file
 
 from conftest import data_folder
 from manykernels._loops.libsvm import BAD, EXACT, read_number
-from manykernels.io import libsvm, read_libsvm, write_libsvm
+from manykernels.readers import libsvm, read_libsvm, write_libsvm
 from reference import LibsvmError, read_libsvm_slowly
 
 MAX_LINE = 400
@@ -28,7 +28,24 @@ numbers = st.one_of(
 ).filter(lambda text: np.isfinite(float(text)))
 indices = st.one_of(st.integers(0, 20), st.integers(2**31 - 3, 2**31 + 1), st.integers(0, 10**25))
 odd_words = st.sampled_from(
-    ["nan", "inf", "-Infinity", "0x1p3", "1_0", "1,2", "3:", ":3", "3", "3:1:1", "qid:3", "\0", "1e", "1e999", "٣:1", "."]
+    [
+        "nan",
+        "inf",
+        "-Infinity",
+        "0x1p3",
+        "1_0",
+        "1,2",
+        "3:",
+        ":3",
+        "3",
+        "3:1:1",
+        "qid:3",
+        "\0",
+        "1e",
+        "1e999",
+        "٣:1",
+        ".",
+    ]
 )
 
 
@@ -36,13 +53,25 @@ def line_of(label, pairs, ending):
     return (" ".join([label, *(f"{index}:{value}" for index, value in pairs)]) + ending).encode()
 
 
-ordered = st.dictionaries(st.integers(1, 20), numbers, max_size=5).map(lambda pairs: sorted(pairs.items()))
-endings = st.sampled_from(["\n", "\r\n", " # a comment: 1:2\n", "\t\n", "#\n", "\n\n", "\n  \n# nothing\n"])
+ordered = st.dictionaries(st.integers(1, 20), numbers, max_size=5).map(
+    lambda pairs: sorted(pairs.items())
+)
+endings = st.sampled_from(
+    ["\n", "\r\n", " # a comment: 1:2\n", "\t\n", "#\n", "\n\n", "\n  \n# nothing\n"]
+)
 good_lines = st.builds(line_of, numbers, ordered, endings)
 bad_lines = st.one_of(
-    st.builds(line_of, st.one_of(numbers, odd_words), st.lists(st.tuples(indices, numbers), max_size=4), endings),
+    st.builds(
+        line_of,
+        st.one_of(numbers, odd_words),
+        st.lists(st.tuples(indices, numbers), max_size=4),
+        endings,
+    ),
     st.builds(line_of, numbers, st.lists(st.tuples(indices, odd_words), max_size=2), endings),
-    st.builds(lambda words: (" ".join(words) + "\n").encode(), st.lists(st.one_of(numbers, odd_words), max_size=4)),
+    st.builds(
+        lambda words: (" ".join(words) + "\n").encode(),
+        st.lists(st.one_of(numbers, odd_words), max_size=4),
+    ),
     st.binary(max_size=20),
     st.integers(1, 500).map(lambda size: b"#" * size + b"\n"),
 )
@@ -58,7 +87,9 @@ def expected(data):
     zero_based = 0 in used
     if max(used, default=0) + zero_based >= 2**31:
         return LibsvmError(next(n for n, row in enumerate(rows) if 2**31 - 1 in row))
-    return labels, [{index - (not zero_based): value for index, value in row.items()} for row in rows]
+    return labels, [
+        {index - (not zero_based): value for index, value in row.items()} for row in rows
+    ]
 
 
 def given_by(data, chunk):
@@ -72,7 +103,8 @@ def check_same(data, chunk):
         X, y = given_by(data, chunk)
         np.testing.assert_array_equal(y, want[0])
         assert [
-            dict(zip(row.indices.tolist(), row.data.tolist(), strict=True)) for row in (X[[i]] for i in range(len(y)))
+            dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+            for row in (X[[i]] for i in range(len(y)))
         ] == want[1]
         assert X.has_canonical_format
         return
@@ -83,16 +115,24 @@ def check_same(data, chunk):
 
 
 @settings(max_examples=150, deadline=None)
-@given(lines=st.lists(good_lines, max_size=6), whole=st.booleans(), chunk=st.sampled_from([1, 7, 40, 2**22]))
+@given(
+    lines=st.lists(good_lines, max_size=6),
+    whole=st.booleans(),
+    chunk=st.sampled_from([1, 7, 40, 2**22]),
+)
 def test_valid_files(lines, whole, chunk):
     data = b"".join(lines)
     check_same(data if whole else data.removesuffix(b"\n"), chunk)
 
 
 @settings(max_examples=250, deadline=None)
-@given(lines=st.lists(st.one_of(good_lines, bad_lines), max_size=5), chunk=st.sampled_from([1, 7, 40, 2**22]))
+@given(
+    lines=st.lists(st.one_of(good_lines, bad_lines), max_size=5),
+    chunk=st.sampled_from([1, 7, 40, 2**22]),
+)
 @example(lines=[b"1 1:1e999\n", b"x\n"], chunk=2**22)
 @example(lines=[b"\xef\xbb\xbf1 1:1\n"], chunk=1)
+@example(lines=[b"\n", b"#" * 401 + b"\n"], chunk=1)
 @example(lines=[b"1 2147483647:1\n", b"1 0:1\n"], chunk=7)
 def test_damaged_files(lines, chunk):
     check_same(b"".join(lines), chunk)
@@ -121,9 +161,13 @@ def test_numbers_are_rounded_as_float_rounds(text):
 
 
 def test_most_numbers_are_not_hard():
-    """What the loop leaves to ``float`` is rare: a reader of 17 digits that always asks Python would be slow."""
+    """What the loop leaves to ``float`` is rare: a reader of 17 digits that always asks Python
+    would be slow.
+    """
     texts = [repr(value) for value in np.random.default_rng(0).standard_normal(2000).tolist()]
-    kinds = [read_number(np.frombuffer(text.encode() + b"\n", dtype=np.uint8), 0)[2] for text in texts]
+    kinds = [
+        read_number(np.frombuffer(text.encode() + b"\n", dtype=np.uint8), 0)[2] for text in texts
+    ]
     assert np.mean(np.array(kinds) == EXACT) > 0.99
 
 
@@ -180,7 +224,11 @@ def test_the_longest_line(chunk, tail):
 @pytest.mark.parametrize("ending", ["txt", "gz", "bz2"])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_matrix])
 def test_round_trip(tmp_path, rng, kind, ending):
-    X = rng.standard_normal((30, 6)) * 10.0 ** rng.integers(-300, 300, (30, 6)) * (rng.random((30, 6)) < 0.5)
+    X = (
+        rng.standard_normal((30, 6))
+        * 10.0 ** rng.integers(-300, 300, (30, 6))
+        * (rng.random((30, 6)) < 0.5)
+    )
     X[0] = 0.0
     y = rng.standard_normal(30)
     write_libsvm(tmp_path / f"data.{ending}", kind(X), y)
@@ -190,7 +238,12 @@ def test_round_trip(tmp_path, rng, kind, ending):
 
 
 def test_what_cannot_be_written(tmp_path):
-    for X, y in [(np.eye(2), [1.0]), (np.eye(2), ["a", "b"]), (np.diag([1.0, np.nan]), [1, 2]), (np.eye(2), [1.0, np.inf])]:
+    for X, y in [
+        (np.eye(2), [1.0]),
+        (np.eye(2), ["a", "b"]),
+        (np.diag([1.0, np.nan]), [1, 2]),
+        (np.eye(2), [1.0, np.inf]),
+    ]:
         with pytest.raises(ValueError, match="LIBSVM text"):
             write_libsvm(tmp_path / "data.txt", X, y)
 
@@ -219,7 +272,9 @@ def test_float32():
         read_libsvm(io.BytesIO(b"1 1:0.1\n1 2:1e39\n"), dtype=np.float32)
 
 
-@pytest.mark.parametrize("options", [{"n_features": 0}, {"zero_based": "no"}, {"max_line": 0}, {"dtype": int}])
+@pytest.mark.parametrize(
+    "options", [{"n_features": 0}, {"zero_based": "no"}, {"max_line": 0}, {"dtype": int}]
+)
 def test_bad_options(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         read_libsvm(io.BytesIO(b""), **options)
@@ -245,11 +300,16 @@ def test_damaged_compression(tmp_path, ending, pack):
 def test_real_data_as_scikit_learn_reads_them(tmp_path):
     path = data_folder() / "mushrooms.npz"
     if not path.exists():
-        pytest.skip(f"data set mushrooms is not here ({path}); set MANYKERNELS_DATA to the folder that has it")
+        pytest.skip(
+            f"data set mushrooms is not here ({path}); set MANYKERNELS_DATA to the folder that has "
+            "it"
+        )
     with np.load(path) as archive:
         parts = archive["data"], archive["indices"], archive["indptr"]
         X, y = sparse.csr_array(parts, shape=tuple(archive["shape"])), archive["y"]
     write_libsvm(tmp_path / "mushrooms", X, y)
-    for (A, a), (B, b) in [(read_libsvm(tmp_path / "mushrooms"), load_svmlight_file(str(tmp_path / "mushrooms")))]:
+    for (A, a), (B, b) in [
+        (read_libsvm(tmp_path / "mushrooms"), load_svmlight_file(str(tmp_path / "mushrooms")))
+    ]:
         np.testing.assert_array_equal(A.toarray(), B.toarray())
         np.testing.assert_array_equal(a, b)

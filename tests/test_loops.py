@@ -5,9 +5,9 @@ import pytest
 
 from manykernels._loops import exponentials, rbf
 from manykernels._loops import factors as factor_loops
-from manykernels._loops.smo import Walls, position_of_max, smo
+from manykernels._loops.smo import Bounds, position_of_max, smo
 from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
-from manykernels.regularisers import GeneralisedKL, PNormBall, SquaredPNorm
+from manykernels.regularizers import GeneralizedKL, PNormBall, SquaredPNorm
 from reference import gaussian_chain, project_box_plane, smo_by_gradient
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
@@ -15,16 +15,24 @@ TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 
 def feature_pairs(dtype, b=7, c=37, chains=3):
     rng = np.random.default_rng(0)
-    rows, cols = rng.standard_normal((chains, b)).astype(dtype), rng.standard_normal((chains, c)).astype(dtype)
+    rows, cols = (
+        rng.standard_normal((chains, b)).astype(dtype),
+        rng.standard_normal((chains, c)).astype(dtype),
+    )
     t = np.square(rows.astype(float)[:, :, None] - cols.astype(float)[:, None, :])
     return rbf.Pairs(rows, cols, np.empty((0, 0), dtype), np.empty(0, dtype)), t
 
 
 def distance_pairs(dtype, b=7, c=37, chains=3):
     rng = np.random.default_rng(1)
-    distances, factors = rng.exponential(size=(b, c)).astype(dtype), np.array([1e-6, 0.3, 40.0], dtype)[:chains]
+    distances, factors = (
+        rng.exponential(size=(b, c)).astype(dtype),
+        np.array([1e-6, 0.3, 40.0], dtype)[:chains],
+    )
     none = np.empty((0, 0), dtype)
-    return rbf.Pairs(none, none, distances, factors), factors.astype(float)[:, None, None] * distances
+    return rbf.Pairs(none, none, distances, factors), factors.astype(float)[
+        :, None, None
+    ] * distances
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -55,7 +63,9 @@ class TestChains:
         B = np.random.default_rng(3).standard_normal((7, 37)).astype(dtype)
         out = np.zeros((3, length))
         rbf.forms(tile, B, 37, out)
-        expected = np.stack([np.tensordot(gaussian_chain(t[r], length), B.astype(float), 2) for r in range(3)])
+        expected = np.stack(
+            [np.tensordot(gaussian_chain(t[r], length), B.astype(float), 2) for r in range(3)]
+        )
         np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype] * np.abs(B).sum())
 
     def test_products(self, dtype, pairs, length):
@@ -83,7 +93,9 @@ def test_sums_of_exponentials(dtype):
     rng = np.random.default_rng(0)
     exponents, tol = rng.exponential(3, (10, 50)).astype(dtype), 50 * TOLERANCE[dtype]
     u = 1 - np.exp2(-exponents.astype(float))
-    weights, factors, beta = (rng.standard_normal(shape).astype(dtype) for shape in (50, (2, 10), (2, 5)))
+    weights, factors, beta = (
+        rng.standard_normal(shape).astype(dtype) for shape in (50, (2, 10), (2, 5))
+    )
     beta[1, 3] = 0
     rows, cols = np.tril_indices(5, -1)
     combined, forms, products = np.ones(10), np.ones((2, 50)), np.ones((2, 5, 50))
@@ -108,7 +120,11 @@ def test_sums_of_exponentials(dtype):
 @pytest.mark.parametrize("n", [1, 5, 256, 257, 1000])
 def test_position_of_max(n):
     rng = np.random.default_rng(n)
-    for values in (rng.standard_normal(n), -rng.random(n) - 1e300 * (rng.random(n) < 0.5), np.zeros(n)):
+    for values in (
+        rng.standard_normal(n),
+        -rng.random(n) - 1e300 * (rng.random(n) < 0.5),
+        np.zeros(n),
+    ):
         assert values[position_of_max(values)] == values.max()
 
 
@@ -117,10 +133,17 @@ def test_smo_finds_the_optimum(dtype):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((20, 30))
     K = np.ascontiguousarray((A @ A.T / 30).astype(dtype))
-    linear, lower, upper, none = rng.standard_normal(20), -rng.random(20), rng.random(20), np.zeros(20)
+    linear, lower, upper, none = (
+        rng.standard_normal(20),
+        -rng.random(20),
+        rng.random(20),
+        np.zeros(20),
+    )
     beta = project_box_plane(np.zeros(20), lower, upper)
     F = K @ beta - linear
-    steps, violation = smo(K, np.diagonal(K).astype(float), Walls(lower, upper, none, none), beta, F, 1e-9, 100_000)
+    steps, violation = smo(
+        K, np.diagonal(K).astype(float), Bounds(lower, upper, none, none), beta, F, 1e-9, 100_000
+    )
     expected = smo_by_gradient(K.astype(float), linear, lower, upper)
     assert violation < 1e-9
     assert 0 < steps < 100_000
@@ -136,12 +159,16 @@ def test_smo_obeys_its_limit_and_can_go_on():
     A = rng.standard_normal((50, 60))
     K, linear = A @ A.T / 60, np.where(rng.random(50) < 0.5, 1.0, -1.0)
     lower, upper = np.where(linear > 0, 0.0, -1.0), np.where(linear > 0, 1.0, 0.0)
-    walls, whole, parts = Walls(lower, upper, np.zeros(50), np.zeros(50)), np.zeros(50), np.zeros(50)
+    bounds, whole, parts = (
+        Bounds(lower, upper, np.zeros(50), np.zeros(50)),
+        np.zeros(50),
+        np.zeros(50),
+    )
     F_whole, F_parts = -linear, -linear.copy()
-    total, _ = smo(K, np.diagonal(K).copy(), walls, whole, F_whole.copy(), 1e-6, 10**6)
+    total, _ = smo(K, np.diagonal(K).copy(), bounds, whole, F_whole.copy(), 1e-6, 10**6)
     done = 0
     for _ in range(10**4):
-        steps, _ = smo(K, np.diagonal(K).copy(), walls, parts, F_parts, 1e-6, 7)
+        steps, _ = smo(K, np.diagonal(K).copy(), bounds, parts, F_parts, 1e-6, 7)
         assert steps <= 7
         done += steps
         if steps < 7:
@@ -167,7 +194,13 @@ def test_cubic_root(seed):
 
 
 def test_a_pair_goes_to_the_maximum_along_its_line(rng):
-    for law in (PNormBall(1.2).law, PNormBall(4).law, SquaredPNorm(2, 0.3).law, SquaredPNorm(1.5).law, GeneralisedKL(0.2).law):
+    for law in (
+        PNormBall(1.2).law,
+        PNormBall(4).law,
+        SquaredPNorm(2, 0.3).law,
+        SquaredPNorm(1.5).law,
+        GeneralizedKL(0.2).law,
+    ):
         for _ in range(20):
             a, s = rng.exponential(size=(2, 6))
             b = np.sqrt(a * s) * rng.uniform(-1, 1, 6)

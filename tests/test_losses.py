@@ -1,4 +1,6 @@
-"""Laws of every loss: its dual, its intercept, machines and solvers on it, scikit-learn where it has the same."""
+"""Laws of every loss: its dual, its intercept, machines and solvers on it, scikit-learn where it
+has the same.
+"""
 
 import numpy as np
 import pytest
@@ -7,18 +9,25 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, OneClassSVM
 
 from conftest import MIXED, toy
-from manykernels.kernels import KernelBank
+from manykernels.kernels import KernelCollection
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.solvers import choose_solver, drive
 from reference import mkl_optimum
 
-LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), EpsilonInsensitive(0.0), Squared(), OneClass(0.3)]
+LOSSES = [
+    Hinge(),
+    SquaredHinge(),
+    EpsilonInsensitive(0.2),
+    EpsilonInsensitive(0.0),
+    Squared(),
+    OneClass(0.3),
+]
 X, LABELS = toy(50)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
-BANK = KernelBank(MIXED).fit(X)
+BANK = KernelCollection(MIXED).fit(X)
 GRAMS = BANK.columns(np.arange(50))
 RNG = np.random.default_rng(0)
 COST = RNG.uniform(0.5, 3.0, 50)
@@ -34,27 +43,45 @@ def loss(request):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_intercept_minimises(loss, seed):
+def test_intercept_minimizes(loss, seed):
     rng = np.random.default_rng(seed)
     n = rng.integers(3, 12)
-    y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if targets_of(loss) is LABELS else rng.standard_normal(n)
+    y = (
+        np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        if targets_of(loss) is LABELS
+        else rng.standard_normal(n)
+    )
     y[:2] = [1.0, -1.0]
     cost, scores = rng.integers(1, 4, n).astype(float), rng.standard_normal(n)
     b = loss.intercept(y, cost, scores)
     found = loss.value(y, cost, scores, b)
     grid = min(loss.value(y, cost, scores, c) for c in np.linspace(-6, 6, 2001))
-    best = minimize_scalar(lambda c: loss.value(y, cost, scores, c), bounds=(-8, 8), method="bounded", options={"xatol": 1e-10})
+    best = minimize_scalar(
+        lambda c: loss.value(y, cost, scores, c),
+        bounds=(-8, 8),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
     assert found <= min(grid, best.fun) + 1e-9
 
 
 def test_intercept_of_the_hinge_is_the_middle_of_an_interval():
-    assert Hinge().intercept(np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])) == pytest.approx(0.0)
-    assert SquaredHinge().intercept(np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])) == pytest.approx(0.0)
+    assert Hinge().intercept(
+        np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])
+    ) == pytest.approx(0.0)
+    assert SquaredHinge().intercept(
+        np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])
+    ) == pytest.approx(0.0)
 
 
 def test_feasible_repairs_anything_and_leaves_the_feasible(loss):
     box = loss.box(targets_of(loss), COST)
-    for beta in (10 * RNG.standard_normal(50), np.zeros(50), np.ones(50), np.where(LABELS > 0, 1.0, 0.0)):
+    for beta in (
+        10 * RNG.standard_normal(50),
+        np.zeros(50),
+        np.ones(50),
+        np.where(LABELS > 0, 1.0, 0.0),
+    ):
         fixed = box.feasible(beta)
         assert abs(fixed.sum() - box.total) < 1e-9
         assert (fixed >= box.lower).all()
@@ -92,7 +119,9 @@ class TestOneKernelIsWhatScikitLearnHas:
     K = BANK.combine(np.ones(BANK.m))
 
     def test_svr(self):
-        ours = DenseMachine().solve(self.K, EpsilonInsensitive(0.1), NUMBERS, np.full(50, 3.0), tol=1e-9)
+        ours = DenseMachine().solve(
+            self.K, EpsilonInsensitive(0.1), NUMBERS, np.full(50, 3.0), tol=1e-9
+        )
         svr = SVR(C=3.0, epsilon=0.1, kernel="precomputed", tol=1e-9).fit(self.K, NUMBERS)
         np.testing.assert_allclose(ours.scores + ours.intercept, svr.predict(self.K), atol=1e-5)
         beta = np.zeros(50)
@@ -102,55 +131,72 @@ class TestOneKernelIsWhatScikitLearnHas:
     def test_one_class(self):
         ours = DenseMachine().solve(self.K, OneClass(0.3), NUMBERS, np.ones(50), tol=1e-9)
         svm = OneClassSVM(nu=0.3, kernel="precomputed", tol=1e-9).fit(self.K)
-        np.testing.assert_allclose(ours.scores + ours.intercept, svm.decision_function(self.K), atol=1e-5)
+        np.testing.assert_allclose(
+            ours.scores + ours.intercept, svm.decision_function(self.K), atol=1e-5
+        )
 
     def test_squared_is_ridge_regression_with_an_intercept(self):
         ours = DenseMachine().solve(self.K, Squared(), NUMBERS, np.full(50, 3.0))
-        centre = np.eye(50) - 1 / 50
-        ridge = KernelRidge(alpha=1 / 6, kernel="precomputed").fit(centre @ self.K @ centre, NUMBERS - NUMBERS.mean())
+        center = np.eye(50) - 1 / 50
+        ridge = KernelRidge(alpha=1 / 6, kernel="precomputed").fit(
+            center @ self.K @ center, NUMBERS - NUMBERS.mean()
+        )
         np.testing.assert_allclose(ours.beta, ridge.dual_coef_, atol=1e-9)
-        fitted = ridge.predict(centre @ self.K @ centre) + NUMBERS.mean()
+        fitted = ridge.predict(center @ self.K @ center) + NUMBERS.mean()
         np.testing.assert_allclose(ours.scores + ours.intercept, fitted, atol=1e-9)
 
 
-@pytest.mark.parametrize("regulariser", [PNormBall(2), SquaredPNorm(1.5, 0.3), L1(0.4)], ids=repr)
-def test_gradient_of_w_by_finite_differences(loss, regulariser):
-    problem = Problem(BANK, targets_of(loss), COST, regulariser, loss=loss)
+@pytest.mark.parametrize("regularizer", [PNormBall(2), SquaredPNorm(1.5, 0.3), L1(0.4)], ids=repr)
+def test_gradient_of_w_by_finite_differences(loss, regularizer):
+    problem = Problem(BANK, targets_of(loss), COST, regularizer, loss=loss)
     weights, step = np.random.default_rng(1).uniform(0.2, 0.3, BANK.m), 1e-4
 
     def evaluate(d):
         return problem.evaluate(d, np.zeros((1, 50)), 1e-12)
 
     gradient = problem.judge(evaluate(weights)).gradient
-    numeric = [(evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step) for e in np.eye(BANK.m)]
+    numeric = [
+        (evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step)
+        for e in np.eye(BANK.m)
+    ]
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
 
 
 @pytest.mark.parametrize("name", ["newton", "spg", "smo", "group_lasso", "mirror"])
-@pytest.mark.parametrize("regulariser", [PNormBall(1), PNormBall(1.33), PNormBall(3), SquaredPNorm(2, 0.5)], ids=repr)
-def test_solvers_reach_the_optimum(loss, name, regulariser):
-    problem = Problem(BANK, targets_of(loss), COST, regulariser, loss=loss)
+@pytest.mark.parametrize(
+    "regularizer", [PNormBall(1), PNormBall(1.33), PNormBall(3), SquaredPNorm(2, 0.5)], ids=repr
+)
+def test_solvers_reach_the_optimum(loss, name, regularizer):
+    problem = Problem(BANK, targets_of(loss), COST, regularizer, loss=loss)
     solver = choose_solver(name)
     if not solver.fits(problem):
         return
-    tol = 1e-7 if regulariser.p > 1 or name == "newton" else 1e-4
+    tol = 1e-7 if regularizer.p > 1 or name == "newton" else 1e-4
     result = drive(solver, problem, tol=tol, max_iter=20_000)
     assert result.status.name == "OPTIMAL", str(result)
-    fresh = Problem(BANK, targets_of(loss), COST, regulariser, loss=loss).certificate(result.weights, result.beta)
+    fresh = Problem(BANK, targets_of(loss), COST, regularizer, loss=loss).certificate(
+        result.weights, result.beta
+    )
     assert fresh.gap <= tol * 1.01
-    optimum = mkl_optimum(GRAMS, targets_of(loss), COST, regulariser, loss)
+    optimum = mkl_optimum(GRAMS, targets_of(loss), COST, regularizer, loss)
     assert result.objective == pytest.approx(optimum, rel=max(2e-6, 2 * tol))
 
 
 def test_several_targets_share_their_weights():
     Y = np.stack([NUMBERS, np.cos(X[:, 0]), X[:, 1]])
     for loss in (Squared(), EpsilonInsensitive(0.1)):
-        result = drive(choose_solver("newton"), Problem(BANK, Y, COST, PNormBall(1.33), loss=loss), tol=1e-7)
+        result = drive(
+            choose_solver("newton"), Problem(BANK, Y, COST, PNormBall(1.33), loss=loss), tol=1e-7
+        )
         assert result.status.name == "OPTIMAL"
-        assert result.objective == pytest.approx(mkl_optimum(GRAMS, Y, COST, PNormBall(1.33), loss), rel=2e-6)
+        assert result.objective == pytest.approx(
+            mkl_optimum(GRAMS, Y, COST, PNormBall(1.33), loss), rel=2e-6
+        )
 
 
-@pytest.mark.parametrize("make", [lambda: EpsilonInsensitive(-1), lambda: OneClass(0.0), lambda: OneClass(1.5)])
+@pytest.mark.parametrize(
+    "make", [lambda: EpsilonInsensitive(-1), lambda: OneClass(0.0), lambda: OneClass(1.5)]
+)
 def test_bad_parameters(make):
     with pytest.raises(ValueError, match="needs"):
         make()

@@ -1,4 +1,6 @@
-"""Low-rank kernels: factors against kernels, their bank against the dense one, solvers against each other."""
+"""Low-rank kernels: factors against kernels, their bank against the dense one, solvers against each
+other.
+"""
 
 import pickle
 import warnings
@@ -11,17 +13,23 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
 from manykernels.banks import FactorBank, KernelsOnPoints
 from manykernels.banks.basis import reduced
-from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
+from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
-from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier, coefficient_bound, quality
+from manykernels.lowrank import (
+    IncompleteCholesky,
+    Nystroem,
+    RandomFourier,
+    coefficient_bound,
+    quality,
+)
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Status
 from manykernels.solvers import GFB, Interior, Newton, PrimalNewton, drive
 
 X, Y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
-KERNELS = KernelBank(MIXED)
+KERNELS = KernelCollection(MIXED)
 ON_POINTS = KernelsOnPoints(KERNELS, X)
 EXACT = KERNELS.fit(X)
 FULL = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64)
@@ -43,17 +51,25 @@ class TestFactors:
         beta[:, ::3] = 0.0
         for name, args in {
             "combine": (weights,),
-            "quad": (beta,),
+            "quadratic_forms": (beta,),
             "products": (beta,),
             "decision": (weights, beta),
             "columns": ([3, 7],),
             "diagonal": (),
             "combined_diagonal": (weights,),
         }.items():
-            np.testing.assert_allclose(getattr(bank, name)(*args), getattr(EXACT, name)(*args), atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                getattr(bank, name)(*args), getattr(EXACT, name)(*args), atol=1e-6, err_msg=name
+            )
         new = rng.standard_normal((9, 4))
-        np.testing.assert_allclose(bank.cross(new).decision(weights, beta), EXACT.cross(new).decision(weights, beta), atol=1e-5)
-        np.testing.assert_allclose(bank.combine(weights, [4, 2]), EXACT.combine(weights, [4, 2]), atol=1e-6)
+        np.testing.assert_allclose(
+            bank.cross(new).decision(weights, beta),
+            EXACT.cross(new).decision(weights, beta),
+            atol=1e-5,
+        )
+        np.testing.assert_allclose(
+            bank.combine(weights, [4, 2]), EXACT.combine(weights, [4, 2]), atol=1e-6
+        )
 
     def test_the_gram_matrix_of_factors(self, rng, monkeypatch):
         scale = np.where(rng.random(80) < 0.5, rng.random(80), 0.0)
@@ -65,31 +81,44 @@ class TestFactors:
     @pytest.mark.parametrize("landmarks", ["uniform", "kmeans", "leverage"])
     def test_more_landmarks_are_better(self, landmarks, rng):
         points = rng.standard_normal((400, 4))
-        kernels = KernelsOnPoints(KernelBank([RBF(0.05), RBF(0.3)]), points)
-        errors = [quality(Nystroem(r, landmarks).fit(kernels, points), kernels, points).max() for r in (10, 40, 160)]
+        kernels = KernelsOnPoints(KernelCollection([RBF(0.05), RBF(0.3)]), points)
+        errors = [
+            quality(Nystroem(r, landmarks).fit(kernels, points), kernels, points).max()
+            for r in (10, 40, 160)
+        ]
         assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
     def test_the_best_approximation_of_a_rank(self, rng):
         points = rng.standard_normal((200, 4))
-        kernels = KernelsOnPoints(KernelBank([RBF(0.3)]), points)
+        kernels = KernelsOnPoints(KernelCollection([RBF(0.3)]), points)
         bank = Nystroem(rank=20, n_landmarks=200).fit(kernels, points, dtype=np.float64)
         K = kernels.between(points, points).columns(np.arange(200))[0]
         values = np.linalg.eigvalsh(K)[::-1]
         assert bank.width == 20
-        assert np.linalg.norm(K - bank.factors @ bank.factors.T) == pytest.approx(np.linalg.norm(values[20:]), rel=1e-6)
+        assert np.linalg.norm(K - bank.factors @ bank.factors.T) == pytest.approx(
+            np.linalg.norm(values[20:]), rel=1e-6
+        )
 
     def test_the_cutoff_drops_what_is_small(self, rng):
         points = rng.standard_normal((300, 2))
-        kernels = KernelsOnPoints(KernelBank([RBF(0.01), Linear()]), points)
-        widths = [np.diff(Nystroem(100, cutoff=c).fit(kernels, points).offsets) for c in (1e-12, 1e-7, 1e-2)]
+        kernels = KernelsOnPoints(KernelCollection([RBF(0.01), Linear()]), points)
+        widths = [
+            np.diff(Nystroem(100, cutoff=c).fit(kernels, points).offsets)
+            for c in (1e-12, 1e-7, 1e-2)
+        ]
         assert widths[0][0] > widths[1][0] > widths[2][0]
         assert widths[1][1] == 2
         assert quality(Nystroem(100).fit(kernels, points), kernels, points).max() < 1e-5
 
     def test_random_fourier_features(self, rng):
         points = rng.standard_normal((200, 3))
-        kernels = KernelsOnPoints(KernelBank([RBF(0.2), RBF(1.0, features=[0, 2])]), points, normalise="trace")
-        errors = [quality(RandomFourier(r).fit(kernels, points), kernels, points).max() for r in (50, 5000)]
+        kernels = KernelsOnPoints(
+            KernelCollection([RBF(0.2), RBF(1.0, features=[0, 2])]), points, normalize="trace"
+        )
+        errors = [
+            quality(RandomFourier(r).fit(kernels, points), kernels, points).max()
+            for r in (50, 5000)
+        ]
         assert errors[0] > 4 * errors[1]
         assert errors[1] < 0.05
         with pytest.raises(ValueError, match="use Nystroem"):
@@ -98,8 +127,11 @@ class TestFactors:
     def test_incomplete_cholesky_of_precomputed_kernels(self, rng):
         grams = EXACT.columns(np.arange(80))
         index = np.arange(80)[:, None]
-        kernels = KernelsOnPoints(KernelBank([Precomputed(K) for K in grams]), index)
-        assert quality(IncompleteCholesky(80, tol=0.0).fit(kernels, index), kernels, index).max() < 1e-5
+        kernels = KernelsOnPoints(KernelCollection([Precomputed(K) for K in grams]), index)
+        assert (
+            quality(IncompleteCholesky(80, tol=0.0).fit(kernels, index), kernels, index).max()
+            < 1e-5
+        )
         few = IncompleteCholesky(15).fit(kernels, index)
         assert np.diff(few.offsets).max() <= 15
         assert np.diff(few.offsets)[2] == 4  # the linear kernel of four features
@@ -110,18 +142,22 @@ class TestFactors:
     def test_masked_kernels(self, rng):
         masks = rng.random((6, 4)) < 0.6
         masks[:, 0] = True
-        collection = KernelBank.masked_rbf(np.full(6, 0.2), masks)
-        kernels = KernelsOnPoints(collection, X, normalise="trace")
+        collection = KernelCollection.masked_rbf(np.full(6, 0.2), masks)
+        kernels = KernelsOnPoints(collection, X, normalize="trace")
         bank = Nystroem(80, cutoff=0.0).fit(kernels, X, dtype=np.float64)
-        np.testing.assert_allclose(bank.columns([1]), collection.fit(X, normalise="trace").columns([1]), atol=1e-8)
+        np.testing.assert_allclose(
+            bank.columns([1]), collection.fit(X, normalize="trace").columns([1]), atol=1e-8
+        )
 
-    def test_normalisations(self):
-        for normalise in ("diagonal", "trace", "cosine", None):
-            bank = Nystroem(80, cutoff=0.0).fit(KernelsOnPoints(KERNELS, X, normalise=normalise), X, dtype=np.float64)
-            expected = KERNELS.fit(X, normalise=normalise).columns([0, 5])
+    def test_normalizations(self):
+        for normalize in ("diagonal", "trace", "cosine", None):
+            bank = Nystroem(80, cutoff=0.0).fit(
+                KernelsOnPoints(KERNELS, X, normalize=normalize), X, dtype=np.float64
+            )
+            expected = KERNELS.fit(X, normalize=normalize).columns([0, 5])
             np.testing.assert_allclose(bank.columns([0, 5]), expected, atol=1e-6 * expected.max())
         with pytest.raises(ValueError, match="center"):
-            KernelsOnPoints(KERNELS, X, normalise="center")
+            KernelsOnPoints(KERNELS, X, normalize="center")
 
 
 class TestMemory:
@@ -137,7 +173,9 @@ class TestMemory:
         np.testing.assert_array_equal(mapped.factors, held.factors)
         assert list(tmp_path.iterdir()) == []
         options = {"solver": "interior", "p": 2.0}
-        clf = MKLClassifier(MIXED, approximation=Nystroem(20, folder=tmp_path), cache_size=0.001, **options).fit(X, Y)
+        clf = MKLClassifier(
+            MIXED, approximation=Nystroem(20, folder=tmp_path), cache_size=0.001, **options
+        ).fit(X, Y)
         same = MKLClassifier(MIXED, approximation=Nystroem(20), **options).fit(X, Y)
         np.testing.assert_allclose(clf.decision_function(X), same.decision_function(X), atol=1e-6)
         assert list(tmp_path.iterdir()) == []
@@ -171,20 +209,28 @@ class TestOnFactors:
     @pytest.mark.parametrize("loss", LOSSES, ids=repr)
     @pytest.mark.parametrize("C", [0.3, 30.0])
     @pytest.mark.parametrize(
-        "regulariser", [FIRST, PNormBall(1.1), PNormBall(2), PNormBall(np.inf), SquaredPNorm(1.5, 0.4)], ids=repr
+        "regularizer",
+        [FIRST, PNormBall(1.1), PNormBall(2), PNormBall(np.inf), SquaredPNorm(1.5, 0.4)],
+        ids=repr,
     )
-    def test_agrees_with_the_exact_solvers(self, loss, C, regulariser):
+    def test_agrees_with_the_exact_solvers(self, loss, C, regularizer):
         cost = np.full(80, C)
-        if np.isinf(getattr(regulariser, "p", 1)):
+        if np.isinf(getattr(regularizer, "p", 1)):
             other = "spg"
         else:
             other = "newton"
         tol = 1e-5
-        found = drive(on_factors(loss), Problem(SHORT, targets(loss), cost, regulariser, loss=loss), tol=tol)
-        exact = drive(_solver(other), Problem(SHORT, targets(loss), cost, regulariser, loss=loss), tol=1e-6)
+        found = drive(
+            on_factors(loss), Problem(SHORT, targets(loss), cost, regularizer, loss=loss), tol=tol
+        )
+        exact = drive(
+            _solver(other), Problem(SHORT, targets(loss), cost, regularizer, loss=loss), tol=1e-6
+        )
         assert found.status is Status.OPTIMAL, str(found)
         assert found.objective == pytest.approx(exact.objective, rel=2 * tol)
-        fresh = Problem(SHORT, targets(loss), cost, regulariser, loss=loss).certificate(found.weights, found.beta)
+        fresh = Problem(SHORT, targets(loss), cost, regularizer, loss=loss).certificate(
+            found.weights, found.beta
+        )
         assert abs(fresh.gap) <= 1.01 * tol
 
     @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
@@ -200,18 +246,30 @@ class TestOnFactors:
 
     def test_one_class(self):
         cost = np.ones(80)
-        found = drive(Interior(), Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)), tol=1e-4)
-        exact = drive(_solver("spg"), Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)), tol=1e-5)
+        found = drive(
+            Interior(),
+            Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)),
+            tol=1e-4,
+        )
+        exact = drive(
+            _solver("spg"),
+            Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)),
+            tol=1e-5,
+        )
         assert found.objective == pytest.approx(exact.objective, abs=2e-4 * abs(exact.objective))
 
     @pytest.mark.parametrize("p", [1.1, 2])
     def test_large_costs_in_float32(self, p):
-        """Coefficients of a thousand that nearly cancel, and wide kernels with hardly anything to tell them apart."""
+        """Coefficients of a thousand that nearly cancel, and wide kernels with hardly anything to
+        tell them apart.
+        """
         A, b = toy(300)
-        kernels = KernelBank([RBF(1 / (2 * w * w)) for w in (1.0, 3.0, 10.0, 30.0, 100.0)])
+        kernels = KernelCollection([RBF(1 / (2 * w * w)) for w in (1.0, 3.0, 10.0, 30.0, 100.0)])
         bank = Nystroem(20).fit(KernelsOnPoints(kernels, A), A, dtype=np.float32)
         flipped = np.where(np.arange(300) % 7 == 0, -b, b)
-        found = drive(Interior(), Problem(bank, flipped, np.full(300, 1000.0), PNormBall(p)), tol=1e-3)
+        found = drive(
+            Interior(), Problem(bank, flipped, np.full(300, 1000.0), PNormBall(p)), tol=1e-3
+        )
         assert found.status is Status.OPTIMAL
         assert found.n_iter < 40
 
@@ -223,7 +281,9 @@ class TestOnFactors:
 
     def test_starts_from_an_earlier_result(self):
         for loss in LOSSES[:2]:
-            first = drive(on_factors(loss), Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss), tol=1e-4)
+            first = drive(
+                on_factors(loss), Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss), tol=1e-4
+            )
             again = Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss, start=first)
             assert drive(on_factors(loss), again, tol=2e-4).n_iter == 0
 
@@ -238,11 +298,14 @@ class TestOnFactors:
         for loss in LOSSES:
             if isinstance(on_factors(loss), PrimalNewton):
                 with pytest.raises(ValueError, match="use solver='primal'"):
-                    drive(Interior(), Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss))
+                    drive(
+                        Interior(),
+                        Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss),
+                    )
 
 
 class TestReduced:
-    KERNELS = KernelBank([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, 20)])
+    KERNELS = KernelCollection([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, 20)])
 
     def banks(self, n=400, rank=20):
         A, b = toy(n)
@@ -256,9 +319,10 @@ class TestReduced:
 
     def test_holds_what_a_sample_does_not_show(self, monkeypatch):
         monkeypatch.setattr("manykernels.banks.basis.SAMPLE", 150)
-        narrow = KernelBank([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(-2, 1, 40)])
+        narrow = KernelCollection([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(-2, 1, 40)])
         A = toy(2000)[0]
-        plain = Nystroem(10).fit(KernelsOnPoints(narrow, A), A, dtype=np.float32)  # each landmark has directions of its own
+        # each landmark has directions of its own
+        plain = Nystroem(10).fit(KernelsOnPoints(narrow, A), A, dtype=np.float32)
         small = reduced(plain)
         assert small is not plain
         left = np.linalg.norm(small.whole() - plain.whole(), axis=1)
@@ -271,20 +335,30 @@ class TestReduced:
     def test_half_of_the_space_serves_the_beginning(self, monkeypatch):
         monkeypatch.setattr("manykernels.banks.basis.LEAST", 40)
         _, small, _, b = self.banks()
-        problem, solver, places = Problem(small, b, np.full(400, 100.0), PNormBall(1.5)), Interior(), []
+        problem, solver, places = (
+            Problem(small, b, np.full(400, 100.0), PNormBall(1.5)),
+            Interior(),
+            [],
+        )
         state = solver.init(problem)
         while state.iterate.certificate.gap > 1e-5 and len(places) < 40:
             places.append(state.at.bank.points.width)
             state = solver.step(problem, state, 1e-5)
         assert places[0] == small.points.width // 2
         assert places[-1] == small.points.width
-        assert Problem(small, b, np.full(400, 100.0), PNormBall(1.5)).certificate(*state.iterate[:2]).gap <= 1e-5
+        assert (
+            Problem(small, b, np.full(400, 100.0), PNormBall(1.5))
+            .certificate(*state.iterate[:2])
+            .gap
+            <= 1e-5
+        )
 
     def test_what_is_not_worth_it_stays(self):
         plain, *_ = self.banks(rank=5)
         assert reduced(plain) is plain
         plain, small, *_ = self.banks()
-        assert reduced(plain, plain.factors.nbytes + small.points.factors.nbytes) is plain  # no room for both
+        # no room for both
+        assert reduced(plain, plain.factors.nbytes + small.points.factors.nbytes) is plain
         for value in (0.0, np.nan):
             empty = FactorBank(np.full_like(plain.factors, value), plain.offsets, plain.features)
             assert reduced(empty) is empty
@@ -297,7 +371,11 @@ class TestReduced:
         _, small, *_ = self.banks()
         plain = FactorBank(small.whole(), small.offsets, small.features)
         rng = np.random.default_rng(0)
-        weights, beta, v = rng.random(20), rng.standard_normal((2, 400)), rng.standard_normal((2, small.width))
+        weights, beta, v = (
+            rng.random(20),
+            rng.standard_normal((2, 400)),
+            rng.standard_normal((2, small.width)),
+        )
 
         def close(name, *args):
             one, other = (getattr(bank, name)(*args) for bank in (small, plain))
@@ -305,7 +383,7 @@ class TestReduced:
 
         for name, *args in (
             ("dot", v), ("correlate", beta), ("gram", beta[0] ** 2), ("combine", weights), ("combine", weights, [3, 1]),
-            ("quad", beta), ("products", beta), ("products", beta[0]), ("columns", [4, 7]), ("diagonal",),
+            ("quadratic_forms", beta), ("products", beta), ("products", beta[0]), ("columns", [4, 7]), ("diagonal",),
             ("combined_diagonal", weights), ("decision", weights, beta), ("coefficients", weights, beta),
         ):  # fmt: skip
             close(name, *args)
@@ -316,45 +394,68 @@ class TestReduced:
     def test_predictions(self, loss, monkeypatch):
         _, _, A, b = self.banks()
         new = toy(100, seed=5)[0]
-        options = {"kernels": self.KERNELS, "p": 1.5, "C": 10.0, "loss": loss, "tol": 1e-4, "approximation": Nystroem(20)}
+        options = {
+            "kernels": self.KERNELS,
+            "p": 1.5,
+            "C": 10.0,
+            "loss": loss,
+            "tol": 1e-4,
+            "approximation": Nystroem(20),
+        }
         small = MKLClassifier(**options).fit(A, b)
         monkeypatch.setattr("manykernels.banks.basis.LEAST", 10**6)
         plain = MKLClassifier(**options).fit(A, b)
         assert small.result_.objective == pytest.approx(plain.result_.objective, rel=1e-3)
-        np.testing.assert_allclose(small.decision_function(new), plain.decision_function(new), atol=0.02)
+        np.testing.assert_allclose(
+            small.decision_function(new), plain.decision_function(new), atol=0.02
+        )
         fresh = small.kernel_contributions_
         np.testing.assert_allclose(fresh, plain.kernel_contributions_, atol=0.01)
 
 
 class TestGFB:
     @pytest.mark.parametrize(
-        ("inner", "tol", "limit"), [("split", 1e-7, 20_000), ("merged", 1e-7, 20_000), ("interior", 1e-6, 100)]
+        ("inner", "tol", "limit"),
+        [("split", 1e-7, 20_000), ("merged", 1e-7, 20_000), ("interior", 1e-6, 100)],
     )
     @pytest.mark.parametrize("p", [1.1, 2])
     def test_agrees_with_newton(self, inner, tol, limit, p):
         cost = np.full(80, 1.0)
-        found = drive(GFB(inner, inner_tol=tol, inner_iter=limit), Problem(SHORT, Y, cost, PNormBall(p)), tol=1e-2)
+        found = drive(
+            GFB(inner, inner_tol=tol, inner_iter=limit),
+            Problem(SHORT, Y, cost, PNormBall(p)),
+            tol=1e-2,
+        )
         exact = drive(Newton(), Problem(SHORT, Y, cost, PNormBall(p)), tol=1e-6)
         assert found.status is Status.OPTIMAL, str(found)
         assert found.objective == pytest.approx(exact.objective, rel=1.1e-2)
         assert found.certificate.dual <= exact.objective
 
     def test_loose_inner_problems_are_tightened(self):
-        found = drive(GFB("merged", inner_tol=1e-2), Problem(SHORT, Y, np.ones(80), PNormBall(2)), tol=1e-2)
+        found = drive(
+            GFB("merged", inner_tol=1e-2), Problem(SHORT, Y, np.ones(80), PNormBall(2)), tol=1e-2
+        )
         assert found.status is Status.OPTIMAL
 
     @pytest.mark.parametrize("loss", [SquaredHinge(), Squared()], ids=repr)
     def test_interior_point_with_bounds_at_infinity(self, loss):
         problem = Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss)
         found = drive(GFB("interior", inner_tol=1e-8), problem, tol=1e-4)
-        exact = drive(PrimalNewton(), Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss), tol=1e-6)
+        exact = drive(
+            PrimalNewton(),
+            Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss),
+            tol=1e-6,
+        )
         assert found.objective == pytest.approx(exact.objective, rel=2e-4)
 
     def test_what_does_not_fit(self):
         with pytest.raises(ValueError, match="give an approximation"):
             drive(GFB(), Problem(EXACT, Y, np.ones(80), PNormBall(2)))
         with pytest.raises(ValueError, match="without a kink"):
-            drive(GFB("interior"), Problem(SHORT, NUMBERS, np.ones(80), PNormBall(2), loss=EpsilonInsensitive(0.1)))
+            drive(
+                GFB("interior"),
+                Problem(SHORT, NUMBERS, np.ones(80), PNormBall(2), loss=EpsilonInsensitive(0.1)),
+            )
         with pytest.raises(ValueError, match="inner='fast' is not known"):
             GFB("fast")
 
@@ -369,14 +470,20 @@ class TestEstimators:
         exact = MKLClassifier(MIXED, **options).fit(A, b)
         if solver == "on factors":
             solver = {"hinge": "interior", "squared_hinge": "primal"}[loss]
-        low = MKLClassifier(MIXED, **options, approximation=Nystroem(200, cutoff=0.0), solver=solver).fit(A, b)
+        low = MKLClassifier(
+            MIXED, **options, approximation=Nystroem(200, cutoff=0.0), solver=solver
+        ).fit(A, b)
         assert low.result_.objective == pytest.approx(exact.result_.objective, rel=3e-5)
         new = np.random.default_rng(5).standard_normal((50, 4))
-        np.testing.assert_allclose(low.decision_function(new), exact.decision_function(new), atol=0.03)
+        np.testing.assert_allclose(
+            low.decision_function(new), exact.decision_function(new), atol=0.03
+        )
 
     def test_more_columns_than_points(self):
         A, b = toy(200)
-        with pytest.warns(UserWarning, match="more than the 200 points: without an approximation") as caught:
+        with pytest.warns(
+            UserWarning, match="more than the 200 points: without an approximation"
+        ) as caught:
             MKLClassifier(MIXED, C=1.0, approximation=Nystroem(150)).fit(A, b)
         assert caught[0].filename == __file__
         with warnings.catch_warnings():
@@ -390,7 +497,9 @@ class TestEstimators:
         A[:] = np.nan
         assert np.isfinite(clf.decision_function(toy(50, seed=3)[0])).all()
         again = pickle.loads(pickle.dumps(clf))
-        np.testing.assert_array_equal(again.predict(toy(50, seed=3)[0]), clf.predict(toy(50, seed=3)[0]))
+        np.testing.assert_array_equal(
+            again.predict(toy(50, seed=3)[0]), clf.predict(toy(50, seed=3)[0])
+        )
         landmarks = clf.bank_.landmarks
         assert landmarks.shape == (20, 4)
         assert not np.shares_memory(landmarks, A)
@@ -402,7 +511,12 @@ class TestEstimators:
             calls.append(record)
             return len(calls) > 3
 
-        options = {"weights": "per_class", "approximation": Nystroem(40), "callbacks": [stop], "tol": 1e-9}
+        options = {
+            "weights": "per_class",
+            "approximation": Nystroem(40),
+            "callbacks": [stop],
+            "tol": 1e-9,
+        }
         model = MKLClassifier(MIXED, **options).fit(X, labels)
         assert model.result_.status is Status.STOPPED
         assert model.result_.beta.any(axis=1).all()
@@ -412,13 +526,17 @@ class TestEstimators:
         for weights in ("shared", "per_class"):
             for multiclass in ("ovr", "ovo"):
                 options = {"weights": weights, "multiclass": multiclass, "p": 1.5, "tol": 1e-4}
-                low = MKLClassifier(MIXED, approximation=Nystroem(80, cutoff=0.0), **options).fit(X, labels)
+                low = MKLClassifier(MIXED, approximation=Nystroem(80, cutoff=0.0), **options).fit(
+                    X, labels
+                )
                 exact = MKLClassifier(MIXED, **options).fit(X, labels)
                 assert low.result_.objective == pytest.approx(exact.result_.objective, rel=5e-4)
                 assert np.mean(low.predict(X) == exact.predict(X)) > 0.95
 
     def test_other_estimators(self):
-        low = MKLRegressor(MIXED, p=2.0, C=10.0, approximation=Nystroem(80, cutoff=0.0), tol=1e-4).fit(X, NUMBERS)
+        low = MKLRegressor(
+            MIXED, p=2.0, C=10.0, approximation=Nystroem(80, cutoff=0.0), tol=1e-4
+        ).fit(X, NUMBERS)
         exact = MKLRegressor(MIXED, p=2.0, C=10.0, tol=1e-4).fit(X, NUMBERS)
         np.testing.assert_allclose(low.predict(X), exact.predict(X), atol=0.02)
         assert MKLOneClass(MIXED, approximation=Nystroem(20)).fit(X).predict(X).shape == (80,)
@@ -432,16 +550,20 @@ class TestEstimators:
         low = MKLClassifier([RBF(0.5)], p=1, C=2.0, approximation=Nystroem(30), tol=1e-5).fit(A, b)
         V = low.bank_.transform(A)
         svc = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(V @ V.T, b)
-        np.testing.assert_allclose(low.decision_function(A), svc.decision_function(V @ V.T), atol=5e-3)
+        np.testing.assert_allclose(
+            low.decision_function(A), svc.decision_function(V @ V.T), atol=5e-3
+        )
 
     def test_precomputed_kernels_by_index(self):
         grams, index = EXACT.columns(np.arange(80)), np.arange(80)[:, None]
-        low = MKLClassifier([Precomputed(K) for K in grams], approximation=IncompleteCholesky(80, tol=0.0), tol=1e-4).fit(
-            index, Y
-        )
+        low = MKLClassifier(
+            [Precomputed(K) for K in grams], approximation=IncompleteCholesky(80, tol=0.0), tol=1e-4
+        ).fit(index, Y)
         exact = MKLClassifier(MIXED, tol=1e-4).fit(X, Y)
         assert low.result_.objective == pytest.approx(exact.result_.objective, rel=1e-3)
-        np.testing.assert_allclose(low.decision_function(index), exact.decision_function(X), atol=0.05)
+        np.testing.assert_allclose(
+            low.decision_function(index), exact.decision_function(X), atol=0.05
+        )
 
     def test_what_does_not_go_together(self):
         with pytest.raises(ValueError, match="not a fitted bank"):
@@ -454,13 +576,16 @@ class TestEstimators:
 
 
 def test_proposition_two_holds():
-    kernels = KernelBank([RBF(4.0), RBF(8.0)])
+    kernels = KernelCollection([RBF(4.0), RBF(8.0)])
     exact, cost = kernels.fit(X), np.ones(80)
     points = KernelsOnPoints(kernels, X)
     for rank in (40, 70, 79):
         low = Nystroem(rank, cutoff=0.0).fit(points, X, dtype=np.float64)
         weights = np.array([0.5, 0.5])
-        beta = [Problem(bank, Y, cost, PNormBall(1)).evaluate(weights, np.zeros((1, 80)), 1e-9).beta for bank in (exact, low)]
+        beta = [
+            Problem(bank, Y, cost, PNormBall(1)).evaluate(weights, np.zeros((1, 80)), 1e-9).beta
+            for bank in (exact, low)
+        ]
         bound = coefficient_bound(exact, low, weights, cost)
         assert np.linalg.norm(beta[0] - beta[1]) <= bound < np.inf
     assert coefficient_bound(SHORT, SHORT, np.ones(8), cost) == np.inf

@@ -5,7 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.kernels import RBF, KernelBank
+from manykernels.kernels import RBF, KernelCollection
 from manykernels.losses import Hinge
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
 
@@ -19,7 +19,7 @@ def rows_of(bank, weights, budget=10**6):
 
 @pytest.fixture
 def bank():
-    return KernelBank(MIXED).fit(X)
+    return KernelCollection(MIXED).fit(X)
 
 
 @pytest.fixture(params=["dense", "blocked", "blocked without cache"])
@@ -53,7 +53,9 @@ def test_result_is_consistent(solve, bank):
     K = bank.combine(weights)
     np.testing.assert_allclose(result.scores, K @ result.beta, atol=1e-9)
     dual = y @ result.beta - 0.5 * result.beta @ K @ result.beta
-    primal = 0.5 * result.beta @ K @ result.beta + COST @ np.maximum(0, 1 - y * (K @ result.beta + result.intercept))
+    primal = 0.5 * result.beta @ K @ result.beta + COST @ np.maximum(
+        0, 1 - y * (K @ result.beta + result.intercept)
+    )
     assert result.dual == pytest.approx(dual)
     assert result.primal == pytest.approx(primal)
     assert result.violation <= 1e-6
@@ -72,7 +74,9 @@ def test_warm_start_on_a_changed_kernel(solve, bank):
 def test_infeasible_start_is_repaired(solve, bank):
     start = 100 * np.random.default_rng(0).standard_normal(len(y))
     reference = solve(np.ones(bank.m), tol=1e-6)
-    assert solve(np.ones(bank.m), start=start, tol=1e-6).dual == pytest.approx(reference.dual, rel=1e-6)
+    assert solve(np.ones(bank.m), start=start, tol=1e-6).dual == pytest.approx(
+        reference.dual, rel=1e-6
+    )
 
 
 def test_points_without_cost_stay_out(bank):
@@ -84,7 +88,9 @@ def test_points_without_cost_stay_out(bank):
 def test_float32_kernel(bank):
     K = bank.combine(np.ones(bank.m))
     coarse = DenseMachine().solve(K.astype(np.float32), Hinge(), y, COST, tol=1e-4)
-    assert coarse.dual == pytest.approx(DenseMachine().solve(K, Hinge(), y, COST, tol=1e-4).dual, rel=1e-5)
+    assert coarse.dual == pytest.approx(
+        DenseMachine().solve(K, Hinge(), y, COST, tol=1e-4).dual, rel=1e-5
+    )
 
 
 class TestKernelRows:
@@ -96,7 +102,9 @@ class TestKernelRows:
             rng = np.random.default_rng(capacity)
             for _ in range(30):
                 chosen = rng.choice(len(y), rng.integers(1, 20), replace=False)
-                np.testing.assert_allclose(rows.rows(chosen).square(np.arange(len(y))), full[chosen], atol=1e-12)
+                np.testing.assert_allclose(
+                    rows.rows(chosen).square(np.arange(len(y))), full[chosen], atol=1e-12
+                )
             assert rows.capacity == capacity
 
     def test_kept_rows_are_not_computed_again(self, bank):
@@ -114,7 +122,7 @@ class TestKernelRows:
 
 def test_blocked_machine_on_more_points_than_fit():
     points, labels = toy(1500, seed=3)
-    bank = KernelBank([RBF(0.5), RBF(0.1, features=0)]).fit(points, dtype=np.float32)
+    bank = KernelCollection([RBF(0.5), RBF(0.1, features=0)]).fit(points, dtype=np.float32)
     weights, cost = np.array([0.5, 0.5]), np.ones(1500)
     dense = DenseMachine().solve(bank.combine(weights), Hinge(), labels, cost, tol=1e-3)
     kernel = KernelRows(bank, weights, 200 * 1500 * 4)

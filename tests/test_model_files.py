@@ -22,36 +22,63 @@ from sklearn.base import clone
 
 import manykernels
 from conftest import toy
-from manykernels import KernelBank, MKLClassifier, MKLOneClass, MKLRegressor
+from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels.combinations import Combination, PolynomialMixture, Product
-from manykernels.io.container import CannotWrite, CorruptFile, read, write
-from manykernels.io.values import CannotSave
-from manykernels.kernels import RBF, Hamming, Kernel, Laplacian, Linear, Polynomial, Precomputed, Spectrum, on_groups
+from manykernels.kernels import (
+    RBF,
+    Hamming,
+    Kernel,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Spectrum,
+    on_groups,
+)
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
-from manykernels.regularisers import L1, BlockNorm, ElasticNet, GeneralisedKL
+from manykernels.persistence.container import CannotWrite, CorruptFile, read, write
+from manykernels.persistence.values import CannotSave
+from manykernels.regularizers import L1, BlockNorm, ElasticNet, GeneralizedKL
 from manykernels.solvers import SPG
 
 X, y = toy(60)
 three = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.5, 0.5])]
 target = X[:, 0] * X[:, 1] + 0.1 * X[:, 2]
-KERNELS = [RBF(), Linear(features=[0, 1]), Polynomial(2, features=slice(1, 3)), Laplacian(0.3), RBF(2.0, features=0)]
-MASKED = KernelBank.masked_rbf([0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool))
+KERNELS = [
+    RBF(),
+    Linear(features=[0, 1]),
+    Polynomial(2, features=slice(1, 3)),
+    Laplacian(0.3),
+    RBF(2.0, features=0),
+]
+MASKED = KernelCollection.masked_rbf(
+    [0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool)
+)
 FRAME = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])
 TWO = np.stack([target, X[:, 3]], axis=1)
-LEARNED = ("dual_coef_", "support_", "intercept_", "classes_", "feature_names_in_", "n_features_in_", "n_iter_", "p_")
+LEARNED = (
+    "dual_coef_",
+    "support_",
+    "intercept_",
+    "classes_",
+    "feature_names_in_",
+    "n_features_in_",
+    "n_iter_",
+    "p_",
+)
 MODELS = {
     "auto": (MKLClassifier(), X, y),
     "no support": (MKLRegressor(KERNELS, epsilon=1e6), X, target),
     "ovr": (MKLClassifier(KERNELS, p=1.5), X, three),
     "ovo, per class": (MKLClassifier(KERNELS, multiclass="ovo", weights="per_class", class_weight={"a": 2.0}), X, three),
     "squared hinge": (MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"), X, y > 0),
-    "cosine": (MKLClassifier(KERNELS, normalise="cosine"), X, y.astype(int)),
-    "trace": (MKLClassifier(KERNELS, normalise="trace", C=100.0), X, y),
-    "center": (MKLClassifier(KERNELS, normalise="center"), X, y),
-    "not normalised": (MKLClassifier(KERNELS, normalise=None), X, y),
+    "cosine": (MKLClassifier(KERNELS, normalize="cosine"), X, y.astype(int)),
+    "trace": (MKLClassifier(KERNELS, normalize="trace", C=100.0), X, y),
+    "center": (MKLClassifier(KERNELS, normalize="center"), X, y),
+    "not normalized": (MKLClassifier(KERNELS, normalize=None), X, y),
     "sparse": (MKLClassifier([RBF(), Linear()]), sparse.csr_array(np.where(X > 0, X, 0)), y),
     "masked": (MKLClassifier(MASKED), X, y),
-    "product": (MKLClassifier(combination="product", regulariser=L1(0.3), random_state=0), X, y),
+    "product": (MKLClassifier(combination="product", regularizer=L1(0.3), random_state=0), X, y),
     "groups": (MKLClassifier(combination=Product(["a", "a", "b", "b"], starts=1)), X, y),
     "polynomials": (MKLClassifier(combination=PolynomialMixture(starts=1), p=2), X, y),
     "nystroem": (MKLClassifier(KERNELS, approximation=Nystroem(20)), X, three),
@@ -61,12 +88,12 @@ MODELS = {
     "fourier": (MKLClassifier([RBF(), RBF(0.1, features=[1, 2])], approximation=RandomFourier(20)), X, y),
     "frame": (MKLClassifier([RBF(features="x1"), Linear(features=["x0", "x3"])]), FRAME, y),
     "regressor": (MKLRegressor(KERNELS, p=2.0, epsilon=0.01), X, target),
-    "targets": (MKLRegressor(KERNELS, loss="squared", regulariser=GeneralisedKL(np.ones(5))), X, TWO),
+    "targets": (MKLRegressor(KERNELS, loss="squared", regularizer=GeneralizedKL(np.ones(5))), X, TWO),
     "one class": (MKLOneClass(KERNELS, nu=0.2, p=2.0), X, None),
-    "one class, centred": (MKLOneClass(KERNELS, nu=0.2, p=2.0, normalise="center"), X, None),
-    "elastic net": (MKLClassifier(KERNELS, regulariser=ElasticNet(0.1, 1.0), solver=SPG(nonmonotone=False)), X, y),
-    "block norm": (MKLClassifier(KERNELS, regulariser=BlockNorm(["a", "a", "b", "b", "b"]), random_state=3), X, y),
-    "no kernels left": (MKLClassifier(KERNELS, regulariser=L1(1e9)), X, y),
+    "one class, centered": (MKLOneClass(KERNELS, nu=0.2, p=2.0, normalize="center"), X, None),
+    "elastic net": (MKLClassifier(KERNELS, regularizer=ElasticNet(0.1, 1.0), solver=SPG(nonmonotone=False)), X, y),
+    "block norm": (MKLClassifier(KERNELS, regularizer=BlockNorm(["a", "a", "b", "b", "b"]), random_state=3), X, y),
+    "no kernels left": (MKLClassifier(KERNELS, regularizer=L1(1e9)), X, y),
     "chosen p": (MKLClassifier(KERNELS[:2], p="auto", random_state=0), X, y),
 }  # fmt: skip
 
@@ -86,7 +113,11 @@ def fitted():
 
 
 def decisions(model, points):
-    return model.predict(points) if isinstance(model, MKLRegressor) else model.decision_function(points)
+    return (
+        model.predict(points)
+        if isinstance(model, MKLRegressor)
+        else model.decision_function(points)
+    )
 
 
 @pytest.mark.parametrize("approximation", [None, Nystroem(15)], ids=["exact", "nystroem"])
@@ -94,31 +125,49 @@ def test_categories_and_strings_travel_along(approximation, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size": rng.standard_normal(60), "kind": rng.choice(["ab", "c"], 60)})
     frame["text"] = ["".join(rng.choice(list("acgt"), 8)) for _ in range(60)]
-    y = np.where(frame["size"] + (frame["kind"] == "c") + frame["text"].str.contains("aa") > 0.7, 1, 0)
-    kernels = {"size": RBF(features="size"), "kind": Hamming(features="kind"), "text": Spectrum(2, features="text")}
+    y = np.where(
+        frame["size"] + (frame["kind"] == "c") + frame["text"].str.contains("aa") > 0.7, 1, 0
+    )
+    kernels = {
+        "size": RBF(features="size"),
+        "kind": Hamming(features="kind"),
+        "text": Spectrum(2, features="text"),
+    }
     model = MKLClassifier(kernels, approximation=approximation).fit(frame, y)
     model.save(tmp_path / "m.mk")
     loaded = manykernels.load(tmp_path / "m.mk")
     assert loaded.categories_ == model.categories_
     new = frame.assign(kind="never seen", text=frame["text"] + "gg")
     for points in (frame, new):
-        np.testing.assert_allclose(loaded.decision_function(points), model.decision_function(points), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            loaded.decision_function(points), model.decision_function(points), rtol=1e-6, atol=1e-9
+        )
     assert loaded.group_weights_ == pytest.approx(model.group_weights_)
 
 
 def test_groups_can_be_fitted_again(tmp_path):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.standard_normal(40), "b": rng.standard_normal(40), "kind": rng.choice(["u", "v"], 40)})
+    frame = pd.DataFrame(
+        {
+            "a": rng.standard_normal(40),
+            "b": rng.standard_normal(40),
+            "kind": rng.choice(["u", "v"], 40),
+        }
+    )
     y = np.where(frame["a"] > 0, 1, 0)
     model = MKLClassifier(on_groups({"numbers": ["a", "b"], "kinds": ["kind"]})).fit(frame, y)
     model.save(tmp_path / "m.mk")
     again = manykernels.load(tmp_path / "m.mk").fit(frame, y)
-    np.testing.assert_allclose(again.decision_function(frame), model.decision_function(frame), rtol=1e-6)
+    np.testing.assert_allclose(
+        again.decision_function(frame), model.decision_function(frame), rtol=1e-6
+    )
 
 
 def test_precomputed_models_tell_what_they_can(tmp_path):
     A, b = toy(30)
-    model = MKLClassifier([Precomputed(A @ A.T), Precomputed(np.eye(30))]).fit(np.arange(30)[:, None], b)
+    model = MKLClassifier([Precomputed(A @ A.T), Precomputed(np.eye(30))]).fit(
+        np.arange(30)[:, None], b
+    )
     model.save(tmp_path / "m.mk")
     loaded = manykernels.load(tmp_path / "m.mk")
     assert "kernel_contributions_" in dir(loaded)
@@ -145,7 +194,9 @@ class TestRoundTrip:
         loaded = manykernels.load(tmp_path / "m.mk")
         if not sparse.issparse(points):
             points = points + 0.1
-        np.testing.assert_allclose(decisions(loaded, points), decisions(model, points), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            decisions(loaded, points), decisions(model, points), rtol=1e-10, atol=1e-12
+        )
         np.testing.assert_array_equal(loaded.predict(points), model.predict(points))
         assert loaded.extra_ == {"scaled by": [1.0, 2.0]}
 
@@ -155,7 +206,10 @@ class TestRoundTrip:
         loaded = manykernels.load(tmp_path / "m.mk")
         np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
         assert list(loaded.kernel_names_) == list(model.kernel_names_)
-        pd.testing.assert_frame_equal(loaded.weights_frame(), model.weights_frame(), rtol=1e-3, atol=1e-5)  # float32 or 64
+        # float32 or 64
+        pd.testing.assert_frame_equal(
+            loaded.weights_frame(), model.weights_frame(), rtol=1e-3, atol=1e-5
+        )
         for name in (
             "dual_coef_",
             "support_",
@@ -168,7 +222,10 @@ class TestRoundTrip:
         ):
             if hasattr(model, name):
                 np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
-                assert np.asarray(getattr(loaded, name)).dtype == np.asarray(getattr(model, name)).dtype
+                assert (
+                    np.asarray(getattr(loaded, name)).dtype
+                    == np.asarray(getattr(model, name)).dtype
+                )
         result = loaded.result_
         assert result.status is model.result_.status
         assert result.history == model.result_.history
@@ -186,7 +243,9 @@ class TestRoundTrip:
         again = pickle.loads(pickle.dumps(manykernels.load(tmp_path / "again.mk")))
         np.testing.assert_array_equal(decisions(again, points), decisions(loaded, points))
         refitted = clone(loaded).fit(points, MODELS[name][2])
-        np.testing.assert_allclose(decisions(refitted, points), decisions(model, points), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            decisions(refitted, points), decisions(model, points), rtol=1e-10, atol=1e-10
+        )
 
 
 class TestContent:
@@ -201,16 +260,23 @@ class TestContent:
 
         model = MKLClassifier(KERNELS).fit(X, y)
         model.save(tmp_path / "m.mk")
-        assert any(array.shape == (model.support_.size, 4) for array in load_file(tmp_path / "m.mk").values())
+        assert any(
+            array.shape == (model.support_.size, 4)
+            for array in load_file(tmp_path / "m.mk").values()
+        )
 
     def test_precomputed_kernels_predict_from_matrices(self, tmp_path):
         grams = [X @ X.T, np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))]
         index = np.arange(60)[:, None]
-        model = MKLClassifier([Precomputed(K, title=f"source {k}") for k, K in enumerate(grams)]).fit(index[:40], y[:40])
+        model = MKLClassifier(
+            [Precomputed(K, title=f"source {k}") for k, K in enumerate(grams)]
+        ).fit(index[:40], y[:40])
         model.save(tmp_path / "m.mk")
         loaded = manykernels.load(tmp_path / "m.mk")
         tests = [K[40:, :40] for K in grams]
-        np.testing.assert_array_equal(loaded.decision_function(tests), model.decision_function(tests))
+        np.testing.assert_array_equal(
+            loaded.decision_function(tests), model.decision_function(tests)
+        )
         assert loaded.kernel_names_ == ["source 0", "source 1"]
         with pytest.raises(ValueError, match=r"K\(test, train\)"):
             loaded.predict(index[40:])
@@ -219,23 +285,31 @@ class TestContent:
         assert os.path.getsize(tmp_path / "m.mk") < 20_000
 
     @pytest.mark.parametrize(
-        "options", [{"normalise": "cosine"}, {"normalise": "center"}, {"approximation": Nystroem(5)}], ids=str
+        "options",
+        [{"normalize": "cosine"}, {"normalize": "center"}, {"approximation": Nystroem(5)}],
+        ids=str,
     )
     def test_precomputed_kernels_that_need_indices_are_refused(self, options, tmp_path):
-        model = MKLClassifier([Precomputed(X @ X.T + np.eye(60))], **options).fit(np.arange(60)[:, None], y)
+        model = MKLClassifier([Precomputed(X @ X.T + np.eye(60))], **options).fit(
+            np.arange(60)[:, None], y
+        )
         with pytest.raises(CannotSave, match="pickle"):
             model.save(tmp_path / "m.mk")
 
     def test_a_fitted_bank_as_parameter(self, tmp_path):
-        bank = KernelBank(KERNELS).fit(X, storage="dense")
+        bank = KernelCollection(KERNELS).fit(X, storage="dense")
         model = MKLClassifier(bank).fit(X, y)
         model.save(tmp_path / "m.mk")
         loaded = manykernels.load(tmp_path / "m.mk")
-        np.testing.assert_allclose(loaded.decision_function(X), model.decision_function(X), rtol=1e-10)
+        np.testing.assert_allclose(
+            loaded.decision_function(X), model.decision_function(X), rtol=1e-10
+        )
         assert len(loaded.fit(X, y).kernel_weights_) == 5
 
     def test_what_is_of_one_run_is_left_out(self, tmp_path):
-        model = MKLClassifier(KERNELS, random_state=np.random.RandomState(0), callbacks=[print]).fit(X, y)
+        model = MKLClassifier(
+            KERNELS, random_state=np.random.RandomState(0), callbacks=[print]
+        ).fit(X, y)
         model.save(tmp_path / "m.mk")
         loaded = manykernels.load(tmp_path / "m.mk")
         assert loaded.callbacks is None
@@ -244,7 +318,9 @@ class TestContent:
     def test_paths_in_parameters_become_texts(self, tmp_path):
         model = MKLClassifier(KERNELS, approximation=Nystroem(10, folder=tmp_path)).fit(X, y)
         model.save(tmp_path / "m.mk")
-        assert manykernels.load(tmp_path / "m.mk").approximation == Nystroem(10, folder=str(tmp_path))
+        assert manykernels.load(tmp_path / "m.mk").approximation == Nystroem(
+            10, folder=str(tmp_path)
+        )
 
     def test_extra_must_be_json(self, tmp_path):
         model = MKLClassifier(KERNELS).fit(X, y)
@@ -294,7 +370,9 @@ def test_code_of_the_user_is_refused_before_anything_is_written(model, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["ovo, per class", "center", "product", "nystroem", "masked", "regressor", "one class"])
+@pytest.mark.parametrize(
+    "name", ["ovo, per class", "center", "product", "nystroem", "masked", "regressor", "one class"]
+)
 def test_other_ways_to_keep_a_model(name, fitted, tmp_path):
     import skops.io
 
@@ -302,7 +380,11 @@ def test_other_ways_to_keep_a_model(name, fitted, tmp_path):
     joblib.dump(model, tmp_path / "m.joblib")
     skops.io.dump(model, tmp_path / "m.skops")
     trusted = skops.io.get_untrusted_types(file=tmp_path / "m.skops")
-    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), joblib.load(tmp_path / "m.joblib")]
+    copies = [
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
+        joblib.load(tmp_path / "m.joblib"),
+    ]
     copies.append(skops.io.load(tmp_path / "m.skops", trusted=trusted))
     for other in copies:
         np.testing.assert_array_equal(decisions(other, points), decisions(model, points))
@@ -339,9 +421,13 @@ def damage(kind, place, size, seed, data):
 
 
 class TestDamage:
-    @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     @given(
-        kind=st.sampled_from(["cut", "flip", "zeros", "noise", "append", "insert", "remove", "header"]),
+        kind=st.sampled_from(
+            ["cut", "flip", "zeros", "noise", "append", "insert", "remove", "header"]
+        ),
         place=st.floats(0, 1),
         size=st.integers(1, 600),
         seed=st.integers(0, 2**31),
@@ -459,10 +545,33 @@ class TestStrangers:
             ({"content": "{}"}, "sound model"),
             ({"content": "7"}, "sound model"),
             ({"content": '{"estimator": "os.system"}'}, "may hold"),
-            ({"content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"object": ["Popen", {}]}}}'}, "may hold"),
-            ({"content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"unpack": []}}}'}, "Unknown kind"),
-            ({"content": '{"estimator": "MKLClassifier", "parameters": {"p": ' + "[" * 50 + "]" * 50 + "}}"}, "deeply"),
-            ({"content": '{"estimator": "MKLClassifier", "parameters": {"p": {"array": ["object", [1]]}}}'}, "numbers"),
+            (
+                {
+                    "content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"object": ["Popen", {}]}}}'
+                },
+                "may hold",
+            ),
+            (
+                {
+                    "content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"unpack": []}}}'
+                },
+                "Unknown kind",
+            ),
+            (
+                {
+                    "content": '{"estimator": "MKLClassifier", "parameters": {"p": '
+                    + "[" * 50
+                    + "]" * 50
+                    + "}}"
+                },
+                "deeply",
+            ),
+            (
+                {
+                    "content": '{"estimator": "MKLClassifier", "parameters": {"p": {"array": ["object", [1]]}}}'
+                },
+                "numbers",
+            ),
         ],
         ids=range(13),
     )
@@ -471,21 +580,29 @@ class TestStrangers:
         with pytest.raises(CorruptFile, match=message):
             manykernels.load(tmp_path / "m.mk")
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     @given(seed=st.integers(0, 2**31))
     def test_sound_checksums_over_changed_content(self, seed, good, tmp_path):
-        """Whoever can compute the checksum can write anything; the worst is an error when loading or predicting."""
+        """Whoever can compute the checksum can write anything; the worst is an error when loading
+        or predicting.
+        """
         rng = np.random.default_rng(seed)
         length = int.from_bytes(good[:8], "little")
         entries = json.loads(good[8 : 8 + length])
         texts = entries.pop("__metadata__")
         content = _mutated(json.loads(texts["content"]), rng)
-        (tmp_path / "m.mk").write_bytes(header(entries, good[8 + length :], content=json.dumps(content)))
+        (tmp_path / "m.mk").write_bytes(
+            header(entries, good[8 + length :], content=json.dumps(content))
+        )
         try:
             model = manykernels.load(tmp_path / "m.mk")
         except CorruptFile:
             return
-        with contextlib.suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        with contextlib.suppress(
+            ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+        ):
             model.predict(X)
 
     def test_pipes_and_folders(self, tmp_path):
@@ -530,7 +647,7 @@ class TestWriting:
     def test_a_full_disk_leaves_the_old_file(self, tmp_path):
         script = f"""
             import resource, signal, numpy as np
-            from manykernels.io.container import CannotWrite, write
+            from manykernels.persistence.container import CannotWrite, write
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             path = {str(tmp_path / "m.mk")!r}
             write(path, {{"a": np.arange(10.0)}}, {{"which": "old"}}, "model")
@@ -540,14 +657,24 @@ class TestWriting:
             except CannotWrite as error:
                 print(error)
         """
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert "Could not write" in done.stdout
         assert "limit" in done.stdout
         assert read(tmp_path / "m.mk", "model")[1] == {"which": "old"}
         assert [path.name for path in tmp_path.iterdir()] == ["m.mk"]
 
     @pytest.mark.parametrize(
-        ("code", "message"), [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EIO, "[Ii]nput/output")]
+        ("code", "message"),
+        [
+            (errno.ENOSPC, "disk is full"),
+            (errno.EROFS, "read-only"),
+            (errno.EIO, "[Ii]nput/output"),
+        ],
     )
     @pytest.mark.parametrize("where", ["os.fsync", "os.replace"])
     def test_errors_of_the_system(self, code, message, where, tmp_path, monkeypatch):
@@ -603,5 +730,8 @@ def test_no_pickle_in_the_package():
     from pathlib import Path
 
     for path in (Path(manykernels.__file__).parent / "io").glob("*.py"):
-        assert not any(line.strip().startswith(("import pickle", "from pickle")) for line in path.read_text().splitlines())
+        assert not any(
+            line.strip().startswith(("import pickle", "from pickle"))
+            for line in path.read_text().splitlines()
+        )
         assert "allow_pickle=True" not in path.read_text()

@@ -1,4 +1,6 @@
-"""Multiplicative weights: values against CVXPY, both engines against each other, inputs at the edge."""
+"""Multiplicative weights: values against CVXPY, both engines against each other, inputs at the
+edge.
+"""
 
 import numpy as np
 import pytest
@@ -6,10 +8,10 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
-from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
+from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.losses import HardMargin, Hinge, Squared, SquaredHinge
 from manykernels.problem import Problem
-from manykernels.regularisers import PNormBall
+from manykernels.regularizers import PNormBall
 from manykernels.result import Status
 from manykernels.solvers import MultiplicativeWeights, Newton, drive, multiplicative
 from reference import mkl_optimum
@@ -29,18 +31,31 @@ def ring(n):
     """Two rings: separable by a Gaussian, not by a line."""
     rng = np.random.default_rng(1)
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
-    angle, radius = rng.uniform(0, 2 * np.pi, n), np.where(y > 0, 1.0, 2.0) + 0.2 * rng.standard_normal(n)
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle), *rng.standard_normal((2, n))], axis=1), y
+    angle, radius = (
+        rng.uniform(0, 2 * np.pi, n),
+        np.where(y > 0, 1.0, 2.0) + 0.2 * rng.standard_normal(n),
+    )
+    return np.stack(
+        [radius * np.cos(angle), radius * np.sin(angle), *rng.standard_normal((2, n))], axis=1
+    ), y
 
 
 def many(X):
-    """Forty Gaussians: five widths on all features, on every feature and on every pair of neighbours."""
-    subsets = [None, *([f] for f in range(X.shape[1])), *([f, f + 1] for f in range(X.shape[1] - 1))]
-    return KernelBank([RBF(2.0**e, features=s) for s in subsets for e in np.linspace(-4, 3, 5)])
+    """Forty Gaussians: five widths on all features, on every feature and on every pair of
+    neighbours.
+    """
+    subsets = [
+        None,
+        *([f] for f in range(X.shape[1])),
+        *([f, f + 1] for f in range(X.shape[1] - 1)),
+    ]
+    return KernelCollection(
+        [RBF(2.0**e, features=s) for s in subsets for e in np.linspace(-4, 3, 5)]
+    )
 
 
 def problems():
-    sets = [("toy", *toy(60), KernelBank(MIXED)), ("ring", *ring(60), None)]
+    sets = [("toy", *toy(60), KernelCollection(MIXED)), ("ring", *ring(60), None)]
     return [pytest.param(X, y, kernels or many(X), id=name) for name, X, y, kernels in sets]
 
 
@@ -51,11 +66,13 @@ def played(problem, rounds, **options):
 @pytest.mark.parametrize(("X", "y", "kernels"), problems())
 @pytest.mark.parametrize(("loss", "C"), MARGINS, ids=IDS)
 def test_value_approaches_the_optimum(X, y, kernels, loss, C):
-    bank, cost = kernels.fit(X, normalise="trace"), np.full(len(y), C)
+    bank, cost = kernels.fit(X, normalize="trace"), np.full(len(y), C)
     optimum = mkl_optimum(bank.columns(np.arange(len(y))), y, cost, PNormBall(1), loss)
     for rounds, error in ((1000, 0.02), (10_000, 0.005)):
         result = played(Problem(bank, y, cost, PNormBall(1), loss=loss), rounds)
-        fresh = Problem(bank, y, cost, PNormBall(1), loss=loss).certificate(result.weights, result.beta)
+        fresh = Problem(bank, y, cost, PNormBall(1), loss=loss).certificate(
+            result.weights, result.beta
+        )
         assert result.certificate.dual == pytest.approx(fresh.dual, rel=1e-9)
         assert result.certificate.primal == pytest.approx(fresh.primal, rel=1e-6)
         assert (1 - error) * optimum <= fresh.dual <= optimum * (1 + 1e-6)
@@ -65,20 +82,24 @@ def test_value_approaches_the_optimum(X, y, kernels, loss, C):
 @pytest.mark.parametrize(("loss", "C"), MARGINS, ids=IDS)
 def test_papers_schedule_keeps_its_promise(loss, C):
     X, y = ring(60)
-    bank, cost, epsilon = many(X).fit(X, normalise="trace"), np.full(60, C), 0.2
+    bank, cost, epsilon = many(X).fit(X, normalize="trace"), np.full(60, C), 0.2
     solver = MultiplicativeWeights("paper", epsilon=epsilon)
     result = drive(solver, Problem(bank, y, cost, PNormBall(1), loss=loss), tol=1e-12)
     assert result.status in (Status.ROUNDS, Status.OPTIMAL)
     assert result.counters.machine_steps <= np.ceil(8 * 1.5**2 / epsilon**2 * np.log(60))
     # its value is the largest form of coefficients that sum to one, for kernels of unit trace
-    optimum = drive(Newton(), Problem(bank, y, cost, PNormBall(1), loss=loss if C > 1 else Hinge()), tol=1e-6)
-    forms = [np.max(bank.quad(r.beta)) / np.abs(r.beta).sum() ** 2 for r in (result, optimum)]
+    optimum = drive(
+        Newton(), Problem(bank, y, cost, PNormBall(1), loss=loss if C > 1 else Hinge()), tol=1e-6
+    )
+    forms = [
+        np.max(bank.quadratic_forms(r.beta)) / np.abs(r.beta).sum() ** 2 for r in (result, optimum)
+    ]
     assert abs(forms[0] - forms[1]) <= epsilon
 
 
 def test_adaptive_schedule_needs_a_hundredth_of_the_rounds():
     X, y = ring(60)
-    bank, values = many(X).fit(X, normalise="trace"), {}
+    bank, values = many(X).fit(X, normalize="trace"), {}
     for schedule, rounds in (("paper", 20_000), ("adaptive", 200)):
         problem = Problem(bank, y, np.ones(60), PNormBall(1), loss=HardMargin())
         values[schedule] = played(problem, rounds, schedule=schedule, epsilon=0.05).certificate.dual
@@ -90,20 +111,23 @@ class TestEngines:
     def play(self, request):
         loss, C = request.param
         X, y = toy(40)
-        bank = KernelBank(MIXED).fit(X, normalise="trace")
+        bank = KernelCollection(MIXED).fit(X, normalize="trace")
 
         def play():
             return played(Problem(bank, y, np.full(40, C), PNormBall(1), loss=loss), 300)
 
         return play
 
-    @pytest.mark.parametrize("change", [{"STREAM": 0}, {"STREAM": 0, "MANY": 0}, {"CACHE": 0}], ids=str)
+    @pytest.mark.parametrize(
+        "change", [{"STREAM": 0}, {"STREAM": 0, "MANY": 0}, {"CACHE": 0}], ids=str
+    )
     def test_columns_come_from_where_they_may(self, play, change, monkeypatch):
         expected = play()
         for name, value in change.items():
             monkeypatch.setattr(multiplicative, name, value)
         found = play()
-        # a certificate is that of the best multiple, so two multiples are as good, and rounding decides between them
+        # a certificate is that of the best multiple, so two multiples are as good, and rounding
+        # decides between them
         ours, theirs = (result.beta / np.abs(result.beta).sum() for result in (found, expected))
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9 * np.abs(theirs).max())
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-6)
@@ -114,20 +138,34 @@ class TestEngines:
         monkeypatch.setattr("manykernels.banks.masked.KERNELS", 4)
         X, masks = rng.standard_normal((30, 5)), rng.random((11, 5)) < 0.5
         masks[:, 0] = True
-        bank = KernelBank.masked_rbf(np.exp(rng.standard_normal(11)), masks).fit(X, normalise="trace", n_jobs=threads)
+        bank = KernelCollection.masked_rbf(np.exp(rng.standard_normal(11)), masks).fit(
+            X, normalize="trace", n_jobs=threads
+        )
         chosen, points, seen = np.array([7, 3]), np.array([1, 4, 29]), {}
-        np.testing.assert_allclose(bank.lines(chosen, points), bank.columns(chosen)[:, points].transpose(2, 0, 1), atol=1e-14)
-        bank.visit_lines(chosen, lambda kernels, lines, first: seen.update({kernels.start: (kernels, lines[:, first:])}))
+        np.testing.assert_allclose(
+            bank.kernel_rows(chosen, points),
+            bank.columns(chosen)[:, points].transpose(2, 0, 1),
+            atol=1e-14,
+        )
+        bank.visit_kernel_rows(
+            chosen,
+            lambda kernels, lines, first: seen.update({kernels.start: (kernels, lines[:, first:])}),
+        )
         for kernels, lines in seen.values():
             here = lines[:, : kernels.stop - kernels.start]
-            np.testing.assert_allclose(here, bank.columns(chosen)[kernels].transpose(2, 0, 1), atol=1e-14)
+            np.testing.assert_allclose(
+                here, bank.columns(chosen)[kernels].transpose(2, 0, 1), atol=1e-14
+            )
         assert sum(kernels.stop - kernels.start for kernels, _ in seen.values()) == 11
 
     def test_columns_in_float32_are_summed_in_float64(self):
         X, y = ring(60)
-        fine = many(X).fit(X, normalise="trace")
-        coarse = many(X).fit(X, normalise="trace", dtype=np.float32)
-        values = [played(Problem(bank, y, np.full(60, 10.0), PNormBall(1)), 2000).certificate.dual for bank in (fine, coarse)]
+        fine = many(X).fit(X, normalize="trace")
+        coarse = many(X).fit(X, normalize="trace", dtype=np.float32)
+        values = [
+            played(Problem(bank, y, np.full(60, 10.0), PNormBall(1)), 2000).certificate.dual
+            for bank in (fine, coarse)
+        ]
         assert values[1] == pytest.approx(values[0], rel=1e-5)
 
 
@@ -141,18 +179,24 @@ def test_stops_early_on_the_gap():
 
 def test_one_kernel_is_an_svm():
     X, y = toy(60)
-    K = KernelBank([RBF(0.5)]).fit(X)
-    clf = MKLClassifier([RBF(0.5)], C=5.0, solver=MultiplicativeWeights(rounds=100_000), tol=1e-4).fit(X, y)
+    K = KernelCollection([RBF(0.5)]).fit(X)
+    clf = MKLClassifier(
+        [RBF(0.5)], C=5.0, solver=MultiplicativeWeights(rounds=100_000), tol=1e-4
+    ).fit(X, y)
     svc = SVC(kernel="precomputed", C=5.0).fit(K.columns(np.arange(60))[0], y)
     assert clf.result_.status is Status.OPTIMAL
-    np.testing.assert_allclose(clf.decision_function(X), svc.decision_function(K.columns(np.arange(60))[0]), atol=0.05)
+    np.testing.assert_allclose(
+        clf.decision_function(X), svc.decision_function(K.columns(np.arange(60))[0]), atol=0.05
+    )
 
 
 def test_goes_on_from_a_start():
     X, y = toy(60)
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     first = drive(MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1)), tol=0.01)
-    again = drive(MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1), start=first), tol=0.011)
+    again = drive(
+        MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1), start=first), tol=0.011
+    )
     assert again.counters.machine_steps < 0.5 * first.counters.machine_steps
 
 
@@ -183,9 +227,16 @@ def test_several_classes_have_weights_of_their_own():
 class TestEdges:
     def fit(self, X, y, kernels, loss, schedule):
         with np.errstate(invalid="raise", over="raise"):
-            clf = MKLClassifier(kernels, loss=loss, solver=MultiplicativeWeights(schedule, epsilon=1.0), C=10.0).fit(X, y)
+            clf = MKLClassifier(
+                kernels, loss=loss, solver=MultiplicativeWeights(schedule, epsilon=1.0), C=10.0
+            ).fit(X, y)
         assert clf.result_.status.value.endswith(".")
-        for numbers in (clf.kernel_weights_, clf.dual_coef_, clf.intercept_, clf.decision_function(X)):
+        for numbers in (
+            clf.kernel_weights_,
+            clf.dual_coef_,
+            clf.intercept_,
+            clf.decision_function(X),
+        ):
             assert np.isfinite(numbers).all()
         assert not np.isnan(clf.result_.duality_gap)
         assert clf.kernel_weights_.sum() == pytest.approx(1.0)
@@ -203,11 +254,15 @@ class TestEdges:
         result = self.fit(np.zeros((6, 2)), np.array([0, 1, 0, 1, 0, 1]), MIXED[:1], loss, schedule)
         assert (result.status is Status.INSEPARABLE) == (loss == "hard_margin")
 
-    @pytest.mark.parametrize("odd", [np.zeros((30, 30)), np.ones((30, 30))], ids=["zero", "constant"])
+    @pytest.mark.parametrize(
+        "odd", [np.zeros((30, 30)), np.ones((30, 30))], ids=["zero", "constant"]
+    )
     def test_a_kernel_that_says_nothing(self, loss, schedule, odd):
         X, y = toy(30)
-        grams = [odd, KernelBank([RBF(1.0)]).fit(X).columns(np.arange(30))[0]]
-        result = self.fit(np.arange(30)[:, None], y, [Precomputed(K) for K in grams], loss, schedule)
+        grams = [odd, KernelCollection([RBF(1.0)]).fit(X).columns(np.arange(30))[0]]
+        result = self.fit(
+            np.arange(30)[:, None], y, [Precomputed(K) for K in grams], loss, schedule
+        )
         assert result.status is not Status.INSEPARABLE
 
     def test_only_zero_kernels(self, loss, schedule):
@@ -216,21 +271,29 @@ class TestEdges:
         assert (result.status is Status.INSEPARABLE) == (loss == "hard_margin")
 
     def test_one_point_per_class(self, loss, schedule):
-        result = self.fit(np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([0, 1]), [RBF(1.0), Linear()], loss, schedule)
+        result = self.fit(
+            np.array([[0.0, 0.0], [1.0, 2.0]]),
+            np.array([0, 1]),
+            [RBF(1.0), Linear()],
+            loss,
+            schedule,
+        )
         assert result.duality_gap < 0.1
 
 
 def test_what_does_not_fit_is_refused():
     X, y = toy(30)
-    bank = KernelBank(MIXED).fit(X)
-    for regulariser, loss, words in (
+    bank = KernelCollection(MIXED).fit(X)
+    for regularizer, loss, words in (
         (PNormBall(2), Hinge(), r"PNormBall\(1\) only"),
         (PNormBall(1), Squared(), "other losses"),
     ):
         with pytest.raises(ValueError, match=words):
-            drive(MultiplicativeWeights(), Problem(bank, y, np.ones(30), regulariser, loss=loss))
+            drive(MultiplicativeWeights(), Problem(bank, y, np.ones(30), regularizer, loss=loss))
     with pytest.raises(ValueError, match="over the memory budget"):
-        drive(MultiplicativeWeights(), Problem(bank, y, np.ones(30), PNormBall(1), memory_budget=1000))
+        drive(
+            MultiplicativeWeights(), Problem(bank, y, np.ones(30), PNormBall(1), memory_budget=1000)
+        )
     with pytest.raises(ValueError, match="hard margin: use solver='mwu'"):
         MKLClassifier(MIXED, loss="hard_margin", solver="newton").fit(X, y)
     with pytest.raises(ValueError, match=r"PNormBall\(1\) only"):

@@ -9,10 +9,11 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier
 from manykernels.banks import MaskedBank, masked, pairs
 from manykernels.banks.sample import SampledBank
-from manykernels.kernels import KernelBank
+from manykernels.kernels import KernelCollection
 from manykernels.problem import Problem
-from manykernels.regularisers import Curvature, GeneralisedKL, PNormBall, SquaredPNorm
-from manykernels.solvers import Newton, choose_solver, drive, newton, working_set
+from manykernels.regularizers import Curvature, GeneralizedKL, PNormBall, SquaredPNorm
+from manykernels.solvers import Newton, choose_solver, drive, newton
+from manykernels.solvers.wrappers import working_set
 
 X, y = toy(36)
 RNG = np.random.default_rng(0)
@@ -23,21 +24,25 @@ TARGETS = {1: y, 3: np.stack([np.where(CODES == c, 1.0, -1.0) for c in range(3)]
 def masked_kernels(m=120, features=4):
     masks = RNG.random((m, features)) < 0.5
     masks[:, 0] |= ~masks.any(axis=1)
-    return KernelBank.masked_rbf(2.0 ** RNG.uniform(-4, 1, m), masks)
+    return KernelCollection.masked_rbf(2.0 ** RNG.uniform(-4, 1, m), masks)
 
 
 MASKED = masked_kernels()
-BANKS = {"mixed": KernelBank(MIXED).fit(X), "masked": MASKED.fit(X, normalise="trace")}
+BANKS = {"mixed": KernelCollection(MIXED).fit(X), "masked": MASKED.fit(X, normalize="trace")}
 
 
-def problem(bank, regulariser, outputs=1, **options):
-    return Problem(bank, TARGETS[outputs], np.full(36, 10.0), regulariser, **options)
+def problem(bank, regularizer, outputs=1, **options):
+    return Problem(bank, TARGETS[outputs], np.full(36, 10.0), regularizer, **options)
 
 
 def plain_sums(bank, weights, beta, J):
     grams = bank.columns(np.arange(bank.n))
     M = np.stack([grams @ b for b in beta], axis=1)
-    return np.tensordot(weights, grams, 1), np.einsum("k,kci,kej->ceij", J.diagonal, M, M), np.tensordot(J.vector, M, 1)
+    return (
+        np.tensordot(weights, grams, 1),
+        np.einsum("k,kci,kej->ceij", J.diagonal, M, M),
+        np.tensordot(J.vector, M, 1),
+    )
 
 
 class TestPasses:
@@ -45,9 +50,11 @@ class TestPasses:
     change = RNG.standard_normal((2, 36)) * (RNG.random(36) < 0.5)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize("kernels", [MASKED, KernelBank(MIXED)], ids=["masked", "mixed"])
+    @pytest.mark.parametrize("kernels", [MASKED, KernelCollection(MIXED)], ids=["masked", "mixed"])
     def test_sweep_and_along(self, kernels, dtype):
-        self.check(kernels.fit(X, normalise="trace", dtype=dtype), 1e-5 if dtype == np.float32 else 1e-11)
+        self.check(
+            kernels.fit(X, normalize="trace", dtype=dtype), 1e-5 if dtype == np.float32 else 1e-11
+        )
 
     @pytest.mark.parametrize("held", [True, False])
     @pytest.mark.parametrize("n_jobs", [1, 3])
@@ -60,37 +67,58 @@ class TestPasses:
         bank = MASKED.fit(X, n_jobs=n_jobs)
         self.check(bank, 1e-11)
         grams, weights = bank.columns(np.arange(36)), np.arange(120.0)
-        np.testing.assert_allclose(bank.combine(weights), np.tensordot(weights, grams, 1), rtol=1e-12)
-        np.testing.assert_allclose(bank.quad(self.beta), sum((grams @ b) @ b for b in self.beta), atol=1e-11)
+        np.testing.assert_allclose(
+            bank.combine(weights), np.tensordot(weights, grams, 1), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            bank.quadratic_forms(self.beta), sum((grams @ b) @ b for b in self.beta), atol=1e-11
+        )
         np.testing.assert_allclose(bank.products(self.beta[0]), grams @ self.beta[0], atol=1e-12)
 
     def check(self, bank, tol):
         rng = np.random.default_rng(1)
-        weights, J = rng.random(bank.m), Curvature(rng.random(bank.m), -0.3, rng.standard_normal(bank.m))
+        weights, J = (
+            rng.random(bank.m),
+            Curvature(rng.random(bank.m), -0.3, rng.standard_normal(bank.m)),
+        )
         found, expected = bank.sweep(weights, self.beta, J), plain_sums(bank, weights, self.beta, J)
         for value, plain in zip(found, expected, strict=True):
             np.testing.assert_allclose(value, plain, atol=tol * np.abs(plain).max())
         grams = bank.columns(np.arange(36))
-        for value, other in zip(bank.along(self.beta, self.change), (self.beta, self.change), strict=True):
+        for value, other in zip(
+            bank.along(self.beta, self.change), (self.beta, self.change), strict=True
+        ):
             plain = sum((grams @ b) @ c for b, c in zip(other, self.change, strict=True))
             np.testing.assert_allclose(value, plain, atol=tol * np.abs(plain).max())
 
-    @pytest.mark.parametrize(("n_rows", "n_cols", "triangle"), [(1, 1, True), (60, 60, True), (2, 300, False), (0, 5, False)])
+    @pytest.mark.parametrize(
+        ("n_rows", "n_cols", "triangle"),
+        [(1, 1, True), (60, 60, True), (2, 300, False), (0, 5, False)],
+    )
     def test_pairs(self, n_rows, n_cols, triangle):
         blocks = list(pairs.Pairs(n_rows, n_cols, triangle, lambda i, j: (10 * i + j,)))
-        i, j = np.tril_indices(n_rows, -1) if triangle else np.indices((n_rows, n_cols)).reshape(2, -1)
+        i, j = (
+            np.tril_indices(n_rows, -1) if triangle else np.indices((n_rows, n_cols)).reshape(2, -1)
+        )
         for field, expected in (("rows", i), ("cols", j)):
-            np.testing.assert_array_equal(np.concatenate([[], *(getattr(block, field) for block in blocks)]), expected)
-        np.testing.assert_array_equal(np.concatenate([[], *(block.arrays[0] for block in blocks)]), 10 * i + j)
+            np.testing.assert_array_equal(
+                np.concatenate([[], *(getattr(block, field) for block in blocks)]), expected
+            )
+        np.testing.assert_array_equal(
+            np.concatenate([[], *(block.arrays[0] for block in blocks)]), 10 * i + j
+        )
 
     def test_pairs_of_many_points(self):
         many = pairs.Pairs(3_000_000, 3_000_000, True, lambda i, j: (i,))
-        assert (many[len(many) - 1].rows[-1], many[len(many) - 1].cols[-1]) == (2_999_999, 2_999_998)
+        assert (many[len(many) - 1].rows[-1], many[len(many) - 1].cols[-1]) == (
+            2_999_999,
+            2_999_998,
+        )
 
     def test_select(self):
         chosen = np.array([100, 3, 4])
         for dtype in (np.float32, np.float64):
-            bank = MASKED.fit(X, normalise="trace", dtype=dtype)
+            bank = MASKED.fit(X, normalize="trace", dtype=dtype)
             some = bank.select(chosen)
             assert (some.m, some.dtype, some.symmetric) == (3, dtype, True)
             np.testing.assert_array_equal(some.columns([5, 6]), bank.columns([5, 6])[chosen])
@@ -101,24 +129,35 @@ class TestPasses:
         assert np.bincount(sample.stands_for).tolist() == [18, 17, 17, 17, 17, 17, 17]
         np.testing.assert_array_equal(sample.stands_for[sample.chosen], np.arange(7))
         grams = sample.columns(np.arange(36))
-        np.testing.assert_array_equal(grams, BANKS["masked"].columns(np.arange(36))[sample.chosen][sample.stands_for])
-        np.testing.assert_allclose(sample.combine(np.arange(120.0)), np.tensordot(np.arange(120.0), grams, 1), rtol=1e-12)
-        np.testing.assert_allclose(sample.quad(self.beta), sum((grams @ b) @ b for b in self.beta), atol=1e-12)
+        np.testing.assert_array_equal(
+            grams, BANKS["masked"].columns(np.arange(36))[sample.chosen][sample.stands_for]
+        )
+        np.testing.assert_allclose(
+            sample.combine(np.arange(120.0)), np.tensordot(np.arange(120.0), grams, 1), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            sample.quadratic_forms(self.beta), sum((grams @ b) @ b for b in self.beta), atol=1e-12
+        )
         self.check(sample, 1e-11)
 
 
 @pytest.mark.parametrize("name", BANKS)
 @pytest.mark.parametrize("outputs", TARGETS)
 @pytest.mark.parametrize(
-    "regulariser", [PNormBall(1), PNormBall(1.33), PNormBall(2), SquaredPNorm(3), GeneralisedKL(0.3, 2.0)], ids=repr
+    "regularizer",
+    [PNormBall(1), PNormBall(1.33), PNormBall(2), SquaredPNorm(3), GeneralizedKL(0.3, 2.0)],
+    ids=repr,
 )
-def test_streamed_and_held_agree(name, outputs, regulariser):
-    tol, bank = 1e-7 if regulariser.smooth else 1e-5, BANKS[name]
-    held, streamed = (drive(Newton(streamed), problem(bank, regulariser, outputs), tol=tol) for streamed in (False, True))
+def test_streamed_and_held_agree(name, outputs, regularizer):
+    tol, bank = 1e-7 if regularizer.smooth else 1e-5, BANKS[name]
+    held, streamed = (
+        drive(Newton(streamed), problem(bank, regularizer, outputs), tol=tol)
+        for streamed in (False, True)
+    )
     assert held.status.name == streamed.status.name == "OPTIMAL"
     assert abs(held.n_iter - streamed.n_iter) <= 1
     assert streamed.objective == pytest.approx(held.objective, rel=2 * tol)
-    fresh = problem(bank, regulariser, outputs).certificate(streamed.weights, streamed.beta)
+    fresh = problem(bank, regularizer, outputs).certificate(streamed.weights, streamed.beta)
     assert fresh.gap <= tol * (1 + 1e-3)
 
 
@@ -133,23 +172,33 @@ class TestParts:
     @pytest.mark.parametrize("p", [1, 1.33, 2])
     def test_agree_with_the_whole(self, p, outputs):
         bank, tol = BANKS["masked"], 1e-4
-        parts, whole = (drive(Newton(partial=part), problem(bank, PNormBall(p), outputs), tol=tol) for part in (True, False))
+        parts, whole = (
+            drive(Newton(partial=part), problem(bank, PNormBall(p), outputs), tol=tol)
+            for part in (True, False)
+        )
         assert parts.status.name == whole.status.name == "OPTIMAL"
         assert parts.weights.shape == (120,)
         assert parts.objective == pytest.approx(whole.objective, rel=2 * tol)
-        assert problem(bank, PNormBall(p), outputs).certificate(parts.weights, parts.beta).gap <= tol * (1 + 1e-3)
+        assert problem(bank, PNormBall(p), outputs).certificate(
+            parts.weights, parts.beta
+        ).gap <= tol * (1 + 1e-3)
 
     def test_starts_from_an_earlier_result(self):
         for p in (1, 1.33):
             first = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(p)), tol=1e-4)
-            again = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(p), start=first), tol=1e-3)
+            again = drive(
+                Newton(partial=True), problem(BANKS["masked"], PNormBall(p), start=first), tol=1e-3
+            )
             assert again.n_iter <= 1
 
     def test_starts_from_a_result_that_uses_all_kernels(self):
         first = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(2)), tol=1e-4)
         task = problem(BANKS["masked"], PNormBall(1), start=first)
         assert Newton(partial=True).init(task).kernels.size == 12
-        again, cold = (drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(1), start=s)) for s in (first, None))
+        again, cold = (
+            drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(1), start=s))
+            for s in (first, None)
+        )
         assert again.objective == pytest.approx(cold.objective, rel=2e-3)
 
     def test_float32_that_is_too_coarse(self):
@@ -175,7 +224,7 @@ class TestParts:
 
             monkeypatch.setattr(MaskedBank, name, call)
 
-        for name in ("combine", "quad", "sweep", "along"):
+        for name in ("combine", "quadratic_forms", "sweep", "along"):
             counted(name)
         for last in (1, 2, 3, 5, 8, 12, 17):
             calls.clear()
@@ -185,7 +234,9 @@ class TestParts:
             assert result.status.name == "INTERRUPTED"
             assert (result.weights >= 0).all()
             assert result.weights.shape == (120,)
-            assert result.duality_gap == pytest.approx(task.certificate(result.weights, result.beta).gap, rel=1e-6)
+            assert result.duality_gap == pytest.approx(
+                task.certificate(result.weights, result.beta).gap, rel=1e-6
+            )
 
 
 class TestChoice:

@@ -18,4 +18,9 @@ def test_public_names():
 def test_import_is_lazy():
     """Importing the package loads none of the libraries that take long."""
     code = "import sys, manykernels; print([m for m in ('numpy', 'sklearn', 'numba', 'scipy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

@@ -8,8 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, path
-from manykernels.kernels import RBF, KernelBank, Linear, Precomputed
-from manykernels.regularisers import SquaredPNorm
+from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
+from manykernels.regularizers import SquaredPNorm
 from manykernels.result import Status
 
 X, y = toy(80)
@@ -28,7 +28,9 @@ class TestPath:
             alone = clone(model).fit(X, y)
             assert model.result_.status.name == "OPTIMAL"
             assert model.result_.objective == pytest.approx(alone.result_.objective, rel=2e-6)
-            np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=0.02)
+            np.testing.assert_allclose(
+                model.decision_function(X), alone.decision_function(X), atol=0.02
+            )
 
     def test_models_share_their_kernels(self, models):
         assert len({id(model.bank_) for model in models}) == 1
@@ -65,15 +67,17 @@ class TestPath:
             assert list(model.feature_names_in_) == list("abcd")
 
     def test_a_fitted_bank(self):
-        bank = KernelBank(MIXED).fit(X, normalise="diagonal")
+        bank = KernelCollection(MIXED).fit(X, normalize="diagonal")
         models = path(MKLClassifier(bank), X, y, C=[1.0, 2.0])
         assert all(model.bank_ is bank for model in models)
 
-    def test_other_regularisers(self):
-        models = path(MKLClassifier(MIXED, regulariser=SquaredPNorm(2)), X, y, C=[1.0, 2.0])
+    def test_other_regularizers(self):
+        models = path(MKLClassifier(MIXED, regularizer=SquaredPNorm(2)), X, y, C=[1.0, 2.0])
         assert [model.C for model in models] == [1.0, 2.0]
 
-    @pytest.mark.parametrize(("grid", "message"), [({"C": [1, -1]}, "C must be"), ({"p": ["auto"]}, "numbers for p")])
+    @pytest.mark.parametrize(
+        ("grid", "message"), [({"C": [1, -1]}, "C must be"), ({"p": ["auto"]}, "numbers for p")]
+    )
     def test_bad_grids(self, grid, message):
         with pytest.raises(ValueError, match=message):
             path(MKLClassifier(MIXED), X, y, **grid)
@@ -91,14 +95,18 @@ class TestAutoP:
     def test_chooses_dense_weights_where_all_kernels_matter(self):
         rng = np.random.default_rng(0)
         A = rng.standard_normal((200, 20))
-        clf = MKLClassifier([Linear(features=[f]) for f in range(20)], p="auto", C=100.0, random_state=0)
+        clf = MKLClassifier(
+            [Linear(features=[f]) for f in range(20)], p="auto", C=100.0, random_state=0
+        )
         assert clf.fit(A, np.sign(A.mean(axis=1))).p_ >= 2
 
     def test_chooses_sparse_weights_where_one_kernel_matters(self):
         rng = np.random.default_rng(0)
         A = rng.standard_normal((120, 40))
         target = np.where(np.abs(A[:, 0]) > 0.7, 1, -1)
-        clf = MKLClassifier([RBF(1.0, features=[f]) for f in range(40)], p="auto", random_state=0).fit(A, target)
+        clf = MKLClassifier(
+            [RBF(1.0, features=[f]) for f in range(40)], p="auto", random_state=0
+        ).fit(A, target)
         assert clf.p_ <= 1.33
 
     def test_refit_with_a_number_forgets_the_choice(self):
@@ -116,16 +124,18 @@ class TestAutoP:
 
     def test_frames_with_named_columns(self):
         frame = pd.DataFrame(X, columns=list("abcd"))
-        clf = MKLClassifier([RBF(0.5, features=["a", "b"]), Linear(features=["c"])], p="auto", random_state=0).fit(frame, y)
+        clf = MKLClassifier(
+            [RBF(0.5, features=["a", "b"]), Linear(features=["c"])], p="auto", random_state=0
+        ).fit(frame, y)
         assert clf.score(frame, y) > 0.8
 
     def test_what_cannot_be_split(self):
         with pytest.raises(ValueError, match="at least two samples of every class"):
             MKLClassifier(MIXED, p="auto").fit(X, np.arange(len(X)) == 3)
         with pytest.raises(ValueError, match="not a bank fitted"):
-            MKLClassifier(KernelBank(MIXED).fit(X), p="auto").fit(X, y)
+            MKLClassifier(KernelCollection(MIXED).fit(X), p="auto").fit(X, y)
         with pytest.raises(ValueError, match="not both"):
-            MKLClassifier(MIXED, p="auto", regulariser=SquaredPNorm(2)).fit(X, y)
+            MKLClassifier(MIXED, p="auto", regularizer=SquaredPNorm(2)).fit(X, y)
 
 
 def test_a_break_in_the_last_model_of_a_fold_ends_the_choice(monkeypatch):

@@ -4,40 +4,47 @@ import numpy as np
 import pytest
 
 from conftest import MIXED, toy
-from manykernels.kernels import RBF, KernelBank
+from manykernels.kernels import RBF, KernelCollection
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, Regulariser, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, Regularizer, SquaredPNorm
 from manykernels.solvers import SPG, drive
 from reference import mkl_optimum
 
 X, y = toy(36)
 COST = np.full(len(y), 3.0)
-BANK = KernelBank(MIXED).fit(X)
+BANK = KernelCollection(MIXED).fit(X)
 GRAMS = BANK.columns(np.arange(len(y)))
-REGULARISERS = [PNormBall(1), PNormBall(1.33), PNormBall(np.inf), SquaredPNorm(2, 0.5), SquaredPNorm(1.1), L1(0.7)]
+REGULARISERS = [
+    PNormBall(1),
+    PNormBall(1.33),
+    PNormBall(np.inf),
+    SquaredPNorm(2, 0.5),
+    SquaredPNorm(1.1),
+    L1(0.7),
+]
 
 
-@pytest.mark.parametrize("regulariser", REGULARISERS, ids=repr)
+@pytest.mark.parametrize("regularizer", REGULARISERS, ids=repr)
 class TestCertificate:
-    def test_bounds_hold_for_any_weights_and_beta(self, regulariser):
-        problem = Problem(BANK, y, COST, regulariser)
-        optimum = mkl_optimum(GRAMS, y, COST, regulariser)
+    def test_bounds_hold_for_any_weights_and_beta(self, regularizer):
+        problem = Problem(BANK, y, COST, regularizer)
+        optimum = mkl_optimum(GRAMS, y, COST, regularizer)
         rng = np.random.default_rng(0)
         for scale in (0.1, 1.0, 10.0):
-            weights = regulariser.project(scale * rng.random(BANK.m))
+            weights = regularizer.project(scale * rng.random(BANK.m))
             beta = scale * rng.standard_normal(len(y))
             certificate = problem.certificate(weights, beta)
             assert certificate.dual <= optimum * (1 + 1e-7)
             assert certificate.primal >= optimum * (1 - 1e-7)
             assert certificate.gap >= 0
 
-    def test_infeasible_weights_prove_nothing(self, regulariser):
-        problem = Problem(BANK, y, COST, regulariser)
+    def test_infeasible_weights_prove_nothing(self, regularizer):
+        problem = Problem(BANK, y, COST, regularizer)
         assert np.isinf(problem.certificate(np.full(BANK.m, -0.1), np.zeros(len(y))).primal)
 
-    def test_from_scratch_equals_the_one_in_the_result(self, regulariser):
-        result = drive(SPG(), Problem(BANK, y, COST, regulariser), tol=1e-6)
-        fresh = Problem(BANK, y, COST, regulariser).certificate(result.weights, result.beta)
+    def test_from_scratch_equals_the_one_in_the_result(self, regularizer):
+        result = drive(SPG(), Problem(BANK, y, COST, regularizer), tol=1e-6)
+        fresh = Problem(BANK, y, COST, regularizer).certificate(result.weights, result.beta)
         assert fresh.primal == pytest.approx(result.certificate.primal, rel=1e-9)
         assert fresh.dual == pytest.approx(result.certificate.dual, rel=1e-9)
         assert fresh.gap <= 1e-6 + 1e-9
@@ -58,11 +65,13 @@ def test_outputs_share_the_weights():
     targets = np.stack([np.where(classes == c, 1.0, -1.0) for c in range(3)])
     result = drive(SPG(), Problem(BANK, targets, COST, PNormBall(1.33)), tol=1e-8)
     assert result.beta.shape == (3, len(y))
-    assert result.objective == pytest.approx(mkl_optimum(GRAMS, targets, COST, PNormBall(1.33)), rel=1e-6)
+    assert result.objective == pytest.approx(
+        mkl_optimum(GRAMS, targets, COST, PNormBall(1.33)), rel=1e-6
+    )
 
 
-class Smooth(Regulariser):
-    """A user's regulariser without a conjugate: sum(d^2 + d)."""
+class Smooth(Regularizer):
+    """A user's regularizer without a conjugate: sum(d^2 + d)."""
 
     def value(self, d):
         return float(np.sum(d * d + d))
@@ -76,7 +85,7 @@ def test_without_a_conjugate_the_projected_gradient_decides():
     result = drive(SPG(), problem)
     assert result.status.name == "STATIONARY"
     assert np.isinf(result.duality_gap)
-    forms = BANK.quad(result.beta)
+    forms = BANK.quadratic_forms(result.beta)
     gradient = Smooth().gradient(result.weights) - 0.5 * forms
     assert np.abs(result.weights - np.maximum(result.weights - gradient, 0)).max() <= 0.04
 
@@ -103,7 +112,7 @@ def test_warm_start_from_an_earlier_result():
 
 
 def test_one_kernel_of_masked_bank():
-    bank = KernelBank.masked_rbf([0.5], np.ones((1, 4), bool)).fit(X)
-    same = KernelBank([RBF(0.5)]).fit(X)
+    bank = KernelCollection.masked_rbf([0.5], np.ones((1, 4), bool)).fit(X)
+    same = KernelCollection([RBF(0.5)]).fit(X)
     a, b = (drive(SPG(), Problem(each, y, COST, PNormBall(1)), tol=1e-8) for each in (bank, same))
     assert a.objective == pytest.approx(b.objective, rel=1e-7)

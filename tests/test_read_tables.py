@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from manykernels.io import read_table, write_libsvm
+from manykernels.readers import read_table, write_libsvm
 
 X = np.array([[1.5, 0.0, -2.0], [0.0, 3.25, 0.1], [1e-7, 2.0, 3.0], [4.0, 5.0, 6.0]])
 y = np.array([1, -1, 1, -1])
@@ -30,7 +30,20 @@ def write(path):
 
 
 @pytest.mark.parametrize(
-    "ending", ["csv", "csv.gz", "tsv", "parquet", "npz", "libsvm", "svm", "svmlight", "txt", "txt.gz", "svm.bz2"]
+    "ending",
+    [
+        "csv",
+        "csv.gz",
+        "tsv",
+        "parquet",
+        "npz",
+        "libsvm",
+        "svm",
+        "svmlight",
+        "txt",
+        "txt.gz",
+        "svm.bz2",
+    ],
 )
 def test_every_ending(tmp_path, ending):
     data = read_table(write(tmp_path / f"data.{ending}"))
@@ -77,27 +90,46 @@ def test_archives_may_lack_the_target(tmp_path):
 
 def test_sparse_archives(tmp_path):
     parts = sparse.csr_array(X)
-    np.savez(tmp_path / "data.npz", data=parts.data, indices=parts.indices, indptr=parts.indptr, shape=parts.shape, y=y)
+    np.savez(
+        tmp_path / "data.npz",
+        data=parts.data,
+        indices=parts.indices,
+        indptr=parts.indptr,
+        shape=parts.shape,
+        y=y,
+    )
     np.testing.assert_array_equal(read_table(tmp_path / "data.npz").X.toarray(), X)
     bad = parts.indices.copy()
     bad[0] = 99
-    np.savez(tmp_path / "data.npz", data=parts.data, indices=bad, indptr=parts.indptr, shape=parts.shape, y=y)
+    np.savez(
+        tmp_path / "data.npz",
+        data=parts.data,
+        indices=bad,
+        indptr=parts.indptr,
+        shape=parts.shape,
+        y=y,
+    )
     with pytest.raises(ValueError, match="no valid CSR matrix"):
         read_table(tmp_path / "data.npz")
 
 
 def test_columns_keep_their_kinds(tmp_path):
     frame = pd.DataFrame(
-        {"size": [1.5, 2.5, 3.5], "colour": ["red", "blue", "red"], "old": [True, False, True], "y": ["p", "q", "p"]}
+        {
+            "size": [1.5, 2.5, 3.5],
+            "color": ["red", "blue", "red"],
+            "old": [True, False, True],
+            "y": ["p", "q", "p"],
+        }
     )
     frame.to_csv(tmp_path / "data.csv", index=False)
-    frame.astype({"colour": "category"}).to_parquet(tmp_path / "data.parquet")
+    frame.astype({"color": "category"}).to_parquet(tmp_path / "data.parquet")
     for ending in ("csv", "parquet"):
         data = read_table(tmp_path / f"data.{ending}")
         assert data.X["size"].dtype == float
         assert data.X["old"].dtype == bool
-        assert (data.X["colour"].dtype == "category") == (ending == "parquet")
-        assert data.X["colour"].tolist() == ["red", "blue", "red"]
+        assert (data.X["color"].dtype == "category") == (ending == "parquet")
+        assert data.X["color"].tolist() == ["red", "blue", "red"]
         assert data.y.tolist() == ["p", "q", "p"]
 
 
@@ -148,7 +180,9 @@ def test_bytes_that_are_no_such_file(tmp_path, ending, rng):
 
 
 def test_damaged_archives(tmp_path, rng):
-    """Whatever byte of an archive is changed, the data are those that were written or there is an error."""
+    """Whatever byte of an archive is changed, the data are those that were written or there is an
+    error.
+    """
     path = write(tmp_path / "data.npz")
     whole = path.read_bytes()
     for place in range(len(whole)):
@@ -175,8 +209,14 @@ def archive_of(path, header, size):
 
 @pytest.mark.parametrize("size", [None, 8 * 10**9 + 128])
 def test_archives_that_claim_too_much_are_refused_before_memory_is_asked_for(tmp_path, size):
-    archive_of(tmp_path / "data.npz", "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000)}", size)
-    with pytest.raises(ValueError, match=r"does not match the 128 bytes|cannot hold the 8000000128"):
+    archive_of(
+        tmp_path / "data.npz",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000)}",
+        size,
+    )
+    with pytest.raises(
+        ValueError, match=r"does not match the 128 bytes|cannot hold the 8000000128"
+    ):
         read_table(tmp_path / "data.npz")
 
 

@@ -17,17 +17,26 @@ from sklearn.preprocessing import StandardScaler
 
 import manykernels
 from conftest import MIXED, data_folder, toy
-from manykernels import KernelBank, MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, report
+from manykernels import (
+    KernelCollection,
+    MKLClassifier,
+    MKLFeatureSelector,
+    MKLOneClass,
+    MKLRegressor,
+    report,
+)
 from manykernels.display import KernelHeatmapDisplay
 from manykernels.display import page as page_parts
 from manykernels.kernels import RBF, Hamming, Linear, Precomputed
 from manykernels.lowrank import Nystroem
-from manykernels.regularisers import L1
+from manykernels.regularizers import L1
 
 ROOT = Path(__file__).parents[1]
 X, y = toy(60)
 X_new, y_new = toy(40, seed=1)
-THREE, THREE_NEW = (np.array(["a", "b", "c"])[np.digitize(points[:, 0], [-0.5, 0.5])] for points in (X, X_new))
+THREE, THREE_NEW = (
+    np.array(["a", "b", "c"])[np.digitize(points[:, 0], [-0.5, 0.5])] for points in (X, X_new)
+)
 EVIL = "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
 
 
@@ -60,8 +69,12 @@ def read(tmp_path, monkeypatch):
     monkeypatch.setattr(page_parts, "_vega", lambda: "")
 
     def read(model, *data, **options):
-        page = report(model, *data, path=tmp_path / "report.html", **options).read_text(encoding="utf-8")
-        charts = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.DOTALL)
+        page = report(model, *data, path=tmp_path / "report.html", **options).read_text(
+            encoding="utf-8"
+        )
+        charts = re.search(
+            r'<script type="application/json" id="charts">(.*?)</script>', page, re.DOTALL
+        )
         return Text(page), json.loads(charts[1])
 
     return read
@@ -70,7 +83,11 @@ def read(tmp_path, monkeypatch):
 def evil_model():
     frame = pd.DataFrame(X, columns=[EVIL, "b", "c", "d"])
     kernels = {EVIL: [RBF(0.5, features=[EVIL])], "plain": [RBF(0.5), Linear()]}
-    return MKLClassifier(kernels, p=1.5).fit(frame, np.where(y > 0, EVIL, "other")), frame, np.where(y > 0, EVIL, "other")
+    return (
+        MKLClassifier(kernels, p=1.5).fit(frame, np.where(y > 0, EVIL, "other")),
+        frame,
+        np.where(y > 0, EVIL, "other"),
+    )
 
 
 def rows_of(part):
@@ -88,7 +105,9 @@ def seen(charts, field):
 
 class TestText:
     def test_what_a_binary_classifier_says(self, read):
-        model = MKLClassifier({"one": [*MIXED[:5], MIXED[7]], "two": MIXED[5:7]}, p=1.33, C=3.0).fit(X, y)
+        model = MKLClassifier(
+            {"one": [*MIXED[:5], MIXED[7]], "two": MIXED[5:7]}, p=1.33, C=3.0
+        ).fit(X, y)
         page, charts = read(model, X_new, y_new, title="My title")
         assert f"{100 * model.score(X_new, y_new):.1f} % accuracy on 40 points" in page.text
         assert "My title MKLClassifier · 2 classes · 8 kernels" in page.text
@@ -106,7 +125,9 @@ class TestText:
 
     def test_training_data_are_called_so(self, read):
         page, _ = read(MKLClassifier(MIXED).fit(X, y), X, y)
-        assert "On the 60 points that the model was trained on. Expect less on new ones." in page.text
+        assert (
+            "On the 60 points that the model was trained on. Expect less on new ones." in page.text
+        )
 
     def test_confusion(self, read):
         model = MKLClassifier(MIXED).fit(X, THREE)
@@ -127,7 +148,9 @@ class TestText:
             assert ("b / a" if multiclass == "ovo" else "b") in seen(charts, "output")
 
     def test_classes_that_were_not_trained_on(self, read):
-        page, _ = read(MKLClassifier(MIXED).fit(X, THREE), X_new, np.where(THREE_NEW == "a", "new", THREE_NEW))
+        page, _ = read(
+            MKLClassifier(MIXED).fit(X, THREE), X_new, np.where(THREE_NEW == "a", "new", THREE_NEW)
+        )
         assert "new" in page.text
 
     def test_regression(self, read):
@@ -150,7 +173,9 @@ class TestText:
         assert "share outside, ν 0.2" in page.text
 
     def test_low_rank(self, read):
-        page, _ = read(MKLClassifier(MIXED, approximation=Nystroem(20), p=2).fit(X, y), X_new, y_new)
+        page, _ = read(
+            MKLClassifier(MIXED, approximation=Nystroem(20), p=2).fit(X, y), X_new, y_new
+        )
         assert "about the approximated kernels" in page.text
         assert "Pale bars show" in page.text
 
@@ -163,7 +188,9 @@ class TestText:
 
     def test_very_many_kernels(self, read):
         rng = np.random.default_rng(0)
-        many = KernelBank.masked_rbf(rng.uniform(0.1, 1, 12_000), rng.random((12_000, 4)) < 0.5)
+        many = KernelCollection.masked_rbf(
+            rng.uniform(0.1, 1, 12_000), rng.random((12_000, 4)) < 0.5
+        )
         page, charts = read(MKLClassifier(many, p=1.33, max_iter=1, tol=0.5).fit(X[:20], y[:20]))
         assert "12,000 kernels" in page.text
         assert "others" in page.text
@@ -171,7 +198,11 @@ class TestText:
         assert len(page.text) < 20_000
 
     def test_inside_a_pipeline_and_with_chosen_p(self, read):
-        page, _ = read(make_pipeline(StandardScaler(), MKLClassifier(MIXED[:3], p="auto")).fit(X, y), X_new, y_new)
+        page, _ = read(
+            make_pipeline(StandardScaler(), MKLClassifier(MIXED[:3], p="auto")).fit(X, y),
+            X_new,
+            y_new,
+        )
         assert "How p was chosen" in page.text
         assert "mean score on held-out folds" in page.text
 
@@ -181,7 +212,9 @@ class TestText:
         assert "weights above zero" in page.text
 
     def test_two_kernels_of_one_name(self, read):
-        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, weights="per_class").fit(X, THREE)
+        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, weights="per_class").fit(
+            X, THREE
+        )
         _, charts = read(model)
         assert set(seen(charts, "place")) == {0, 1, 2}
 
@@ -205,7 +238,7 @@ class TestText:
 
     def test_no_kernel_has_weight(self, read):
         with pytest.warns(match="All kernel weights are zero"):
-            model = MKLClassifier(MIXED, regulariser=L1(1e9)).fit(X, y)
+            model = MKLClassifier(MIXED, regularizer=L1(1e9)).fit(X, y)
         assert "No kernel has weight" in read(model, X, y)[0].text
 
     def test_what_is_missing_is_left_out(self, read):
@@ -227,7 +260,9 @@ class TestText:
 
     @pytest.mark.parametrize("approximation", [None, Nystroem(20)], ids=["exact", "nystroem"])
     def test_the_model_is_as_before(self, read, approximation):
-        frame = pd.DataFrame({"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "u", np.where(X[:, 2] > 0, "v", "w"))})
+        frame = pd.DataFrame(
+            {"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "u", np.where(X[:, 2] > 0, "v", "w"))}
+        )
         kernels = [RBF(features="size"), Hamming(features="kind")]
         model = MKLClassifier(kernels, approximation=approximation).fit(frame, y)
         before, some = model.decision_function(frame), frame["kind"] != "u"
@@ -282,9 +317,13 @@ class TestFile:
 @pytest.fixture(scope="module")
 def browser():
     sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if found is None:
-        pytest.skip("no Chromium on this machine to open the report in; install the package chromium")
+        pytest.skip(
+            "no Chromium on this machine to open the report in; install the package chromium"
+        )
     with sync.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
@@ -298,14 +337,22 @@ def visit(browser, tmp_path):
 
     def visit(model, *data, width=1000, scheme="light", **options):
         path = report(model, *data, path=tmp_path / "report.html", **options)
-        contexts.append(browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
+        contexts.append(
+            browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        )
         page, trouble, asked = contexts[-1].new_page(), [], []
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(path.as_uri())
-        page.wait_for_function("[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)")
-        return page, trouble, [url for url in asked if url != path.as_uri() and not url.startswith("data:")]
+        page.wait_for_function(
+            "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
+        )
+        return (
+            page,
+            trouble,
+            [url for url in asked if url != path.as_uri() and not url.startswith("data:")],
+        )
 
     yield visit
     for context in contexts:
@@ -313,8 +360,14 @@ def visit(browser, tmp_path):
 
 
 MODELS = {
-    "classes": (lambda: MKLClassifier({"one": MIXED[:3], "two": MIXED[3:]}).fit(X, THREE), (X_new, THREE_NEW)),
-    "per class": (lambda: MKLClassifier(MIXED, weights="per_class").fit(X, THREE), (X_new, THREE_NEW)),
+    "classes": (
+        lambda: MKLClassifier({"one": MIXED[:3], "two": MIXED[3:]}).fit(X, THREE),
+        (X_new, THREE_NEW),
+    ),
+    "per class": (
+        lambda: MKLClassifier(MIXED, weights="per_class").fit(X, THREE),
+        (X_new, THREE_NEW),
+    ),
     "regression": (lambda: MKLRegressor(MIXED).fit(X, X[:, :2]), (X_new, X_new[:, :2])),
     "novelties": (lambda: MKLOneClass(MIXED).fit(X), (X_new,)),
     "product": (lambda: MKLClassifier(combination="product").fit(X, y), (X_new, y_new)),
@@ -336,12 +389,18 @@ class TestBrowser:
             assert page.locator(".chart").nth(k).locator("svg path[d]").count() > 0
 
     def test_on_a_telephone_in_the_dark(self, visit):
-        page, trouble, _ = visit(MODELS["classes"][0](), *MODELS["classes"][1], width=360, scheme="dark")
+        page, trouble, _ = visit(
+            MODELS["classes"][0](), *MODELS["classes"][1], width=360, scheme="dark"
+        )
         assert trouble == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        background, ink = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.documentElement))")
+        background, ink = page.evaluate(
+            "(s => [s.backgroundColor, s.color])(getComputedStyle(document.documentElement))"
+        )
         assert brightness(background) < 60 < 180 < brightness(ink)
-        label = page.locator(".chart svg text").first.evaluate("text => getComputedStyle(text).fill")
+        label = page.locator(".chart svg text").first.evaluate(
+            "text => getComputedStyle(text).fill"
+        )
         assert brightness(label) > 180
 
     def test_names_do_not_run(self, visit):
@@ -363,8 +422,8 @@ class TestBrowser:
         assert page.title() != "run"
 
 
-def brightness(colour):
-    return np.mean([float(part) for part in re.findall(r"[\d.]+", colour)[:3]])
+def brightness(color):
+    return np.mean([float(part) for part in re.findall(r"[\d.]+", color)[:3]])
 
 
 @pytest.mark.parametrize("name", ["tcga_breast", "mfeat"])
@@ -375,9 +434,13 @@ def test_examples_are_short(name):
 def test_the_example_of_three_views_runs(tmp_path, monkeypatch, capsys):
     data = data_folder() / "tcga_breast.npz"
     if not data.exists():
-        pytest.skip(f"data set tcga_breast is not here ({data}); set MANYKERNELS_DATA to the folder that has it")
+        pytest.skip(
+            f"data set tcga_breast is not here ({data}); set MANYKERNELS_DATA to the folder that "
+            "has it"
+        )
     (tmp_path / "examples").mkdir()
-    example = shutil.copy(ROOT / "examples" / "tcga_breast.py", tmp_path / "examples")  # writes beside itself
+    # writes beside itself
+    example = shutil.copy(ROOT / "examples" / "tcga_breast.py", tmp_path / "examples")
     monkeypatch.setattr(sys, "argv", [example, str(data)])
     runpy.run_path(str(example))
     assert "OPTIMAL" in capsys.readouterr().out

@@ -6,19 +6,40 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels.banks import KernelsOnPoints
-from manykernels.kernels import KernelBank, Precomputed, paper_bank
+from manykernels.kernels import KernelCollection, Precomputed, paper_bank
 from manykernels.losses import Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, GeneralisedKL, PNormBall, Regulariser, SquaredPNorm
-from manykernels.solvers import SMO, SOLVERS, SPG, GroupLasso, Interior, Newton, PrimalNewton, choose_solver, drive, smo_mkl
-from manykernels.solvers.fixed import Alignment
+from manykernels.regularizers import L1, GeneralizedKL, PNormBall, Regularizer, SquaredPNorm
+from manykernels.solvers import (
+    SMO,
+    SOLVERS,
+    SPG,
+    GroupLasso,
+    Interior,
+    Newton,
+    PrimalNewton,
+    choose_solver,
+    drive,
+    smo_mkl,
+)
+from manykernels.solvers.reference.fixed import Alignment
 from reference import mkl_optimum
 
 NORMS = [1, 1.1, 1.33, 2, 3, 10, np.inf]
-FORMULATIONS = [PNormBall(p) for p in NORMS] + [SquaredPNorm(p, 0.5) for p in NORMS] + [L1(0.7), GeneralisedKL(0.3, 2.0)]
-TIGHT = {"newton": 1e-8, "spg": 1e-8, "smo": 1e-8, "group_lasso": 1e-7}  # gap to ask for on the small problems; 1e-4 by default
+FORMULATIONS = (
+    [PNormBall(p) for p in NORMS]
+    + [SquaredPNorm(p, 0.5) for p in NORMS]
+    + [L1(0.7), GeneralizedKL(0.3, 2.0)]
+)
+# gap to ask for on the small problems; 1e-4 by default
+TIGHT = {
+    "newton": 1e-8,
+    "spg": 1e-8,
+    "smo": 1e-8,
+    "group_lasso": 1e-7,
+}
 ROUGH = {"simple": 1e-2, "silp": 0.1}  # gap to ask for on real data; 1e-3 by default
 FIXED = ("alignment", "uniform")
 COARSE = ("mwu",)  # approaches the value, not a small gap: see test_multiplicative
@@ -26,11 +47,12 @@ COARSE = ("mwu",)  # approaches the value, not a small gap: see test_multiplicat
 
 def table():
     return [
-        pytest.param(name, regulariser, id=f"{name}-{regulariser!r}")
+        pytest.param(name, regularizer, id=f"{name}-{regularizer!r}")
         for name in SOLVERS
         if name not in FIXED + COARSE
-        for regulariser in FORMULATIONS
-        if name != "pgd" or getattr(regulariser, "p", 2) >= 2  # plain gradients fail near zero for p near 1
+        for regularizer in FORMULATIONS
+        if name != "pgd"
+        or getattr(regularizer, "p", 2) >= 2  # plain gradients fail near zero for p near 1
     ]
 
 
@@ -42,55 +64,60 @@ def outputs(n, classes):
     return X, np.stack([np.where(codes == c, 1.0, -1.0) for c in range(classes)])
 
 
-@pytest.mark.parametrize(("name", "regulariser"), table())
+@pytest.mark.parametrize(("name", "regularizer"), table())
 @pytest.mark.parametrize(("classes", "C"), [(2, 3.0), (2, 100.0), (3, 1.0)])
-def test_reaches_the_optimum(name, regulariser, classes, C):
+def test_reaches_the_optimum(name, regularizer, classes, C):
     X, y = outputs(36, classes)
-    bank = KernelBank(MIXED).fit(X)
-    problem = Problem(bank, y, np.full(36, C), regulariser)
+    bank = KernelCollection(MIXED).fit(X)
+    problem = Problem(bank, y, np.full(36, C), regularizer)
     solver = choose_solver(name)
     if not solver.fits(problem):
         with pytest.raises(ValueError, match=r"use solver='(spg|newton)'"):
             drive(solver, problem)
         return
     tol = TIGHT.get(name, 1e-4)
-    if name == "newton" and classes > 2 and not regulariser.smooth:
-        tol = 1e-5  # the programs of the outputs are coupled the more strongly the colder the smoothing
+    if name == "newton" and classes > 2 and not regularizer.smooth:
+        # the programs of the outputs are coupled the more strongly the colder the smoothing
+        tol = 1e-5
     result = drive(solver, problem, tol=tol, max_iter=20_000)
     assert result.status.name == "OPTIMAL", str(result)
-    fresh = Problem(bank, y, np.full(36, C), regulariser).certificate(result.weights, result.beta)
+    fresh = Problem(bank, y, np.full(36, C), regularizer).certificate(result.weights, result.beta)
     assert fresh.gap <= tol * (1 + 1e-3)
-    optimum = mkl_optimum(bank.columns(np.arange(36)), y, np.full(36, C), regulariser)
+    optimum = mkl_optimum(bank.columns(np.arange(36)), y, np.full(36, C), regularizer)
     assert result.objective == pytest.approx(optimum, rel=max(1e-6, 2 * tol))
     assert (result.weights >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"])
+@pytest.mark.parametrize(
+    "name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"]
+)
 @pytest.mark.parametrize("C", [1.0, 100.0, 1e4])
 def test_newton_needs_few_iterations(load, name, C):
     X, y = load(name)
     rows = np.random.default_rng(0).permutation(len(y))[:300]
     X, y = X[rows], y[rows]
-    bank = paper_bank(X).fit(X, normalise="trace")
+    bank = paper_bank(X).fit(X, normalize="trace")
     for p in (1, 1.1, 1.33, 2, 3, 10):
-        for regulariser in (PNormBall(p), SquaredPNorm(p)):
-            if p == 1 and not isinstance(regulariser, PNormBall):
+        for regularizer in (PNormBall(p), SquaredPNorm(p)):
+            if p == 1 and not isinstance(regularizer, PNormBall):
                 continue
-            result = drive(Newton(), Problem(bank, y, np.full(len(y), C), regulariser), tol=1e-6)
+            result = drive(Newton(), Problem(bank, y, np.full(len(y), C), regularizer), tol=1e-6)
             coarse = next(record.iteration for record in result.history if record.gap <= 1e-3)
-            assert result.status.name == "OPTIMAL", (regulariser, str(result))
-            assert coarse <= (40 if p == 1 else 15), (regulariser, coarse)
-            assert result.n_iter <= (60 if p == 1 else 20), (regulariser, result.n_iter)
+            assert result.status.name == "OPTIMAL", (regularizer, str(result))
+            assert coarse <= (40 if p == 1 else 15), (regularizer, coarse)
+            assert result.n_iter <= (60 if p == 1 else 20), (regularizer, result.n_iter)
 
 
-@pytest.mark.parametrize("name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"])
+@pytest.mark.parametrize(
+    "name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"]
+)
 @pytest.mark.parametrize("make", [PNormBall, SquaredPNorm])
 def test_all_solvers_agree_on_real_data(load, name, make):
     X, y = load(name)
     order = np.random.default_rng(0).permutation(len(y))
     for p in (1, 1.1, 1.33, 2, 3, 10):
         rows = order[: 30 if p == 1 else 100]  # the classics for p = 1 need hundreds of iterations
-        bank, found = paper_bank(X[rows]).fit(X[rows], normalise="trace"), {}
+        bank, found = paper_bank(X[rows]).fit(X[rows], normalize="trace"), {}
         for solver_name in SOLVERS:
             problem = Problem(bank, y[rows], np.full(rows.size, 100.0), make(p))
             solver = choose_solver(solver_name)
@@ -104,14 +131,17 @@ def test_all_solvers_agree_on_real_data(load, name, make):
         for solver_name, other in found.items():
             slack = other.absolute_gap + best.absolute_gap
             assert other.primal - best.primal <= slack, (p, solver_name)
-            assert max(other.dual, best.dual) <= min(other.primal, best.primal) * (1 + 1e-12), (p, solver_name)
+            assert max(other.dual, best.dual) <= min(other.primal, best.primal) * (1 + 1e-12), (
+                p,
+                solver_name,
+            )
 
 
 class TestSMO:
-    def problem(self, regulariser=None, **options):
+    def problem(self, regularizer=None, **options):
         X, y = toy(60)
-        self.bank = KernelBank(MIXED).fit(X)
-        return Problem(self.bank, y, np.full(60, 30.0), regulariser or PNormBall(1.5), **options)
+        self.bank = KernelCollection(MIXED).fit(X)
+        return Problem(self.bank, y, np.full(60, 30.0), regularizer or PNormBall(1.5), **options)
 
     def test_few_columns_in_memory_are_enough(self):
         roomy, tight = self.problem(), self.problem(memory_budget=4 * 8 * 60 * 8)
@@ -129,7 +159,8 @@ class TestSMO:
 
         monkeypatch.setattr(smo_mkl, "ascend", watched)
         problem = self.problem(PNormBall(2))
-        problem = Problem(problem.bank, problem.targets, np.full(60, 0.1), problem.regulariser)  # nearly all at a bound
+        # nearly all at a bound
+        problem = Problem(problem.bank, problem.targets, np.full(60, 0.1), problem.regularizer)
         assert drive(SMO(), problem, tol=1e-9).status.name == "OPTIMAL"
         assert min(seen) < 0.5 * 60
 
@@ -139,10 +170,13 @@ class TestSMO:
         assert again.n_iter <= 2
         assert again.counters.machine_steps < 0.5 * first.counters.machine_steps
 
-    @pytest.mark.parametrize("regulariser", [PNormBall(1), SquaredPNorm(1), L1()], ids=repr)
-    def test_kinks_are_refused_by_name(self, regulariser):
-        with pytest.raises(ValueError, match=r"SMO-MKL needs p > 1 .*use solver='spg', solver='newton' for PNormBall\(1\)"):
-            drive(SMO(), self.problem(regulariser))
+    @pytest.mark.parametrize("regularizer", [PNormBall(1), SquaredPNorm(1), L1()], ids=repr)
+    def test_kinks_are_refused_by_name(self, regularizer):
+        with pytest.raises(
+            ValueError,
+            match=r"SMO-MKL needs p > 1 .*use solver='spg', solver='newton' for PNormBall\(1\)",
+        ):
+            drive(SMO(), self.problem(regularizer))
 
     def test_products_must_fit(self):
         with pytest.raises(ValueError, match="raise cache_size or use solver='spg'"):
@@ -150,7 +184,7 @@ class TestSMO:
 
     def test_one_kernel_is_an_svm(self):
         X, y = toy(60)
-        bank = KernelBank([MIXED[0]]).fit(X)
+        bank = KernelCollection([MIXED[0]]).fit(X)
         result = drive(SMO(), Problem(bank, y, np.full(60, 3.0), PNormBall(2)), tol=1e-9)
         svc = SVC(C=3.0, kernel="precomputed", tol=1e-8).fit(bank.combine([1.0]), y)
         np.testing.assert_allclose(result.beta[0, svc.support_], svc.dual_coef_[0], atol=1e-4)
@@ -158,7 +192,9 @@ class TestSMO:
     def test_kernels_that_are_zero(self):
         X, y = toy(30)
         with pytest.warns(UserWarning, match="zero"):
-            bank = KernelBank([Precomputed(np.zeros((30, 30))), Precomputed(X @ X.T)]).fit(np.arange(30)[:, None])
+            bank = KernelCollection([Precomputed(np.zeros((30, 30))), Precomputed(X @ X.T)]).fit(
+                np.arange(30)[:, None]
+            )
         result = drive(SMO(), Problem(bank, y, np.ones(30), PNormBall(2)), tol=1e-6)
         assert result.status.name == "OPTIMAL"
         assert np.isfinite(result.weights).all()
@@ -166,21 +202,23 @@ class TestSMO:
 
 def test_columns_keep_the_latest():
     X, _ = toy(40)
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     layout = np.arange(5, 25)
     columns = smo_mkl.Columns(bank, layout, 3 * bank.m * layout.size * bank.dtype.itemsize)
     expected = bank.columns(np.arange(40))[:, layout][:, :, layout]
     for clock, wanted in enumerate([3, 7, 3, 0, 19]):
         if columns.slots[wanted] < 0:
             columns.fetch(wanted, np.arange(2), clock)
-        np.testing.assert_allclose(columns.store[columns.slots[wanted]], expected[:, :, wanted], atol=1e-14)
+        np.testing.assert_allclose(
+            columns.store[columns.slots[wanted]], expected[:, :, wanted], atol=1e-14
+        )
         held = columns.slots[columns.slots >= 0]
         assert held.size == np.unique(held).size <= 3
 
 
 def test_newton_keeps_few_kernels_for_p_1(load):
     X, y = load("sonar")
-    bank = paper_bank(X).fit(X, normalise="trace", dtype=np.float32)
+    bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
     result = drive(Newton(), Problem(bank, y, np.full(len(y), 100.0), PNormBall(1)), tol=1e-3)
     assert result.duality_gap <= 1e-3
     assert np.count_nonzero(result.weights) < 120
@@ -191,76 +229,95 @@ def test_newton_keeps_few_kernels_for_p_1(load):
 @pytest.mark.parametrize("make", [PNormBall, SquaredPNorm])
 def test_group_lasso_of_large_p_does_not_overflow(make, p):
     X, y = toy()
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     result = drive(GroupLasso(), Problem(bank, y, np.full(40, 10.0), make(p)), tol=1e-6)
     assert result.status.name == "OPTIMAL"
     assert np.isfinite(result.weights).all()
 
 
-@pytest.mark.parametrize("regulariser", [r for r in FORMULATIONS if hasattr(r, "reweight")], ids=repr)
-def test_reweight_minimises(regulariser, rng):
+@pytest.mark.parametrize(
+    "regularizer", [r for r in FORMULATIONS if hasattr(r, "reweight")], ids=repr
+)
+def test_reweight_minimizes(regularizer, rng):
     norms = rng.exponential(size=5)
 
     def value(d):
-        return 0.5 * np.sum(norms / d) + regulariser.value(d)
+        return 0.5 * np.sum(norms / d) + regularizer.value(d)
 
-    d = regulariser.reweight(norms)
+    d = regularizer.reweight(norms)
     for _ in range(200):
         other = d * np.exp(0.1 * rng.standard_normal(5))
-        if isinstance(regulariser, PNormBall):
-            other /= np.linalg.norm(other, regulariser.p)
+        if isinstance(regularizer, PNormBall):
+            other /= np.linalg.norm(other, regularizer.p)
         assert value(d) <= value(other) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("regulariser", FORMULATIONS, ids=repr)
+@pytest.mark.parametrize("regularizer", FORMULATIONS, ids=repr)
 @pytest.mark.parametrize("name", FIXED)
 class TestFixedWeights:
-    def test_the_svm_is_solved_and_the_gap_is_true(self, name, regulariser):
+    def test_the_svm_is_solved_and_the_gap_is_true(self, name, regularizer):
         X, y = toy(40)
-        bank = KernelBank(MIXED).fit(X)
-        problem = Problem(bank, y, np.full(40, 3.0), regulariser)
+        bank = KernelCollection(MIXED).fit(X)
+        problem = Problem(bank, y, np.full(40, 3.0), regularizer)
         result = drive(choose_solver(name), problem, tol=1e-6)
         assert result.status.name in ("FIXED_WEIGHTS", "OPTIMAL")
-        assert np.isfinite(regulariser.value(result.weights))
-        svm = DenseMachine().solve(bank.combine(result.weights), Hinge(), y, np.full(40, 3.0), tol=1e-9)
-        assert result.objective == pytest.approx(svm.dual + regulariser.value(result.weights), rel=1e-5)
-        best = drive(SPG(), Problem(bank, y, np.full(40, 3.0), regulariser), tol=1e-6)
+        assert np.isfinite(regularizer.value(result.weights))
+        svm = DenseMachine().solve(
+            bank.combine(result.weights), Hinge(), y, np.full(40, 3.0), tol=1e-9
+        )
+        assert result.objective == pytest.approx(
+            svm.dual + regularizer.value(result.weights), rel=1e-5
+        )
+        best = drive(SPG(), Problem(bank, y, np.full(40, 3.0), regularizer), tol=1e-6)
         assert result.objective >= best.objective * (1 - 1e-5)
         assert result.certificate.dual <= best.objective * (1 + 1e-9)
 
 
 def test_alignment_follows_its_definition():
     X, y = toy(40)
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     result = drive(Alignment(), Problem(bank, y, np.full(40, 3.0), PNormBall(2)), tol=1e-3)
     H = np.eye(40) - 1 / 40
-    alignments = [np.sum((H @ K @ H) * np.outer(y, y)) / np.linalg.norm(H @ K @ H) for K in bank.columns(np.arange(40))]
-    np.testing.assert_allclose(result.weights / result.weights.sum(), alignments / np.sum(alignments), rtol=1e-6)
+    alignments = [
+        np.sum((H @ K @ H) * np.outer(y, y)) / np.linalg.norm(H @ K @ H)
+        for K in bank.columns(np.arange(40))
+    ]
+    np.testing.assert_allclose(
+        result.weights / result.weights.sum(), alignments / np.sum(alignments), rtol=1e-6
+    )
 
 
 class TestChoice:
     X, y = toy()
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
 
-    def problem(self, regulariser, **options):
-        return Problem(self.bank, self.y, np.ones(40), regulariser, **options)
+    def problem(self, regularizer, **options):
+        return Problem(self.bank, self.y, np.ones(40), regularizer, **options)
 
     def test_auto(self):
         assert isinstance(choose_solver("auto", self.problem(PNormBall(1))), Newton)
         assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(2))), Newton)
         assert isinstance(choose_solver("auto", self.problem(L1())), SPG)
         assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(1))), GroupLasso)
-        assert isinstance(choose_solver("auto", self.problem(GeneralisedKL())), Newton)
+        assert isinstance(choose_solver("auto", self.problem(GeneralizedKL())), Newton)
         assert isinstance(choose_solver("auto", self.problem(PNormBall(2), memory_budget=100)), SPG)
 
     @pytest.mark.parametrize(
         ("rank", "loss", "expected"),
-        [(2, Hinge(), Interior), (30, Hinge(), Newton), (2, SquaredHinge(), PrimalNewton), (30, SquaredHinge(), Newton)],
+        [
+            (2, Hinge(), Interior),
+            (30, Hinge(), Newton),
+            (2, SquaredHinge(), PrimalNewton),
+            (30, SquaredHinge(), Newton),
+        ],
     )
     def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)
-        bank = Nystroem(rank).fit(KernelsOnPoints(KernelBank(MIXED), X), X)
-        assert type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2), loss=loss))) is expected
+        bank = Nystroem(rank).fit(KernelsOnPoints(KernelCollection(MIXED), X), X)
+        assert (
+            type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)))
+            is expected
+        )
 
     def test_objects_are_kept(self):
         mine = SPG(nonmonotone=False)
@@ -271,7 +328,7 @@ class TestChoice:
             choose_solver("sgd")
 
     def test_what_does_not_fit_names_what_does(self):
-        class Own(Regulariser):
+        class Own(Regularizer):
             def value(self, d):
                 return float(d.sum())
 

@@ -5,9 +5,9 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.kernels import RBF, KernelBank, Precomputed, paper_bank
+from manykernels.kernels import RBF, KernelCollection, Precomputed, paper_bank
 from manykernels.problem import Problem
-from manykernels.regularisers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.solvers import SPG, choose_solver, drive
 from reference import mkl_optimum
 
@@ -18,17 +18,24 @@ def formulations(p):
     return [PNormBall(p), SquaredPNorm(p, 0.5)] + ([L1(0.7)] if p == 1 else [])
 
 
-def solve(bank, y, C, regulariser, tol=1e-8, solver=None, **options):
-    return drive(solver or SPG(), Problem(bank, y, np.full(y.shape[-1], float(C)), regulariser), tol=tol, **options)
+def solve(bank, y, C, regularizer, tol=1e-8, solver=None, **options):
+    return drive(
+        solver or SPG(),
+        Problem(bank, y, np.full(y.shape[-1], float(C)), regularizer),
+        tol=tol,
+        **options,
+    )
 
 
-@pytest.mark.parametrize("regulariser", [r for p in NORMS for r in formulations(p)], ids=repr)
-@pytest.mark.parametrize(("seed", "n", "m", "C"), [(0, 40, 5, 3.0), (1, 60, 8, 0.5), (2, 30, 6, 100.0)])
-def test_objective_agrees_with_cvxpy(regulariser, seed, n, m, C):
+@pytest.mark.parametrize("regularizer", [r for p in NORMS for r in formulations(p)], ids=repr)
+@pytest.mark.parametrize(
+    ("seed", "n", "m", "C"), [(0, 40, 5, 3.0), (1, 60, 8, 0.5), (2, 30, 6, 100.0)]
+)
+def test_objective_agrees_with_cvxpy(regularizer, seed, n, m, C):
     X, y = toy(n, seed)
-    bank = KernelBank(MIXED[:m]).fit(X)
-    result = solve(bank, y, C, regulariser)
-    optimum = mkl_optimum(bank.columns(np.arange(n)), y, np.full(n, C), regulariser)
+    bank = KernelCollection(MIXED[:m]).fit(X)
+    result = solve(bank, y, C, regularizer)
+    optimum = mkl_optimum(bank.columns(np.arange(n)), y, np.full(n, C), regularizer)
     assert result.status.name == "OPTIMAL"
     assert result.duality_gap <= 1e-8
     assert result.objective == pytest.approx(optimum, rel=1e-6)
@@ -38,7 +45,7 @@ def test_objective_agrees_with_cvxpy(regulariser, seed, n, m, C):
 def test_one_kernel_is_an_svm(p):
     X, y = toy(60)
     K = RBF(0.5).block(X, X)
-    result = solve(KernelBank([RBF(0.5)]).fit(X), y, 2.0, PNormBall(p), tol=1e-10)
+    result = solve(KernelCollection([RBF(0.5)]).fit(X), y, 2.0, PNormBall(p), tol=1e-10)
     svc = SVC(C=2.0, kernel="precomputed", tol=1e-10).fit(K, y)
     beta = np.zeros(60)
     beta[svc.support_] = svc.dual_coef_[0]
@@ -47,17 +54,17 @@ def test_one_kernel_is_an_svm(p):
     assert result.weights == pytest.approx([1.0])
 
 
-@pytest.mark.parametrize("regulariser", [PNormBall(1), L1(0.7)], ids=repr)
-def test_a_duplicated_kernel_changes_nothing(regulariser):
+@pytest.mark.parametrize("regularizer", [PNormBall(1), L1(0.7)], ids=repr)
+def test_a_duplicated_kernel_changes_nothing(regularizer):
     X, y = toy()
-    once, twice = (KernelBank(kernels).fit(X) for kernels in (MIXED, MIXED + MIXED[:3]))
-    a, b = (solve(bank, y, 3.0, regulariser) for bank in (once, twice))
+    once, twice = (KernelCollection(kernels).fit(X) for kernels in (MIXED, MIXED + MIXED[:3]))
+    a, b = (solve(bank, y, 3.0, regularizer) for bank in (once, twice))
     assert a.objective == pytest.approx(b.objective, rel=2e-8)
 
 
 def test_infinite_p_is_the_plain_sum():
     X, y = toy()
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     result = solve(bank, y, 3.0, PNormBall(np.inf))
     svc = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(bank.combine(np.ones(bank.m)), y)
     np.testing.assert_array_equal(result.weights, 1.0)
@@ -68,7 +75,7 @@ def test_infinite_p_is_the_plain_sum():
 
 def test_large_p_approaches_the_plain_sum():
     X, y = toy()
-    bank = KernelBank(MIXED).fit(X)
+    bank = KernelCollection(MIXED).fit(X)
     assert solve(bank, y, 3.0, PNormBall(1000)).weights == pytest.approx(np.ones(bank.m), abs=0.02)
 
 
@@ -77,7 +84,7 @@ def test_the_right_kernels_win():
     X = rng.standard_normal((200, 10))
     y = np.sign(X[:, 3] * X[:, 7])
     kernels = [RBF(0.5, features=[f, (f + 4) % 10]) for f in range(10)]
-    result = solve(KernelBank(kernels).fit(X), y, 10.0, PNormBall(1), tol=1e-4)
+    result = solve(KernelCollection(kernels).fit(X), y, 10.0, PNormBall(1), tol=1e-4)
     assert result.weights.argmax() == 3
     assert result.weights[3] > 3 * np.delete(result.weights, 3).max()
 
@@ -85,37 +92,41 @@ def test_the_right_kernels_win():
 ABLATIONS = {
     "SPG": SPG(),
     "gradient": SPG(proximal=False),
-    "PGD+N+S": SPG(tune_precision=False, proximal=False),
-    "PGD+S": SPG(nonmonotone=False, tune_precision=False, proximal=False),
-    "PGD+N": SPG(spectral=False, tune_precision=False, proximal=False),
+    "PGD+N+S": SPG(tune_tolerance=False, proximal=False),
+    "PGD+S": SPG(nonmonotone=False, tune_tolerance=False, proximal=False),
+    "PGD+N": SPG(spectral=False, tune_tolerance=False, proximal=False),
     "PGD": choose_solver("pgd"),
-    "random start": SPG(start="random", seed=3),
+    "random start": SPG(start="random", random_state=3),
 }
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
-@pytest.mark.parametrize("regulariser", [SquaredPNorm(2), PNormBall(2), L1(0.7)], ids=repr)
-def test_every_ablation_reaches_the_same_optimum(name, regulariser):
+@pytest.mark.parametrize("regularizer", [SquaredPNorm(2), PNormBall(2), L1(0.7)], ids=repr)
+def test_every_ablation_reaches_the_same_optimum(name, regularizer):
     X, y = toy(30)
-    bank = KernelBank(MIXED[:4]).fit(X)
-    reference = solve(bank, y, 1.0, regulariser)
-    result = solve(bank, y, 1.0, regulariser, tol=1e-3, solver=ABLATIONS[name], max_iter=20000)
+    bank = KernelCollection(MIXED[:4]).fit(X)
+    reference = solve(bank, y, 1.0, regularizer)
+    result = solve(bank, y, 1.0, regularizer, tol=1e-3, solver=ABLATIONS[name], max_iter=20000)
     assert result.status.name == "OPTIMAL"
     assert result.objective == pytest.approx(reference.objective, rel=1.1e-3)
 
 
 def test_switches_do_what_they_say():
     X, y = toy(60)
-    bank = KernelBank(MIXED).fit(X)
-    solves = {name: solve(bank, y, 10.0, SquaredPNorm(2), 1e-3, ABLATIONS[name], max_iter=20000).counters for name in ABLATIONS}
+    bank = KernelCollection(MIXED).fit(X)
+    solves = {
+        name: solve(bank, y, 10.0, SquaredPNorm(2), 1e-3, ABLATIONS[name], max_iter=20000).counters
+        for name in ABLATIONS
+    }
     assert solves["SPG"].svm_solves < solves["PGD"].svm_solves
     assert solves["PGD+S"].svm_solves < solves["PGD"].svm_solves
-    assert solves["gradient"].machine_steps < solves["PGD+N+S"].machine_steps  # rough SVMs are what tuning saves
+    # rough SVMs are what tuning saves
+    assert solves["gradient"].machine_steps < solves["PGD+N+S"].machine_steps
 
 
 def test_iteration_limit_is_said():
     X, y = toy()
-    result = solve(KernelBank(MIXED).fit(X), y, 3.0, PNormBall(1), max_iter=2)
+    result = solve(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), max_iter=2)
     assert result.status.name == "MAX_ITER"
     assert result.n_iter == 2
     assert result.duality_gap > 1e-8
@@ -123,34 +134,41 @@ def test_iteration_limit_is_said():
 
 def test_result_is_the_best_iterate():
     X, y = toy()
-    result = solve(KernelBank(MIXED).fit(X), y, 3.0, PNormBall(1), tol=1e-6)
-    assert result.certificate.absolute_gap <= min(record.gap * record.objective for record in result.history) * (1 + 1e-9)
+    result = solve(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), tol=1e-6)
+    assert result.certificate.absolute_gap <= min(
+        record.gap * record.objective for record in result.history
+    ) * (1 + 1e-9)
 
 
 def test_separable_points_with_opposite_duplicates():
     """Hard cases: contradictory labels, a tiny and a huge C."""
     X = np.repeat(np.eye(3), 2, axis=0)
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
-    bank = KernelBank([RBF(1.0), RBF(10.0)]).fit(X)
+    bank = KernelCollection([RBF(1.0), RBF(10.0)]).fit(X)
     for C in (1e-6, 1.0, 1e6):
         result = solve(bank, y, C, PNormBall(1), tol=1e-6)
         assert result.status.name == "OPTIMAL", result
         assert np.isfinite(result.beta).all()
 
 
-@pytest.mark.parametrize("name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"])
+@pytest.mark.parametrize(
+    "name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"]
+)
 @pytest.mark.parametrize("p", [1, 1.1, 1.33, 2])
 def test_papers_sets_are_certified(load, name, p):
     X, y = load(name)
-    rows = np.random.default_rng(0).permutation(len(y))[: 300 if p == 1 else None]  # whole sets take minutes for p = 1
+    # whole sets take minutes for p = 1
+    rows = np.random.default_rng(0).permutation(len(y))[: 300 if p == 1 else None]
     X, y = X[rows], y[rows]
-    bank = paper_bank(X).fit(X, normalise="trace", dtype=np.float32)
-    exact = paper_bank(X).fit(X, normalise="trace", dtype=np.float64)
-    for regulariser in (PNormBall(p), L1() if p == 1 else SquaredPNorm(p)):
-        result = solve(bank, y, 100.0, regulariser, tol=1e-3)
-        assert result.status.name == "OPTIMAL", (regulariser, str(result))
+    bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
+    exact = paper_bank(X).fit(X, normalize="trace", dtype=np.float64)
+    for regularizer in (PNormBall(p), L1() if p == 1 else SquaredPNorm(p)):
+        result = solve(bank, y, 100.0, regularizer, tol=1e-3)
+        assert result.status.name == "OPTIMAL", (regularizer, str(result))
         # from scratch and in float64: the float32 kernels have not fooled the certificate
-        certificate = Problem(exact, y, np.full(len(y), 100.0), regulariser).certificate(result.weights, result.beta)
+        certificate = Problem(exact, y, np.full(len(y), 100.0), regularizer).certificate(
+            result.weights, result.beta
+        )
         assert certificate.gap <= 1e-3 * (1 + 1e-2)
 
 
@@ -159,8 +177,10 @@ def test_kernels_of_extreme_scale(factor):
     X, y = toy()
     K = RBF(0.5).block(X, X)
     index = np.arange(len(y))[:, None]
-    for normalise in ("diagonal", "trace", None):
-        bank = KernelBank([Precomputed(K * factor), Precomputed(K)]).fit(index, normalise=normalise)
+    for normalize in ("diagonal", "trace", None):
+        bank = KernelCollection([Precomputed(K * factor), Precomputed(K)]).fit(
+            index, normalize=normalize
+        )
         result = solve(bank, y, 1.0, PNormBall(2), tol=1e-3)
         assert np.isfinite(result.weights).all()
         assert np.isfinite(result.beta).all()

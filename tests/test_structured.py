@@ -12,13 +12,31 @@ from sklearn.model_selection import cross_val_score
 
 from conftest import toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor
-from manykernels.kernels import RBF, FunctionKernel, Hamming, KernelBank, Precomputed, Spectrum
+from manykernels.kernels import (
+    RBF,
+    FunctionKernel,
+    Hamming,
+    KernelCollection,
+    Precomputed,
+    Spectrum,
+)
 from manykernels.lowrank import Nystroem
 from reference import share_of_equal_entries, shared_substrings
 
 X, y = toy(30)
 CODES = np.random.default_rng(0).integers(0, 3, (25, 4)).astype(float)
-WORDS = ["abracadabra", "cadabra", "brabra", "", "ab", "naïve café", "x" * 30, "abracadabra", "𝒜bra", "ra ra ra"]
+WORDS = [
+    "abracadabra",
+    "cadabra",
+    "brabra",
+    "",
+    "ab",
+    "naïve café",
+    "x" * 30,
+    "abracadabra",
+    "𝒜bra",
+    "ra ra ra",
+]
 COLUMN = np.array(WORDS, dtype=object)[:, None]
 
 
@@ -41,13 +59,15 @@ INSTANCES = [
     (Hamming(weights=(1.0, 0.0, 2.0, 0.5)), CODES),
     (Spectrum(1), COLUMN),
     (Spectrum(3), COLUMN),
-    (Spectrum(2, normalised=False), COLUMN),
+    (Spectrum(2, normalized=False), COLUMN),
     (Spectrum(3).resolved(COLUMN[::2], None), COLUMN),
     (FunctionKernel(gp.ConstantKernel(2.0) * gp.Matern(1.5)), X),
 ]
 
 
-@pytest.mark.parametrize(("kernel", "points"), INSTANCES, ids=lambda part: getattr(part, "label", ""))
+@pytest.mark.parametrize(
+    ("kernel", "points"), INSTANCES, ids=lambda part: getattr(part, "label", "")
+)
 class TestLaws:
     def test_symmetric_and_semidefinite(self, kernel, points):
         K = kernel.block(points, points)
@@ -56,11 +76,17 @@ class TestLaws:
 
     def test_block_is_a_slice_of_the_whole(self, kernel, points):
         whole = kernel.block(points, points)
-        np.testing.assert_allclose(kernel.block(points[1:5], points[3:]), whole[1:5, 3:], rtol=1e-12)
-        np.testing.assert_allclose(kernel.block(points[::2], points[::2].copy()), whole[::2, ::2], rtol=1e-12)
+        np.testing.assert_allclose(
+            kernel.block(points[1:5], points[3:]), whole[1:5, 3:], rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            kernel.block(points[::2], points[::2].copy()), whole[::2, ::2], rtol=1e-12
+        )
 
     def test_diagonal(self, kernel, points):
-        np.testing.assert_allclose(kernel.diagonal(points), np.diagonal(kernel.block(points, points)), rtol=1e-12)
+        np.testing.assert_allclose(
+            kernel.diagonal(points), np.diagonal(kernel.block(points, points)), rtol=1e-12
+        )
 
     def test_is_a_value(self, kernel, points):
         assert pickle.loads(pickle.dumps(kernel)) == kernel
@@ -70,28 +96,46 @@ class TestLaws:
 @pytest.mark.parametrize("weights", [None, (1.0, 0.0, 2.0, 0.5)])
 def test_hamming_by_hand(weights):
     expected = share_of_equal_entries(CODES, CODES[:7], weights)
-    np.testing.assert_allclose(Hamming(weights=weights).block(CODES, CODES[:7]), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        Hamming(weights=weights).block(CODES, CODES[:7]), expected, rtol=1e-12
+    )
 
 
-@pytest.mark.parametrize("weights", [(1.0,), (1.0, -1.0, 1.0, 1.0), (0.0, 0.0, 0.0, 0.0), (1.0, np.nan, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "weights", [(1.0,), (1.0, -1.0, 1.0, 1.0), (0.0, 0.0, 0.0, 0.0), (1.0, np.nan, 1.0, 1.0)]
+)
 def test_bad_weights_of_columns(weights):
     with pytest.raises(ValueError, match="one weight of at least zero for each of its 4 columns"):
-        KernelBank([Hamming(weights=weights)]).fit(CODES)
+        KernelCollection([Hamming(weights=weights)]).fit(CODES)
 
 
 class TestSpectrum:
     @pytest.mark.parametrize("k", [1, 2, 3, 7])
     def test_by_hand(self, k):
         plain = np.array([[shared_substrings(a, b, k) for b in WORDS] for a in WORDS])
-        np.testing.assert_allclose(Spectrum(k, normalised=False).block(COLUMN, COLUMN), plain, rtol=1e-12)
+        np.testing.assert_allclose(
+            Spectrum(k, normalized=False).block(COLUMN, COLUMN), plain, rtol=1e-12
+        )
         roots = np.sqrt(np.diagonal(plain))
-        cosines = np.divide(plain, np.outer(roots, roots), out=np.zeros_like(plain), where=np.outer(roots, roots) > 0)
+        cosines = np.divide(
+            plain,
+            np.outer(roots, roots),
+            out=np.zeros_like(plain),
+            where=np.outer(roots, roots) > 0,
+        )
         np.testing.assert_allclose(Spectrum(k).block(COLUMN, COLUMN), cosines, rtol=1e-12)
 
     def test_what_it_remembers_changes_nothing(self):
         trained = Spectrum(2).resolved(COLUMN[:5], None)
-        for rows, cols in [(COLUMN, COLUMN[:5]), (COLUMN[:5], COLUMN), (COLUMN[5:], COLUMN[5:]), (COLUMN[:3], COLUMN[1:4])]:
-            np.testing.assert_allclose(trained.block(rows, cols), Spectrum(2).block(rows, cols), rtol=1e-12)
+        for rows, cols in [
+            (COLUMN, COLUMN[:5]),
+            (COLUMN[:5], COLUMN),
+            (COLUMN[5:], COLUMN[5:]),
+            (COLUMN[:3], COLUMN[1:4]),
+        ]:
+            np.testing.assert_allclose(
+                trained.block(rows, cols), Spectrum(2).block(rows, cols), rtol=1e-12
+            )
 
     @pytest.mark.parametrize("k", [0, 2.5, "3"])
     def test_bad_length(self, k):
@@ -111,28 +155,46 @@ class TestSpectrum:
         assert model.fit(strings, labels).kernel_names_[2] == "Spectrum(k=6) on all features"
 
     @pytest.mark.parametrize(
-        ("normalise", "approximation"),
-        [("diagonal", None), ("cosine", None), ("center", None), (None, None), ("diagonal", Nystroem(40, cutoff=0.0))],
+        ("normalize", "approximation"),
+        [
+            ("diagonal", None),
+            ("cosine", None),
+            ("center", None),
+            (None, None),
+            ("diagonal", Nystroem(40, cutoff=0.0)),
+        ],
         ids=str,
     )
-    def test_prediction_equals_precomputed(self, normalise, approximation):
+    def test_prediction_equals_precomputed(self, normalize, approximation):
         strings, labels = sequences()
         column = np.array(strings, dtype=object)[:, None]
-        kernels = [Spectrum(2), Spectrum(3, normalised=False)]
-        options = {"normalise": normalise, "tol": 1e-7, "p": 2.0}
-        model = MKLClassifier(kernels, approximation=approximation, **options).fit(strings[:40], labels[:40])
+        kernels = [Spectrum(2), Spectrum(3, normalized=False)]
+        options = {"normalize": normalize, "tol": 1e-7, "p": 2.0}
+        model = MKLClassifier(kernels, approximation=approximation, **options).fit(
+            strings[:40], labels[:40]
+        )
         grams = [Precomputed(kernel.block(column, column)) for kernel in kernels]
         index = np.arange(60)[:, None]
         twin = MKLClassifier(grams, **options).fit(index[:40], labels[:40])
-        np.testing.assert_allclose(model.decision_function(strings), twin.decision_function(index), atol=1e-5)
+        np.testing.assert_allclose(
+            model.decision_function(strings), twin.decision_function(index), atol=1e-5
+        )
 
     def test_forms_of_the_column(self):
         strings, labels = sequences(40)
         column = np.array(strings, dtype=object)
         expected = MKLClassifier([Spectrum(3)]).fit(strings, labels).decision_function(strings)
         frames = pd.Series(strings), pd.DataFrame({"s": strings})
-        for same in (column, column[:, None], column.astype(str), *frames, [[string] for string in strings]):
-            np.testing.assert_array_equal(MKLClassifier([Spectrum(3)]).fit(same, labels).decision_function(same), expected)
+        for same in (
+            column,
+            column[:, None],
+            column.astype(str),
+            *frames,
+            [[string] for string in strings],
+        ):
+            np.testing.assert_array_equal(
+                MKLClassifier([Spectrum(3)]).fit(same, labels).decision_function(same), expected
+            )
 
     def test_beside_numbers_in_one_array(self):
         strings, labels = sequences(40)
@@ -173,14 +235,20 @@ def test_function_of_strings():
 
 
 class TestGaussianProcessKernels:
-    KERNELS = (gp.RBF(1.5), gp.ConstantKernel(2.0) * gp.Matern(1.5), gp.RationalQuadratic() + gp.DotProduct())
+    KERNELS = (
+        gp.RBF(1.5),
+        gp.ConstantKernel(2.0) * gp.Matern(1.5),
+        gp.RationalQuadratic() + gp.DotProduct(),
+    )
 
     def test_in_a_list(self):
         model = clone(MKLClassifier(list(self.KERNELS), tol=1e-6, p=2.0)).fit(X, y)
         assert model.kernel_names_[0] == "RBF(length_scale=1.5) on all features"
         twin = MKLClassifier([Precomputed(kernel(X)) for kernel in self.KERNELS], tol=1e-6, p=2.0)
         index = np.arange(len(X))[:, None]
-        np.testing.assert_allclose(model.decision_function(X), twin.fit(index, y).decision_function(index), atol=1e-4)
+        np.testing.assert_allclose(
+            model.decision_function(X), twin.fit(index, y).decision_function(index), atol=1e-4
+        )
 
     def test_diagonal_is_theirs(self):
         class Counting(gp.DotProduct):
@@ -205,9 +273,13 @@ def graphs(grakel, n=30, seed=0):
     out = []
     for i in range(n):
         size = int(rng.integers(6, 10))
-        edges = {(v, (v + 1) % size) for v in range(size)} | ({(v, (v + 2) % size) for v in range(3)} if i % 2 else set())
+        edges = {(v, (v + 1) % size) for v in range(size)} | (
+            {(v, (v + 2) % size) for v in range(3)} if i % 2 else set()
+        )
         edges |= {(b, a) for a, b in edges}
-        out.append(grakel.Graph(list(edges), node_labels={v: int(rng.integers(3)) for v in range(size)}))
+        out.append(
+            grakel.Graph(list(edges), node_labels={v: int(rng.integers(3)) for v in range(size)})
+        )
     return out, np.arange(n) % 2
 
 
@@ -218,12 +290,20 @@ def test_grakel():
         grakel.WeisfeilerLehman(n_iter=2, base_graph_kernel=grakel.VertexHistogram, normalize=True),
         grakel.ShortestPath(),
     ]
-    kernels = {type(maker).__name__: Precomputed(maker.fit_transform(data[:20])) for maker in makers}
+    kernels = {
+        type(maker).__name__: Precomputed(maker.fit_transform(data[:20])) for maker in makers
+    }
     model = MKLClassifier(kernels, C=10.0).fit(np.arange(20)[:, None], labels[:20])
     scores = model.decision_function([maker.transform(data[20:]) for maker in makers])
     assert np.mean((scores > 0) == labels[20:]) >= 0.8
     assert set(model.group_weights_) == {"WeisfeilerLehman", "ShortestPath"}
-    # one matrix over all graphs, with sample indices as X, gives the same where the kernel does not depend on the others
-    whole = {name: Precomputed(maker.fit_transform(data)) for name, maker in zip(kernels, makers, strict=True)}
+    # one matrix over all graphs, with sample indices as X, gives the same where the kernel does not
+    # depend on the others
+    whole = {
+        name: Precomputed(maker.fit_transform(data))
+        for name, maker in zip(kernels, makers, strict=True)
+    }
     again = MKLClassifier(whole, C=10.0).fit(np.arange(20)[:, None], labels[:20])
-    np.testing.assert_allclose(again.decision_function(np.arange(20, 30)[:, None]), scores, atol=1e-6)
+    np.testing.assert_allclose(
+        again.decision_function(np.arange(20, 30)[:, None]), scores, atol=1e-6
+    )

@@ -11,16 +11,16 @@ from manykernels import MKLClassifier, MKLRegressor
 from manykernels._loops import tables
 from manykernels._loops.bits import differing_bits, packed
 from manykernels.banks import Bank
-from manykernels.banks.distances import Bits, Differences, Dots, make_distances
 from manykernels.banks.families import Tile
-from manykernels.banks.tables import GaussianTable
-from manykernels.kernels import RBF, KernelBank, Laplacian, Linear
+from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
+from manykernels.banks.families.tables import GaussianTable
+from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.problem import Problem
-from manykernels.regularisers import Curvature, PNormBall
+from manykernels.regularizers import Curvature, PNormBall
 from manykernels.result import Status
 from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, drive
 from manykernels.solvers import choose as choosing
-from manykernels.solvers.sample import FromSample
+from manykernels.solvers.wrappers.sample import FromSample
 
 ERROR = {np.float32: 3e-7, np.float64: 3e-14}
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -41,30 +41,38 @@ class TestGaussianTable:
         weights = np.random.default_rng(1).random(30)
         out = np.zeros(distances.shape, dtype)
         tables.look_up(distances, table.table(weights), table.grid, 70, out)
-        np.testing.assert_allclose(out, np.tensordot(weights, values, 1), atol=ERROR[dtype] * weights.sum())
+        np.testing.assert_allclose(
+            out, np.tensordot(weights, values, 1), atol=ERROR[dtype] * weights.sum()
+        )
 
     def test_only_the_triangle_is_visited(self, dtype):
         table, distances, values = self.made(dtype)
         out = np.zeros(distances.shape, dtype)
         tables.look_up(distances, table.table(np.ones(30)), table.grid, 20, out)
         counted = np.arange(70) <= 20 + np.arange(9)[:, None]
-        np.testing.assert_allclose(out, np.where(counted, values.sum(axis=0), 0.0), atol=30 * ERROR[dtype])
+        np.testing.assert_allclose(
+            out, np.where(counted, values.sum(axis=0), 0.0), atol=30 * ERROR[dtype]
+        )
 
     @pytest.mark.parametrize("held", [2**23, 0])
     def test_deposit_is_the_transpose(self, dtype, held, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.tables.HELD", held)
-        monkeypatch.setattr("manykernels.banks.tables.AT_ONCE", 20_000)
+        monkeypatch.setattr("manykernels.banks.families.tables.HELD", held)
+        monkeypatch.setattr("manykernels.banks.families.tables.AT_ONCE", 20_000)
         table, distances, values = self.made(dtype)
         B = np.random.default_rng(2).standard_normal(distances.shape).astype(dtype)
         moments = np.zeros(table.nodes.shape)
         tables.deposit(distances.copy(), B, table.grid, 70, moments)
         expected = np.tensordot(values, B.astype(float), 2)
-        np.testing.assert_allclose(table.gather(moments), expected, atol=ERROR[dtype] * np.abs(B).sum())
+        np.testing.assert_allclose(
+            table.gather(moments), expected, atol=ERROR[dtype] * np.abs(B).sum()
+        )
         beta = B[:2]
         rows = np.zeros((2, 9, *table.nodes.shape))
         tables.deposit_rows(distances.copy(), beta, table.grid, rows)
         expected = np.moveaxis(values @ beta.T.astype(float), 2, 1)
-        np.testing.assert_allclose(table.gather(rows), expected, atol=ERROR[dtype] * np.abs(beta).sum())
+        np.testing.assert_allclose(
+            table.gather(rows), expected, atol=ERROR[dtype] * np.abs(beta).sum()
+        )
 
     def test_nothing_deposited(self, dtype):
         table = self.made(dtype)[0]
@@ -78,25 +86,39 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     """All that a bank computes, against the kernels one by one."""
     X = np.round(rng.random((90, 4)), 2) * (rng.random((90, 4)) < 0.7)
     kernels = [kernel(gamma) for gamma in np.geomspace(1e-3, 50, 17)]
-    bank = KernelBank(kernels).fit(form(X), dtype=dtype, storage="fly")
+    bank = KernelCollection(kernels).fit(form(X), dtype=dtype, storage="fly")
     assert bank.families[0]._table is not None
     grams = np.stack([k.block(X, X) for k in kernels])
     weights, beta = rng.random(17), rng.standard_normal((2, 90))
     error = 100 * ERROR[dtype]
     np.testing.assert_allclose(bank.combine(weights), np.tensordot(weights, grams, 1), atol=error)
-    np.testing.assert_allclose(bank.combine(2 * weights, [5, 3]), 2 * np.tensordot(weights, grams[:, [5, 3]], 1), atol=error)
-    np.testing.assert_allclose(bank.quad(beta), np.einsum("ti,kij,tj->k", beta, grams, beta), atol=100 * error)
-    np.testing.assert_allclose(bank.products(beta), np.einsum("kij,tj->kti", grams, beta), atol=10 * error)
+    np.testing.assert_allclose(
+        bank.combine(2 * weights, [5, 3]),
+        2 * np.tensordot(weights, grams[:, [5, 3]], 1),
+        atol=error,
+    )
+    np.testing.assert_allclose(
+        bank.quadratic_forms(beta), np.einsum("ti,kij,tj->k", beta, grams, beta), atol=100 * error
+    )
+    np.testing.assert_allclose(
+        bank.products(beta), np.einsum("kij,tj->kti", grams, beta), atol=10 * error
+    )
     change, J = rng.standard_normal((2, 90)), Curvature(rng.random(17), -0.3, rng.random(17))
-    for ours, plain in zip(bank.sweep(weights, beta, J), Bank.sweep(bank, weights, beta, J), strict=True):
+    for ours, plain in zip(
+        bank.sweep(weights, beta, J), Bank.sweep(bank, weights, beta, J), strict=True
+    ):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     for ours, plain in zip(bank.along(beta, change), Bank.along(bank, beta, change), strict=True):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     new = bank.cross(form(X[:7]))
-    np.testing.assert_allclose(new.combine(weights), np.tensordot(weights, grams[:, :7], 1), atol=1e-10)
+    np.testing.assert_allclose(
+        new.combine(weights), np.tensordot(weights, grams[:, :7], 1), atol=1e-10
+    )
     some = bank.among(np.array([4, 8, 60]))
     np.testing.assert_allclose(
-        some.combine(weights), np.tensordot(weights, grams, 1)[np.ix_([4, 8, 60], [4, 8, 60])], atol=error
+        some.combine(weights),
+        np.tensordot(weights, grams, 1)[np.ix_([4, 8, 60], [4, 8, 60])],
+        atol=error,
     )
 
 
@@ -124,14 +146,21 @@ class TestDistances:
         points = form(X.astype(float))
         distances = make_distances(points, points, 2.0, narrowest, np.float64)
         assert type(distances) is kind
-        expected = 2.0 * cdist(X.astype(float), X.astype(float), "sqeuclidean")[np.ix_(self.TILE.rows, self.TILE.cols)]
+        expected = (
+            2.0
+            * cdist(X.astype(float), X.astype(float), "sqeuclidean")[
+                np.ix_(self.TILE.rows, self.TILE.cols)
+            ]
+        )
         np.testing.assert_allclose(distances.tile(self.TILE), expected, rtol=1e-9, atol=1e-9)
 
     def test_sparse_points_in_many_dimensions_stay_sparse(self):
         X = sparse.random(50, 5000, density=1e-3, random_state=0, format="csr")
         distances = make_distances(X, X, 1.0, 1.0, np.float64)
         assert sparse.issparse(distances.right)
-        expected = cdist(X.toarray(), X.toarray(), "sqeuclidean")[np.ix_(self.TILE.rows, self.TILE.cols)]
+        expected = cdist(X.toarray(), X.toarray(), "sqeuclidean")[
+            np.ix_(self.TILE.rows, self.TILE.cols)
+        ]
         np.testing.assert_allclose(distances.tile(self.TILE), expected, atol=1e-12)
 
     def test_new_points_that_are_not_binary(self, rng):
@@ -146,7 +175,7 @@ def data(n=600):
     return X, np.where(X[:, 0] ** 2 + 0.5 * X[:, 1] > 0.8 + 0.3 * rng.standard_normal(n), 1.0, -1.0)
 
 
-KERNELS = KernelBank([RBF(0.1), RBF(1.0), RBF(1.0, features=0), RBF(3.0, features=2)])
+KERNELS = KernelCollection([RBF(0.1), RBF(1.0), RBF(1.0, features=0), RBF(3.0, features=2)])
 
 
 class TestSample:
@@ -161,9 +190,15 @@ class TestSample:
 
     def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
         X, y = data()
-        assert not isinstance(choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))), FromSample)
+        assert not isinstance(
+            choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))),
+            FromSample,
+        )
         monkeypatch.setattr(choosing, "LARGE", 500)
-        assert isinstance(choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))), FromSample)
+        assert isinstance(
+            choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))),
+            FromSample,
+        )
         clf = MKLClassifier(KERNELS, p=1.5).fit(X, y)
         assert clf.result_.status is Status.OPTIMAL
         MKLRegressor(KERNELS, p=1.5).fit(X, X[:, 0])
@@ -173,7 +208,9 @@ class TestSample:
         X, _ = data()
         y = np.where(np.arange(600) < 9, 1.0, -1.0)
         seen = []
-        solver = FromSample(GroupLasso(), lambda problem: seen.append(problem.targets) or Newton(), size=100)
+        solver = FromSample(
+            GroupLasso(), lambda problem: seen.append(problem.targets) or Newton(), size=100
+        )
         drive(solver, Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))
         assert (seen[0] == 1).sum() in (1, 2)
 
@@ -185,7 +222,9 @@ class TestSample:
                 raise KeyboardInterrupt
 
         problem = Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))
-        result = drive(FromSample(GroupLasso(), lambda problem: Stopped(), size=100), problem, tol=1e-6)
+        result = drive(
+            FromSample(GroupLasso(), lambda problem: Stopped(), size=100), problem, tol=1e-6
+        )
         assert result.status is Status.INTERRUPTED
         assert result.beta.any()
         assert np.isfinite(result.certificate.primal)
@@ -197,7 +236,10 @@ class TestSample:
         cost = np.zeros(60)
         cost[[np.argmax(y), np.argmin(y), 7]] = 1.0
         problem = Problem(KERNELS.fit(X), y, cost, PNormBall(2))
-        assert drive(FromSample(SPG(), lambda problem: Newton(), size=10), problem).status is Status.OPTIMAL
+        assert (
+            drive(FromSample(SPG(), lambda problem: Newton(), size=10), problem).status
+            is Status.OPTIMAL
+        )
 
     def test_without_a_step_there_is_no_sample(self):
         X, y = data()
@@ -205,7 +247,11 @@ class TestSample:
         def refused(problem):
             raise AssertionError("no step is to be taken")
 
-        result = drive(FromSample(SPG(), refused, size=100), Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)), max_iter=0)
+        result = drive(
+            FromSample(SPG(), refused, size=100),
+            Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)),
+            max_iter=0,
+        )
         assert result.counters.svm_solves == 1
 
 
@@ -213,7 +259,7 @@ class TestEdges:
     def test_widths_too_far_apart_for_a_table(self, rng):
         X = rng.standard_normal((12, 3))
         kernels = [RBF(gamma) for gamma in (1e-15, 3e-15, 1.0, 1e15)]
-        bank = KernelBank(kernels).fit(X, dtype=np.float32, storage="fly")
+        bank = KernelCollection(kernels).fit(X, dtype=np.float32, storage="fly")
         np.testing.assert_allclose(bank.combine([0, 0, 1, 0]), kernels[2].block(X, X), atol=1e-6)
 
     def test_many_kernels_none_of_which_is_left(self):
@@ -222,15 +268,22 @@ class TestEdges:
 
     def test_several_outputs_of_many_widths_fit_into_memory(self):
         X = np.random.default_rng(0).random((1800, 2))
-        bank = KernelBank([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]).fit(X, storage="fly")
+        bank = KernelCollection([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]).fit(
+            X, storage="fly"
+        )
         problem = Problem(
-            bank, np.where(np.arange(10)[:, None] == np.arange(1800) % 10, 1.0, -1.0), np.ones(1800), PNormBall(2)
+            bank,
+            np.where(np.arange(10)[:, None] == np.arange(1800) % 10, 1.0, -1.0),
+            np.ones(1800),
+            PNormBall(2),
         )
         assert Newton().fits(problem)
 
     def test_pickles_hold_no_tables(self, rng):
         X = rng.random((50, 2))
-        clf = MKLClassifier([RBF(gamma) for gamma in np.geomspace(0.1, 10, 500)], p=2).fit(X, X[:, 0] > 0.5)
+        clf = MKLClassifier([RBF(gamma) for gamma in np.geomspace(0.1, 10, 500)], p=2).fit(
+            X, X[:, 0] > 0.5
+        )
         kept = pickle.dumps(clf)
         assert len(kept) < 3e6
         assert np.array_equal(pickle.loads(kept).predict(X), clf.predict(X))

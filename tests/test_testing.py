@@ -5,9 +5,18 @@ import pytest
 
 from conftest import MIXED, toy
 from manykernels.combinations import PolynomialMixture, Product
-from manykernels.kernels import KernelBank
-from manykernels.regularisers import L1, BlockNorm, Curvature, ElasticNet, GeneralisedKL, LogDet, PNormBall, SquaredPNorm
-from manykernels.testing import check_combination, check_regulariser
+from manykernels.kernels import KernelCollection
+from manykernels.regularizers import (
+    L1,
+    BlockNorm,
+    Curvature,
+    ElasticNet,
+    GeneralizedKL,
+    LogDet,
+    PNormBall,
+    SquaredPNorm,
+)
+from manykernels.testing import check_combination, check_regularizer
 
 NORMS = [1, 1.05, 1.33, 2, 4, np.inf]
 GROUPS = [0, 1, 1, 0, 2, 1, 2, 2]
@@ -16,19 +25,19 @@ REGULARISERS = [
     *(SquaredPNorm(p, strength) for p in NORMS for strength in (0.05, 3.0)),
     L1(0.4),
     L1(20.0),
-    GeneralisedKL(0.3, strength=0.8),
-    GeneralisedKL(np.arange(1.0, 9.0), strength=0.01),
+    GeneralizedKL(0.3, strength=0.8),
+    GeneralizedKL(np.arange(1.0, 9.0), strength=0.01),
     ElasticNet(),
     ElasticNet(0.0, 0.3),
     ElasticNet(10.0, 0.1),
     *(BlockNorm(GROUPS, r, p, 0.7) for r, p in ((2, 1), (1, 2), (1, 1), (1.2, 3), (4, 1.1))),
-    LogDet(0.6).bound(KernelBank(MIXED).fit(toy(20)[0])),
+    LogDet(0.6).bound(KernelCollection(MIXED).fit(toy(20)[0])),
 ]
 
 
-@pytest.mark.parametrize("regulariser", REGULARISERS, ids=repr)
-def test_regularisers_of_the_library_pass(regulariser):
-    check_regulariser(regulariser, m=8)
+@pytest.mark.parametrize("regularizer", REGULARISERS, ids=repr)
+def test_regularizers_of_the_library_pass(regularizer):
+    check_regularizer(regularizer, m=8)
 
 
 class WrongStart(PNormBall):
@@ -96,33 +105,45 @@ class WrongCurvature(ElasticNet):
 
 
 @pytest.mark.parametrize(
-    ("regulariser", "message"),
+    ("regularizer", "message"),
     [
         (WrongStart(2), r"start\(m\) is not feasible: value is inf"),
         (Negative(), r"project\(d\) has negative weights; the worst is entry \d"),
         (NotIdempotent(), r"should stay what it is.* entry \d"),
         (NotNearest(1), r"not the nearest feasible point.* entry \d"),
-        (WrongGradient(2), r"gradient\(d\) disagrees with finite differences of value; the worst is entry 3"),
+        (
+            WrongGradient(2),
+            r"gradient\(d\) disagrees with finite differences of value; the worst is entry 3",
+        ),
         (WrongShape(), r"gradient\(d\) should have shape \(5,\).*has shape \(\)"),
         (NoGradientAtAll(), r"gradient\(d\) is not finite: entry 0 is nan"),
-        (WrongProx(2), r"prox\(d, step=.*\) is not a minimiser.* entry \d"),
+        (WrongProx(2), r"prox\(d, step=.*\) is not a minimizer.* entry \d"),
         (SmallConjugate(), r"conjugate\(s\) is too small"),
         (LargeConjugate(), r"conjugate\(s\) is not attained at weights\(s\)"),
         (InfiniteConjugate(), "dual_scale promises a finite value"),
-        (WrongCurvature(), r"curvature\(s\) disagrees with finite differences of weights; the worst is entry \d, \d"),
+        (
+            WrongCurvature(),
+            r"curvature\(s\) disagrees with finite differences of weights; the worst is entry \d, "
+            r"\d",
+        ),
     ],
     ids=lambda part: type(part).__name__,
 )
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_faults_are_named(regulariser, message, seed):
+def test_faults_are_named(regularizer, message, seed):
     with pytest.raises(AssertionError, match=message):
-        check_regulariser(regulariser, seed=seed)
+        check_regularizer(regularizer, seed=seed)
 
 
 class TestCombinations:
     @pytest.mark.parametrize(
         "combination",
-        [Product(), Product(groups=["a", "b", "a", "c"]), PolynomialMixture(), PolynomialMixture(3, 0.5)],
+        [
+            Product(),
+            Product(groups=["a", "b", "a", "c"]),
+            PolynomialMixture(),
+            PolynomialMixture(3, 0.5),
+        ],
         ids=repr,
     )
     def test_those_of_the_library_pass(self, combination):

@@ -8,14 +8,14 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Checkpoint": ".io",
+    "Checkpoint": ".persistence",
     "MKLClassifier": ".estimators",
     "MKLFeatureSelector": ".estimators",
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
-    "KernelBank": ".kernels",
+    "KernelCollection": ".kernels",
     "SPG": ".solvers",
-    "load": ".io",
+    "load": ".persistence",
     "path": ".estimators",
     "report": ".display",
 }
@@ -23,7 +23,7 @@ _WHERE = {
 __all__ = [
     "SPG",
     "Checkpoint",
-    "KernelBank",
+    "KernelCollection",
     "MKLClassifier",
     "MKLFeatureSelector",
     "MKLOneClass",

@@ -1,7 +1,9 @@
-"""Training rows in canonical form: no zero weights, no duplicates, an order that depends on the rows alone.
+"""Training rows in canonical form: no zero weights, no duplicates, an order that depends on the
+rows alone.
 
-Repeating a row and doubling its weight are the same problem, and so are two orders of the same rows. A solver that stops at
-a tolerance would answer them slightly differently; after this they are the same arrays.
+Repeating a row and doubling its weight are the same problem, and so are two orders of the same
+rows. A solver that stops at a tolerance would answer them slightly differently; after this they are
+the same arrays.
 """
 
 from typing import NamedTuple
@@ -30,7 +32,7 @@ class Canonical(NamedTuple):
     group: np.ndarray
     share: np.ndarray
 
-    def spread(self, beta):
+    def expand(self, beta):
         """Coefficients (t, n) of the distinct rows as coefficients (t, n_original) of all rows."""
         out = np.zeros((beta.shape[0], self.group.size))
         kept = self.group >= 0
@@ -67,10 +69,16 @@ def fixed_rows(sample_weight):
 
 
 def _row_keys(X, y):
-    """A 64-bit key per row, equal for equal rows. A single column keeps its own order, which is kind to memory maps."""
+    """A 64-bit key per row, equal for equal rows. A single column keeps its own order, which is
+    kind to memory maps.
+    """
     if X.shape[1] == 1:
         column = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float).ravel() + 0.0
-        return np.unique(np.column_stack([column, y]), axis=0, return_inverse=True)[1].ravel().astype(np.uint64)
+        return (
+            np.unique(np.column_stack([column, y]), axis=0, return_inverse=True)[1]
+            .ravel()
+            .astype(np.uint64)
+        )
     if sparse.issparse(X):
         X = X.copy()
         X.sum_duplicates()
@@ -86,11 +94,14 @@ def _row_keys(X, y):
 
 
 def _mix(column, values):
-    return scramble(np.ascontiguousarray(values).view(np.uint64) + scramble(column + np.uint64(0x9E3779B97F4A7C15)))
+    return scramble(
+        np.ascontiguousarray(values).view(np.uint64)
+        + scramble(column + np.uint64(0x9E3779B97F4A7C15))
+    )
 
 
 def scramble(x):
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit."""
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,6 +1,7 @@
 """Callbacks: objects that are told how a fit goes on, and may end it.
 
-An estimator's ``callbacks`` is a list of objects with any of the methods of `Callback`, or of plain functions of a `Record`.
+An estimator's ``callbacks`` is a list of objects with any of the methods of `Callback`, or of plain
+functions of a `Record`.
 """
 
 import logging
@@ -10,7 +11,7 @@ import time
 import numpy as np
 
 from .progress import Progress
-from .result import line
+from .result import describe_record
 
 __all__ = ["Callback", "EarlyStop", "Lines", "Log", "Progress"]
 
@@ -24,7 +25,8 @@ class Callback:
         """Called once, when the data are read and the kernels are ready."""
 
     def on_iteration(self, estimator, record):
-        """Called with the `manykernels.result.Record` of every iteration; return True to end the fit.
+        """Called with the `manykernels.result.Record` of every iteration; return True to end the
+        fit.
 
         The fit then keeps the best weights so far, and ``result_.status`` says STOPPED.
         """
@@ -39,11 +41,13 @@ class EarlyStop(Callback):
     Parameters
     ----------
     seconds : float, optional
-        From when the kernels are ready, for all outputs and starts together; looked at after every iteration.
+        From when the kernels are ready, for all outputs and starts together; looked at after every
+        iteration.
     patience : int, optional
         Iterations without progress.
     decrease : float
-        Progress is a relative decrease of the gap (of the objective, where there is no gap) of at least this.
+        Progress is a relative decrease of the gap (of the objective, where there is no gap) of at
+        least this.
     """
 
     def __init__(self, seconds=None, patience=None, decrease=0.01):
@@ -87,7 +91,7 @@ class Log(Callback):
         self._log(f"{type(estimator).__name__}: fit begins")
 
     def on_iteration(self, estimator, record):
-        self._log(line(record))
+        self._log(describe_record(record))
 
     def on_fit_end(self, estimator, result):
         self._log(f"{type(estimator).__name__}: fit failed" if result is None else str(result))
@@ -97,7 +101,7 @@ class Lines(Callback):
     """Prints a line per iteration on standard output."""
 
     def on_iteration(self, estimator, record):
-        print(line(record), flush=True)
+        print(describe_record(record), flush=True)
 
 
 def check_callbacks(callbacks):
@@ -105,11 +109,14 @@ def check_callbacks(callbacks):
     if callbacks is None:
         return
     if not isinstance(callbacks, (list, tuple)):
-        raise TypeError(f"callbacks must be a list of objects such as EarlyStop(seconds=60), got {callbacks!r}.")
+        raise TypeError(
+            f"callbacks must be a list of objects such as EarlyStop(seconds=60), got {callbacks!r}."
+        )
     for callback in callbacks:
         if isinstance(callback, type) or not (callable(callback) or _has_hooks(callback)):
             raise TypeError(
-                f"A callback is a function of a Record or an object with a method {', '.join(HOOKS)}, got {callback!r}."
+                "A callback is a function of a Record or an object with a method "
+                f"{', '.join(HOOKS)}, got {callback!r}."
             )
 
 
@@ -129,7 +136,11 @@ class Announcer:
 
     def __init__(self, estimator, more=()):
         shown = [] if not estimator.verbose else [Progress() if estimator.verbose == 1 else Lines()]
-        self.estimator, self.callbacks, self.begun = estimator, [*(estimator.callbacks or ()), *shown, *more], []
+        self.estimator, self.callbacks, self.begun = (
+            estimator,
+            [*(estimator.callbacks or ()), *shown, *more],
+            [],
+        )
 
     def begin(self):
         for callback in self.callbacks:
@@ -142,8 +153,11 @@ class Announcer:
             return None
 
         def tell(record):
-            record = record._replace(stage=", ".join(part for part in (stage, record.stage) if part))
-            answers = [_iteration(callback, self.estimator, record) for callback in self.callbacks]  # all of them hear of it
+            record = record._replace(
+                stage=", ".join(part for part in (stage, record.stage) if part)
+            )
+            # all of them hear of it
+            answers = [_iteration(callback, self.estimator, record) for callback in self.callbacks]
             return any(answers)
 
         return tell
@@ -160,7 +174,9 @@ def _call(callback, hook, *arguments):
 
 
 def _iteration(callback, estimator, record):
-    """Whether this callback wants to stop: a true boolean, so that what a function happens to return does no harm."""
+    """Whether this callback wants to stop: a true boolean, so that what a function happens to
+    return does no harm.
+    """
     if hasattr(callback, "on_iteration"):
         answer = callback.on_iteration(estimator, record)
     else:

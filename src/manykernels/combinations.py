@@ -1,9 +1,9 @@
 """Combinations: kernels that are differentiable functions of nonnegative weights.
 
-Sums of kernels are what the rest of the library is about, and need nothing of this. Anything else is a `Combination`: a kernel
-K_d that depends on weights d in some differentiable way, such as a product of Gaussians, one per feature. The problem is then
-no longer convex in general, so there is no certificate; SPG-GMKL solves it from several starts until the projected gradient is
-small.
+Sums of kernels are what the rest of the library is about, and need nothing of this. Anything else
+is a `Combination`: a kernel K_d that depends on weights d in some differentiable way, such as a
+product of Gaussians, one per feature. The problem is then no longer convex in general, so there is
+no certificate; SPG-GMKL solves it from several starts until the projected gradient is small.
 """
 
 import copy
@@ -15,9 +15,9 @@ from scipy.spatial.distance import cdist
 
 from ._loops.exponentials import take_powers
 from ._loops.rbf import LOG2_E, squared_distances
+from ._threads import Threads
 from .banks.base import CACHED, FEWEST
-from .banks.distances import LARGEST
-from .banks.threads import Threads
+from .banks.families.distances import LARGEST
 from .kernels.vector import dense
 
 BLOCK = 256
@@ -26,8 +26,9 @@ BLOCK = 256
 class Combination(ABC):
     """A kernel K_d between points, with weights d >= 0.
 
-    Two methods make one: `gram`, and `gradient`, which torch can give instead: if it is installed and there is no `gradient`,
-    `gram` is called with torch tensors and differentiated (take functions from ``namespace(weights)`` then).
+    Two methods make one: `gram`, and `gradient`, which torch can give instead: if it is installed
+    and there is no `gradient`, `gram` is called with torch tensors and differentiated (take
+    functions from ``namespace(weights)`` then).
 
     Attributes
     ----------
@@ -59,7 +60,11 @@ class Combination(ABC):
 
     def names(self, feature_names=None):
         """A readable name for every weight."""
-        return [f"x{f}" for f in range(self.m)] if feature_names is None else [str(name) for name in feature_names]
+        return (
+            [f"x{f}" for f in range(self.m)]
+            if feature_names is None
+            else [str(name) for name in feature_names]
+        )
 
     def start(self, m):
         """Weights to begin with, before they are made feasible."""
@@ -73,29 +78,40 @@ class Combination(ABC):
         """
 
     def gradient(self, weights, beta):
-        """``sum_c beta_c' (dK_d / dd_k) beta_c`` on the training points for every weight, (m,); beta (t, n)."""
+        """``sum_c beta_c' (dK_d / dd_k) beta_c`` on the training points for every weight, (m,);
+        beta (t, n).
+        """
         return _autograd(self, weights, beta)
 
     def diagonal(self, weights, points):
         """``K_d(x, x)`` for each point."""
         blocks = (points[start : start + BLOCK] for start in range(0, len(points), BLOCK))
-        return np.concatenate([np.diagonal(np.asarray(self.gram(weights, block, block))) for block in blocks])
+        return np.concatenate(
+            [np.diagonal(np.asarray(self.gram(weights, block, block))) for block in blocks]
+        )
 
     def __repr__(self):
-        shown = {name: value for name, value in vars(self).items() if name not in ("X", "threads") and not name.startswith("_")}
+        shown = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("X", "threads") and not name.startswith("_")
+        }
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class Product(Combination):
-    """``K_d(x, z) = exp(-sum_k d_k D_k(x, z))``: a product of Gaussians, one per feature or per group of features.
+    """``K_d(x, z) = exp(-sum_k d_k D_k(x, z))``: a product of Gaussians, one per feature or per
+    group of features.
 
-    ``D_k`` is the squared distance over the features of group k. With a sparse regulariser (`L1`, or p = 1) features are
-    selected. The slopes of all weights come from one kernel and one matrix product, so thousands of features are no trouble.
+    ``D_k`` is the squared distance over the features of group k. With a sparse regularizer (`L1`,
+    or p = 1) features are selected. The slopes of all weights come from one kernel and one matrix
+    product, so thousands of features are no trouble.
 
     Parameters
     ----------
     groups : sequence of labels, optional
-        One per feature; features with the same label share a weight. Every feature has its own by default.
+        One per feature; features with the same label share a weight. Every feature has its own by
+        default.
     starts : int
         Starting points to try.
     """
@@ -104,26 +120,33 @@ class Product(Combination):
         self.groups, self.starts = groups, starts
 
     def prepare(self):
-        # labels in the order in which they come; distances do not change when points are moved, but rounding does
+        # labels in the order in which they come; distances do not change when points are moved, but
+        # rounding does
         labels = list(range(self.X.shape[1])) if self.groups is None else list(self.groups)
         if len(labels) != self.X.shape[1]:
-            raise ValueError(f"Product has groups for {len(labels)} features, but X has {self.X.shape[1]}.")
+            raise ValueError(
+                f"Product has groups for {len(labels)} features, but X has {self.X.shape[1]}."
+            )
         self._labels = list(dict.fromkeys(labels))
         place = {label: k for k, label in enumerate(self._labels)}
         self._group = np.array([place[label] for label in labels])
-        self._centre = np.median(self.X, axis=0)
+        self._center = np.median(self.X, axis=0)
 
     @property
     def m(self):
         return len(self._labels)
 
     def names(self, feature_names=None):
-        return super().names(feature_names) if self.groups is None else [str(label) for label in self._labels]
+        return (
+            super().names(feature_names)
+            if self.groups is None
+            else [str(label) for label in self._labels]
+        )
 
     def gram(self, weights, rows, cols):
         scale = np.sqrt(weights)[self._group]
         used = scale > 0.0
-        a, b = ((points[:, used] - self._centre[used]) * scale[used] for points in (rows, cols))
+        a, b = ((points[:, used] - self._center[used]) * scale[used] for points in (rows, cols))
         exponents = _squared_distances(a, b, rows is cols)
         take_powers(exponents, 1.0)
         return exponents
@@ -131,17 +154,19 @@ class Product(Combination):
     def gradient(self, weights, beta):
         support = np.flatnonzero(beta.any(axis=0))
         X, coefficients = self.X[support], beta[:, support]
-        points = X - self._centre
+        points = X - self._center
 
-        def spread(part):
+        def scatter(part):
             B = self.gram(weights, X[part], X)
             B *= coefficients[:, part].T @ coefficients
             # sum_ij B_ij (x_i - x_j)^2 for every feature at once
-            return np.square(points[part]).T @ B.sum(axis=1) - np.einsum("if,if->f", points[part], B @ points)
+            return np.square(points[part]).T @ B.sum(axis=1) - np.einsum(
+                "if,if->f", points[part], B @ points
+            )
 
         step = max(FEWEST, CACHED // max(support.size, 1))
         parts = [slice(start, start + step) for start in range(0, support.size, step)]
-        total = 2.0 * sum(self.threads.map(spread, parts), np.zeros(self.X.shape[1]))
+        total = 2.0 * sum(self.threads.map(scatter, parts), np.zeros(self.X.shape[1]))
         return -np.bincount(self._group, weights=total, minlength=self.m)
 
     def diagonal(self, weights, points):
@@ -149,7 +174,8 @@ class Product(Combination):
 
 
 class PolynomialMixture(Combination):
-    """``K_d(x, z) = (offset + sum_f d_f x_f z_f)^degree``: all products of up to `degree` features, weighted together.
+    """``K_d(x, z) = (offset + sum_f d_f x_f z_f)^degree``: all products of up to `degree` features,
+    weighted together.
 
     C. Cortes, M. Mohri and A. Rostamizadeh, Learning non-linear combinations of kernels, NIPS 2009.
     """
@@ -170,19 +196,30 @@ COMBINATIONS = {"product": Product}
 
 
 def namespace(array):
-    """The library that an array belongs to, torch or NumPy, so that `gram` can be written once for both."""
+    """The library that an array belongs to, torch or NumPy, so that `gram` can be written once for
+    both.
+    """
     torch = sys.modules.get("torch")
     return torch if torch is not None and isinstance(array, torch.Tensor) else np
 
 
 def _squared_distances(a, b, same):
-    """Squared distances in base two; rounding must not make them negative, or a point far from itself."""
+    """Squared distances in base two; rounding must not make them negative, or a point far from
+    itself.
+    """
     if a.shape[1] <= 4:  # exact, and not slower
         return np.ascontiguousarray(LOG2_E * cdist(a, b, "sqeuclidean"))
     norms = (np.square(points).sum(axis=1) for points in (a, b))
     out, rows = a @ b.T, np.arange(len(a))
     squared_distances(
-        out, rows, next(norms), np.arange(len(b)) if same else np.full(len(b), -1), next(norms), LOG2_E, LARGEST, out
+        out,
+        rows,
+        next(norms),
+        np.arange(len(b)) if same else np.full(len(b), -1),
+        next(norms),
+        LOG2_E,
+        LARGEST,
+        out,
     )
     return out
 
@@ -193,7 +230,9 @@ def _autograd(combination, weights, beta):
         import torch
     except ImportError as error:
         name = type(combination).__name__
-        raise ImportError(f"{name} has no gradient(): write one, or install torch to have gram() differentiated.") from error
+        raise ImportError(
+            f"{name} has no gradient(): write one, or install torch to have gram() differentiated."
+        ) from error
     d = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
     X, coefficients = torch.as_tensor(combination.X), torch.as_tensor(beta)
     K = combination.gram(d, X, X)

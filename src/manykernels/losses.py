@@ -1,8 +1,10 @@
-"""Losses: what a machine minimises besides the norm, and the box of its dual.
+"""Losses: what a machine minimizes besides the norm, and the box of its dual.
 
-Every loss leads to the same dual problem (`Box`), so one machine solves them all. In signed coefficients beta,
+Every loss leads to the same dual problem (`Box`), so one machine solves them all. In signed
+coefficients beta,
 
-    min_{f, b}  |f|^2 / 2 + loss(f + b)   =   max_beta  linear' beta - kink' |beta| - ridge' beta^2 / 2 - beta' K beta / 2
+    min_{f, b}  |f|^2 / 2 + loss(f + b)   =   max_beta  linear' beta - kink' |beta| - ridge' beta^2
+    / 2 - beta' K beta / 2
 
 over ``lower <= beta <= upper`` and ``sum(beta) = total``, which is what the intercept asks for.
 """
@@ -28,37 +30,51 @@ class Box(NamedTuple):
     @property
     def free(self):
         """Whether there are no bounds and no kinks, so that the dual is a linear system."""
-        return not self.kink.any() and bool(np.isinf(self.lower).all() and np.isinf(self.upper).all())
+        return not self.kink.any() and bool(
+            np.isinf(self.lower).all() and np.isinf(self.upper).all()
+        )
 
     def bounded(self):
         """The same with very large numbers for infinite bounds, which compiled loops take."""
-        return self._replace(lower=np.maximum(self.lower, -UNBOUNDED), upper=np.minimum(self.upper, UNBOUNDED))
+        return self._replace(
+            lower=np.maximum(self.lower, -UNBOUNDED), upper=np.minimum(self.upper, UNBOUNDED)
+        )
 
     def sides(self, beta, F):
-        """Slopes of the dual for a move up and for a move down of each variable, -inf and inf where it may not move.
+        """Slopes of the dual for a move up and for a move down of each variable, -inf and inf where
+        it may not move.
 
-        F is minus the gradient of the smooth part. At the optimum no slope up exceeds any slope down.
+        F is minus the gradient of the smooth part. At the optimum no slope up exceeds any slope
+        down.
         """
         up = np.where(beta < self.upper, -F - np.where(beta >= 0.0, self.kink, -self.kink), -np.inf)
-        down = np.where(beta > self.lower, -F + np.where(beta <= 0.0, self.kink, -self.kink), np.inf)
+        down = np.where(
+            beta > self.lower, -F + np.where(beta <= 0.0, self.kink, -self.kink), np.inf
+        )
         return up, down
 
     def value(self, beta):
         """The dual objective without its part from the kernels."""
-        return float(self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta))
+        return float(
+            self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta)
+        )
 
     def slope(self, beta, change):
         """The slope of the value along a change of beta."""
         return float((self.linear - self.kink * np.sign(beta) - self.ridge * beta) @ change)
 
     def unit(self):
-        """Half the violation at zero coefficients: one for labels, half the spread of the targets for regression."""
+        """Half the violation at zero coefficients: one for labels, half the spread of the targets
+        for regression.
+        """
         up, down = self.sides(np.zeros(self.linear.size), -self.linear)
         violation = float(up.max() - down.min())
         return 0.5 * violation if np.isfinite(violation) and violation > 0.0 else 1.0
 
     def widths(self, beta):
-        """How far each coefficient may move: a violation of v costs up to v times their sum in the gap."""
+        """How far each coefficient may move: a violation of v costs up to v times their sum in the
+        gap.
+        """
         widths = self.upper - self.lower
         return np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0)
 
@@ -101,7 +117,7 @@ class Loss(ABC):
 
     @abstractmethod
     def intercept(self, y, cost, scores):
-        """The b that minimises the loss; the middle if an interval does."""
+        """The b that minimizes the loss; the middle if an interval does."""
 
     def factor(self, y, cost, scores, b):
         """A factor on ``scores + b`` that makes the loss finite, for a loss that can be infinite."""
@@ -112,7 +128,9 @@ class Loss(ABC):
 
 
 class Hinge(Loss):
-    """``cost_i max(0, 1 - y_i f_i)`` for labels y = ±1; ``beta_i = y_i alpha_i``, ``0 <= alpha_i <= cost_i``."""
+    """``cost_i max(0, 1 - y_i f_i)`` for labels y = ±1; ``beta_i = y_i alpha_i``, ``0 <= alpha_i <=
+    cost_i``.
+    """
 
     def box(self, y, cost):
         return _half_open(y, cost, np.zeros(y.size))
@@ -134,7 +152,8 @@ class SquaredHinge(Loss):
         return float(cost @ np.square(np.maximum(0.0, 1.0 - y * (scores + b))))
 
     def intercept(self, y, cost, scores):
-        # the slope in b grows, and is linear between the kinks y - scores: bisect on their order, then solve
+        # the slope in b grows, and is linear between the kinks y - scores: bisect on their order,
+        # then solve
         kinks = y - scores
         ordered = np.unique(kinks)
         low, high = 0, ordered.size - 1
@@ -143,7 +162,9 @@ class SquaredHinge(Loss):
             rising = _pull(kinks, y, cost, ordered[middle]) @ (ordered[middle] - kinks) > 0.0
             low, high = (low, middle) if rising else (middle, high)
         weight = _pull(kinks, y, cost, 0.5 * (ordered[low] + ordered[high]))
-        best = weight @ kinks / weight.sum() if weight.any() else 0.5 * (ordered[low] + ordered[high])
+        best = (
+            weight @ kinks / weight.sum() if weight.any() else 0.5 * (ordered[low] + ordered[high])
+        )
         return float(np.clip(best, ordered[low], ordered[high]))
 
 
@@ -153,7 +174,9 @@ def _pull(kinks, y, cost, b):
 
 
 class HardMargin(Loss):
-    """No error at all: zero if ``y_i f_i >= 1`` for every point that has a cost, else infinite; for labels y = ±1."""
+    """No error at all: zero if ``y_i f_i >= 1`` for every point that has a cost, else infinite; for
+    labels y = ±1.
+    """
 
     def box(self, y, cost):
         return _half_open(y, np.where(cost > 0, np.inf, 0.0), np.zeros(y.size))
@@ -191,7 +214,9 @@ class EpsilonInsensitive(Loss):
 
 
 class Squared(Loss):
-    """``cost_i (y_i - f_i)^2``: kernel ridge regression with an intercept, penalty ``1 / (2 cost)``."""
+    """``cost_i (y_i - f_i)^2``: kernel ridge regression with an intercept, penalty ``1 / (2
+    cost)``.
+    """
 
     def box(self, y, cost):
         unbounded = np.where(cost > 0, np.inf, 0.0)
@@ -205,9 +230,11 @@ class Squared(Loss):
 
 
 class OneClass(Loss):
-    """``cost_i max(0, -f_i) + nu sum(cost) b``: at most a share nu of the points ends up outside, where f is negative.
+    """``cost_i max(0, -f_i) + nu sum(cost) b``: at most a share nu of the points ends up outside,
+    where f is negative.
 
-    The dual has ``0 <= beta_i <= cost_i`` and ``sum(beta) = nu sum(cost)``, as in OneClassSVM; targets are ignored.
+    The dual has ``0 <= beta_i <= cost_i`` and ``sum(beta) = nu sum(cost)``, as in OneClassSVM;
+    targets are ignored.
     """
 
     def __init__(self, nu=0.5):
@@ -238,7 +265,9 @@ LOSSES = {
 
 def _half_open(y, bound, ridge):
     """The box ``0 <= y_i beta_i <= bound_i`` of labels."""
-    return Box(y, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), np.zeros(y.size), ridge)
+    return Box(
+        y, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), np.zeros(y.size), ridge
+    )
 
 
 def _half_inverse(cost):
@@ -247,7 +276,9 @@ def _half_inverse(cost):
 
 
 def _flat_point(kinks, jumps, slope):
-    """Where a convex piecewise linear function is smallest: its slope begins at ``slope`` and jumps up at the kinks."""
+    """Where a convex piecewise linear function is smallest: its slope begins at ``slope`` and jumps
+    up at the kinks.
+    """
     kinks, jumps = kinks[jumps > 0.0], jumps[jumps > 0.0]
     order = np.argsort(kinks, kind="stable")
     slopes = np.cumsum(jumps[order]) + slope

@@ -6,7 +6,7 @@ import numpy as np
 
 from .losses import Hinge
 from .machines import BlockedMachine, DenseMachine, KernelRows
-from .regularisers import PNormBall
+from .regularizers import PNormBall
 from .result import Certificate, Counters
 
 GIGABYTE = 2**30
@@ -21,7 +21,7 @@ class Evaluation(NamedTuple):
     weights : (m,)
     beta, scores : (t, n) dual coefficients and ``K_d beta``
     value : float
-        ``W(weights)`` as seen from below: dual value of the SVMs plus the regulariser.
+        ``W(weights)`` as seen from below: dual value of the SVMs plus the regularizer.
     noise : float
         How much larger W may be: gap between primal and dual values of the SVMs.
     """
@@ -34,7 +34,9 @@ class Evaluation(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What is known at an evaluation: slopes of the kernel term and gradient of W, both (m,), and the certificate."""
+    """What is known at an evaluation: slopes of the kernel term and gradient of W, both (m,), and
+    the certificate.
+    """
 
     slopes: np.ndarray
     gradient: np.ndarray
@@ -42,7 +44,8 @@ class Judgement(NamedTuple):
 
 
 class Problem:
-    """``min_{d >= 0} r(d) + sum_c max_beta  y_c' beta - beta' K_d beta / 2`` with ``K_d = sum_k d_k K_k``.
+    """``min_{d >= 0} r(d) + sum_c max_beta  y_c' beta - beta' K_d beta / 2`` with ``K_d = sum_k d_k
+    K_k``.
 
     The outputs c (one for two classes, one per class otherwise) share the kernel weights.
 
@@ -53,30 +56,36 @@ class Problem:
         Labels of ±1, or numbers for regression.
     cost : (n,) or (t, n) array
         Loss of each point: C times its weight.
-    regulariser : Regulariser
+    regularizer : Regularizer
     loss : Loss
     start : Result, optional
         An earlier result on the same kernels, to begin from.
     memory_budget : int
-        Bytes for a combined kernel; above it rows are computed on demand and as many as fit are kept.
+        Bytes for a combined kernel; above it rows are computed on demand and as many as fit are
+        kept.
     """
 
-    def __init__(self, bank, targets, cost, regulariser, *, loss=None, start=None, memory_budget=4 * GIGABYTE):
+    def __init__(
+        self, bank, targets, cost, regularizer, *, loss=None, start=None, memory_budget=4 * GIGABYTE
+    ):
         self.bank = bank
-        self.regulariser = regulariser.bound(bank) if hasattr(regulariser, "bound") else regulariser
+        self.regularizer = regularizer.bound(bank) if hasattr(regularizer, "bound") else regularizer
         self.targets = np.atleast_2d(np.asarray(targets, dtype=float))
         self.cost = np.broadcast_to(np.asarray(cost, dtype=float), self.targets.shape)
         self.loss = loss or Hinge()
         self.memory_budget = memory_budget
         self.counters = Counters()
-        self.boxes = [self.loss.box(y, cost) for y, cost in zip(self.targets, self.cost, strict=True)]
+        self.boxes = [
+            self.loss.box(y, cost) for y, cost in zip(self.targets, self.cost, strict=True)
+        ]
         self.unit = min(box.unit() for box in self.boxes)
         if start is None:
-            self.start = bank.start(regulariser), np.zeros_like(self.targets)
+            self.start = bank.start(regularizer), np.zeros_like(self.targets)
         else:
-            self.start = regulariser.adopt(start.weights), start.beta
+            self.start = regularizer.adopt(start.weights), start.beta
         self.watch = None  # what `drive` calls with each record
-        self.latest = self.start  # weights and (t, n) coefficients under work, for a solver that is interrupted
+        # weights and (t, n) coefficients under work, for a solver that is interrupted
+        self.latest = self.start
 
     @property
     def dense(self):
@@ -86,10 +95,16 @@ class Problem:
     @property
     def _itemsize(self):
         """Bytes per entry of a combined kernel; linear systems are solved in float64."""
-        return 8 + self.bank.dtype.itemsize if any(box.free for box in self.boxes) else self.bank.dtype.itemsize
+        return (
+            8 + self.bank.dtype.itemsize
+            if any(box.free for box in self.boxes)
+            else self.bank.dtype.itemsize
+        )
 
     def evaluate(self, weights, beta, tol):
-        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol times the `unit`."""
+        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
+        times the `unit`.
+        """
         beta, tol = np.array(beta, dtype=float), tol * self.unit
         self.latest = weights, beta
         machine, kernel = self._machine(weights)
@@ -102,12 +117,16 @@ class Problem:
         dual = sum(one.dual for one in solved)
         noise = max(0.0, sum(one.primal for one in solved) - dual)
         scores = np.stack([one.scores for one in solved])
-        return Evaluation(weights, beta, scores, dual + self.regulariser.value(weights), noise)
+        return Evaluation(weights, beta, scores, dual + self.regularizer.value(weights), noise)
 
     def _machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
         self.counters.kernel_passes += 1
-        if self.bank.n > FEW and hasattr(self.bank, "machine") and not any(box.free for box in self.boxes):
+        if (
+            self.bank.n > FEW
+            and hasattr(self.bank, "machine")
+            and not any(box.free for box in self.boxes)
+        ):
             return self.bank.machine(weights)
         if self.dense:
             return DenseMachine(), self.bank.combine(weights)
@@ -119,14 +138,14 @@ class Problem:
         if refined is None:
             return False
         self.bank = refined
-        if hasattr(self.regulariser, "bound"):
-            self.regulariser = self.regulariser.bound(refined)
+        if hasattr(self.regularizer, "bound"):
+            self.regularizer = self.regularizer.bound(refined)
         return True
 
-    def forms(self, beta):
+    def quadratic_forms(self, beta):
         """Quadratic forms ``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,)."""
         self.counters.kernel_passes += 1
-        return np.maximum(self.bank.quad(beta), 0.0)
+        return np.maximum(self.bank.quadratic_forms(beta), 0.0)
 
     def products(self, beta):
         """Products ``K_k beta_c`` of every kernel and output, (m, t, n)."""
@@ -154,29 +173,37 @@ class Problem:
         return self.bank.decision(weights, beta)
 
     def judge(self, at):
-        """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the kernels gives both.
+        """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the
+        kernels gives both.
 
         For sums of kernels the slope of weight k is the quadratic form of kernel k.
         """
         self.counters.kernel_passes += 1
-        slopes = self.bank.slopes(at.weights, at.beta)
+        slopes = self.bank.weight_gradient(at.weights, at.beta)
         if self.bank.linear:
-            slopes = np.maximum(slopes, 0.0)  # quadratic forms, which rounding must not make negative
+            # quadratic forms, which rounding must not make negative
+            slopes = np.maximum(slopes, 0.0)
         certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=slopes)
-        return Judgement(slopes, self.regulariser.gradient(at.weights) - 0.5 * slopes, certificate)
+        return Judgement(slopes, self.regularizer.gradient(at.weights) - 0.5 * slopes, certificate)
 
-    def precision(self, gap, beta):
-        """The violation, in units, that makes a fifth of an absolute gap: what the machines should reach next.
+    def inner_tolerance(self, gap, beta):
+        """The violation, in units, that makes a fifth of an absolute gap: what the machines should
+        reach next.
 
-        A violation v costs up to v times the widths of the box, and for squared losses up to ``cost v^2``.
+        A violation v costs up to v times the widths of the box, and for squared losses up to ``cost
+        v^2``.
         """
         reach = sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
         squares = sum(float(np.sum(0.5 / box.ridge[box.ridge > 0.0])) for box in self.boxes)
         linear = 0.2 * gap / reach
-        return (min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares)) if squares > 0.0 else linear) / self.unit
+        return (
+            min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares)) if squares > 0.0 else linear
+        ) / self.unit
 
     def feasible(self, beta):
-        """Coefficients (t, n) moved into their boxes and onto the right sums; a no-op for feasible ones."""
+        """Coefficients (t, n) moved into their boxes and onto the right sums; a no-op for feasible
+        ones.
+        """
         return np.stack([box.feasible(row) for box, row in zip(self.boxes, beta, strict=True)])
 
     def dual_linear(self, beta):
@@ -185,19 +212,24 @@ class Problem:
 
     def dual_slope(self, beta, change):
         """The slope of that along a change of beta."""
-        return sum(box.slope(b, step) for box, b, step in zip(self.boxes, beta, change, strict=True))
+        return sum(
+            box.slope(b, step) for box, b, step in zip(self.boxes, beta, change, strict=True)
+        )
 
     def certificate(self, weights, beta, *, scores=None, forms=None):
-        """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal or not.
+        """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal
+        or not.
 
-        beta is first moved into its box (a no-op for what our machines return). With the intercepts b that minimise the loss,
+        beta is first moved into its box (a no-op for what our machines return). With the intercepts
+        b that minimize the loss,
 
             primal = sum_c beta_c' K_d beta_c / 2 + loss(K_d beta_c + b_c) + r(d)  >=  optimum
             dual   = sum_c y_c' (t beta_c) - phi(t^2 s)                            <=  optimum
 
-        where t is the best factor of at most one for balls, the largest allowed for regularisers whose conjugate phi is finite
-        on a part of the space only, and one otherwise. A loss that can be
-        infinite is taken at the multiple of the decision values that makes it finite, if there is one.
+        where t is the best factor of at most one for balls, the largest allowed for regularizers
+        whose conjugate phi is finite on a part of the space only, and one otherwise. A loss that
+        can be infinite is taken at the multiple of the decision values that makes it finite, if
+        there is one.
 
         Parameters
         ----------
@@ -214,35 +246,56 @@ class Problem:
             scores = self.decision(weights, beta)
         data = list(zip(self.targets, self.cost, scores, strict=True))
         intercept = np.array([self.loss.intercept(*of) for of in data])
-        primal = self.regulariser.value(weights)
+        primal = self.regularizer.value(weights)
         for (y, cost, f), coefficients, b in zip(data, beta, intercept, strict=True):
             c = self.loss.factor(y, cost, f, b)
             primal += 0.5 * c**2 * float(coefficients @ f) + self.loss.value(y, cost, c * f, c * b)
         dual = self._dual(beta, forms)
-        gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny) if np.isfinite(primal) else primal
+        gap = (
+            (primal - dual) / max(abs(primal), np.finfo(float).tiny)
+            if np.isfinite(primal)
+            else primal
+        )
         return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
 
     def _rounding(self, weights, beta):
         """Error of the primal value when every entry of K_d is rounded to the bank's precision.
 
-        Entries have independent errors of at most half a unit of the largest: they add up to ``eps / 2 max(K_d) |beta|^2`` in
-        ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score, which the loss multiplies by the cost of the points
-        that have a coefficient.
+        Entries have independent errors of at most half a unit of the largest: they add up to ``eps
+        / 2 max(K_d) |beta|^2`` in ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score,
+        which the loss multiplies by the cost of the points that have a coefficient.
         """
-        unit = 0.5 * np.finfo(self.bank.dtype).eps * self.bank.combined_diagonal(weights).max(initial=0.0)
-        losses = sum(np.linalg.norm(b) * box.widths(b)[b != 0.0].sum() for box, b in zip(self.boxes, beta, strict=True))
+        unit = (
+            0.5
+            * np.finfo(self.bank.dtype).eps
+            * self.bank.combined_diagonal(weights).max(initial=0.0)
+        )
+        losses = sum(
+            np.linalg.norm(b) * box.widths(b)[b != 0.0].sum()
+            for box, b in zip(self.boxes, beta, strict=True)
+        )
         return float(unit * (np.square(beta).sum() + losses))
 
     def _dual(self, beta, forms):
-        if not (self.bank.linear and hasattr(self.regulariser, "conjugate")):
+        if not (self.bank.linear and hasattr(self.regularizer, "conjugate")):
             return -np.inf
-        forms = self.forms(beta) if forms is None else forms
-        scale = self.regulariser.dual_scale(forms)
+        forms = self.quadratic_forms(beta) if forms is None else forms
+        scale = self.regularizer.dual_scale(forms)
         if any(box.total for box in self.boxes):  # the sum of the coefficients is given
-            return -np.inf if scale < 1.0 else self.dual_linear(beta) - self.regulariser.conjugate(forms)
-        if isinstance(self.regulariser, PNormBall):  # the dual is a parabola along the multiples of beta
-            slope = sum(float(box.linear @ b - box.kink @ np.abs(b)) for box, b in zip(self.boxes, beta, strict=True))
-            bend = sum(float(box.ridge @ np.square(b)) for box, b in zip(self.boxes, beta, strict=True))
-            bend += 2.0 * self.regulariser.conjugate(forms)
+            return (
+                -np.inf
+                if scale < 1.0
+                else self.dual_linear(beta) - self.regularizer.conjugate(forms)
+            )
+        # the dual is a parabola along the multiples of beta
+        if isinstance(self.regularizer, PNormBall):
+            slope = sum(
+                float(box.linear @ b - box.kink @ np.abs(b))
+                for box, b in zip(self.boxes, beta, strict=True)
+            )
+            bend = sum(
+                float(box.ridge @ np.square(b)) for box, b in zip(self.boxes, beta, strict=True)
+            )
+            bend += 2.0 * self.regularizer.conjugate(forms)
             scale = float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
-        return self.dual_linear(scale * beta) - self.regulariser.conjugate(scale**2 * forms)
+        return self.dual_linear(scale * beta) - self.regularizer.conjugate(scale**2 * forms)

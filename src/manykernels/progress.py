@@ -10,7 +10,8 @@ LEAST_FALL = 0.01  # of the logarithm of the gap: less tells nothing of the time
 class Progress:
     """One line on standard error that follows the fit; nothing where that is not a terminal.
 
-    With rich installed there is a bar: how far the gap has come from its first value to the tolerance, on a logarithmic scale.
+    With rich installed there is a bar: how far the gap has come from its first value to the
+    tolerance, on a logarithmic scale.
     """
 
     def on_fit_begin(self, estimator):
@@ -21,7 +22,10 @@ class Progress:
             return
         if self._first is None or record.iteration == 0:
             self._first, self._eta = record, TimeLeft(estimator.tol)
-        self._shown.update(_share(self._first.gap, record.gap, estimator.tol), _line(record, self._eta.after(record)))
+        self._shown.update(
+            _share(self._first.gap, record.gap, estimator.tol),
+            _line(record, self._eta.after(record)),
+        )
 
     def on_fit_end(self, estimator, result):
         if getattr(self, "_shown", None) is not None:
@@ -33,7 +37,8 @@ class Progress:
 
 
 class TimeLeft:
-    """Seconds until the gap reaches the tolerance, if its logarithm goes on falling as in the last iterations.
+    """Seconds until the gap reaches the tolerance, if its logarithm goes on falling as in the last
+    iterations.
 
     Parameters
     ----------
@@ -60,9 +65,15 @@ class TimeLeft:
 def _line(record, left):
     """A record in so few words that they fit into a line."""
     stage = f"{record.stage}: " if record.stage else ""
-    value = f"gap {record.gap:.1e}" if math.isfinite(record.gap) else f"objective {record.objective:.6g}"
+    value = (
+        f"gap {record.gap:.1e}"
+        if math.isfinite(record.gap)
+        else f"objective {record.objective:.6g}"
+    )
     counts = f"{record.kernels_used} kernels  {record.svm_solves} SVMs  {_duration(record.seconds)}"
-    return f"{stage}step {record.iteration}  {value}  {counts}" + ("" if left is None else f" + {_duration(left)}")
+    return f"{stage}step {record.iteration}  {value}  {counts}" + (
+        "" if left is None else f" + {_duration(left)}"
+    )
 
 
 def _duration(seconds):
@@ -92,7 +103,8 @@ class _PlainDisplay:
         self.width = 0
 
     def update(self, share, text):
-        text = text[: shutil.get_terminal_size().columns - 1]  # a longer one would begin a new line every time
+        # a longer one would begin a new line every time
+        text = text[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r" + text.ljust(self.width))
         sys.stderr.flush()
         self.width = len(text)

@@ -11,9 +11,11 @@ class Status(Enum):
     """How a run ended; the value is the sentence for people."""
 
     OPTIMAL = "The relative duality gap is below the tolerance."
-    STATIONARY = "The projected gradient is below its tolerance (this formulation has no duality gap)."
+    STATIONARY = (
+        "The projected gradient is below its tolerance (this formulation has no duality gap)."
+    )
     FLAT = "The objective has stopped decreasing (this formulation has no duality gap)."
-    FIXED_WEIGHTS = "The kernel weights were set by a rule, not optimised; the gap says how much is left to gain."
+    FIXED_WEIGHTS = "The kernel weights were set by a rule, not optimized; the gap says how much is left to gain."
     ROUNDS = "All rounds of the schedule were played; the gap says how far they led."
     MAX_ITER = "The limit on iterations was reached."
     STALLED = "No further progress was possible in this precision."
@@ -24,7 +26,13 @@ class Status(Enum):
     @property
     def converged(self):
         """Whether the run came to its own end."""
-        return self in (Status.OPTIMAL, Status.STATIONARY, Status.FLAT, Status.FIXED_WEIGHTS, Status.ROUNDS)
+        return self in (
+            Status.OPTIMAL,
+            Status.STATIONARY,
+            Status.FLAT,
+            Status.FIXED_WEIGHTS,
+            Status.ROUNDS,
+        )
 
     @property
     def broken_off(self):
@@ -33,10 +41,11 @@ class Status(Enum):
 
 
 class Certificate(NamedTuple):
-    """Bounds on the optimal value: ``dual <= optimum <= primal``; the gap is relative to the primal value.
+    """Bounds on the optimal value: ``dual <= optimum <= primal``; the gap is relative to the primal
+    value.
 
-    ``dual`` is minus infinity and ``gap`` infinite for a formulation without a computable dual. ``rounding`` is the standard
-    error that the precision of the kernels makes in either value.
+    ``dual`` is minus infinity and ``gap`` infinite for a formulation without a computable dual.
+    ``rounding`` is the standard error that the precision of the kernels makes in either value.
     """
 
     primal: float
@@ -52,7 +61,9 @@ class Certificate(NamedTuple):
 
 @dataclass
 class Counters:
-    """Work done: inner SVM problems solved, passes over all kernels, steps of the inner solver, seconds."""
+    """Work done: inner SVM problems solved, passes over all kernels, steps of the inner solver,
+    seconds.
+    """
 
     svm_solves: int = 0
     kernel_passes: int = 0
@@ -68,7 +79,8 @@ class Counters:
 class Record(NamedTuple):
     """One line of the history of a run.
 
-    ``stage`` says what the run is a part of, for callbacks: one output of several, one start of several, a sample.
+    ``stage`` says what the run is a part of, for callbacks: one output of several, one start of
+    several, a sample.
     """
 
     iteration: int
@@ -80,17 +92,20 @@ class Record(NamedTuple):
     stage: str = ""
 
 
-def line(record):
+def describe_record(record):
     """A record in words."""
     stage = f"{record.stage}: " if record.stage else ""
     return (
-        f"{stage}iteration {record.iteration:4d}  objective {record.objective:.6g}  gap {record.gap:.2e}  "
+        f"{stage}iteration {record.iteration:4d}  objective {record.objective:.6g}  gap "
+        f"{record.gap:.2e}  "
         f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s"
     )
 
 
 class Resumed(NamedTuple):
-    """Where a run was taken up again from a checkpoint: steps, relative gap and seconds of the runs before."""
+    """Where a run was taken up again from a checkpoint: steps, relative gap and seconds of the runs
+    before.
+    """
 
     iteration: int
     gap: float
@@ -126,7 +141,8 @@ class Result:
     resumed: Resumed | None = None
 
     def __getstate__(self):
-        return vars(self) | {"status": self.status.name}  # a name is what every kind of file can hold
+        # a name is what every kind of file can hold
+        return vars(self) | {"status": self.status.name}
 
     def __setstate__(self, state):
         vars(self).update(state, status=Status[state["status"]])
@@ -134,7 +150,9 @@ class Result:
     def part(self, c):
         """The result of output c, where every output has its own weights or shares them."""
         weights = self.weights if self.weights.ndim == 1 else self.weights[c]
-        return replace(self, weights=weights, beta=self.beta[c : c + 1], intercept=self.intercept[c : c + 1])
+        return replace(
+            self, weights=weights, beta=self.beta[c : c + 1], intercept=self.intercept[c : c + 1]
+        )
 
     @property
     def objective(self):
@@ -147,9 +165,12 @@ class Result:
     def __str__(self):
         used = int(np.count_nonzero(self.weights))
         return (
-            f"{self.status.name}: objective {self.objective:.6g}, relative gap {self.duality_gap:.2g}, "
-            f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, {self.counters.svm_solves} SVM solves, "
-            f"{self.counters.seconds:.2f} s" + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
+            f"{self.status.name}: objective {self.objective:.6g}, relative gap "
+            f"{self.duality_gap:.2g}, "
+            f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, "
+            f"{self.counters.svm_solves} SVM solves, "
+            f"{self.counters.seconds:.2f} s"
+            + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
         )
 
     def __repr__(self):  # the arrays may have a million entries
@@ -168,7 +189,12 @@ def merged(results):
     gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
     intercept = np.concatenate([result.intercept for result in results])
     rounding = float(np.sqrt(sum(c.rounding**2 for c in certificates)))
-    counters = Counters(*(sum(getattr(result.counters, name) for result in results) for name in vars(results[0].counters)))
+    counters = Counters(
+        *(
+            sum(getattr(result.counters, name) for result in results)
+            for name in vars(results[0].counters)
+        )
+    )
     return Result(
         np.stack([result.weights for result in results]),
         np.concatenate([result.beta for result in results]),

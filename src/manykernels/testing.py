@@ -1,6 +1,7 @@
 """Public checks for people who write their own parts.
 
-A check tries the laws that solvers rely on, on random points, and raises an AssertionError that names the first law broken.
+A check tries the laws that solvers rely on, on random points, and raises an AssertionError that
+names the first law broken.
 """
 
 import numpy as np
@@ -12,17 +13,18 @@ NUMERIC = 1e-6  # relative error of finite differences
 NOISE = 1e-13  # relative error of a value or of weights; large exponents cost digits
 
 
-def check_regulariser(regulariser, m=5, seed=0):
-    """Check that a regulariser of m kernel weights keeps the laws that solvers rely on.
+def check_regularizer(regularizer, m=5, seed=0):
+    """Check that a regularizer of m kernel weights keeps the laws that solvers rely on.
 
-    Start and projections are feasible, the gradient is that of the value, and what else it has (``prox``, ``conjugate``,
-    ``weights``, ``curvature``) belongs to the same value. Laws are tried at random points, so passing is evidence, not proof.
+    Start and projections are feasible, the gradient is that of the value, and what else it has
+    (``prox``, ``conjugate``, ``weights``, ``curvature``) belongs to the same value. Laws are tried
+    at random points, so passing is evidence, not proof.
 
     Parameters
     ----------
-    regulariser : Regulariser
+    regularizer : Regularizer
     m : int
-        Number of kernels, for a regulariser that does not prescribe it.
+        Number of kernels, for a regularizer that does not prescribe it.
     seed : int
         Of the random points.
 
@@ -32,19 +34,20 @@ def check_regulariser(regulariser, m=5, seed=0):
         Which says what is wrong, by how much, and in which entry it is worst.
     """
     rng = np.random.default_rng(seed)
-    _check_start(regulariser, m)
-    _check_projection(regulariser, m, rng)
-    _check_gradient(regulariser, m, rng)
-    if hasattr(regulariser, "prox"):
-        _check_prox(regulariser, m, rng)
-    if hasattr(regulariser, "conjugate"):
-        _check_conjugate(regulariser, m, rng)
-    if hasattr(regulariser, "curvature") and regulariser.smooth:
-        _check_curvature(regulariser, m, rng)
+    _check_start(regularizer, m)
+    _check_projection(regularizer, m, rng)
+    _check_gradient(regularizer, m, rng)
+    if hasattr(regularizer, "prox"):
+        _check_prox(regularizer, m, rng)
+    if hasattr(regularizer, "conjugate"):
+        _check_conjugate(regularizer, m, rng)
+    if hasattr(regularizer, "curvature") and regularizer.smooth:
+        _check_curvature(regularizer, m, rng)
 
 
 def check_combination(combination, X=None, seed=0):
-    """Check that a combination is a kernel for every weight, and that its gradient is that of its `gram`.
+    """Check that a combination is a kernel for every weight, and that its gradient is that of its
+    `gram`.
 
     Parameters
     ----------
@@ -71,16 +74,32 @@ def check_combination(combination, X=None, seed=0):
 def _check_gram(fitted, weights):
     X, n = fitted.X, len(fitted.X)
     K = np.asarray(fitted.gram(weights, X, X))
-    _require(K.shape == (n, n), f"gram of {n} points with themselves should have shape ({n}, {n}), but has {K.shape}.")
+    _require(
+        K.shape == (n, n),
+        f"gram of {n} points with themselves should have shape ({n}, {n}), but has {K.shape}.",
+    )
     _require(np.isfinite(K).all(), "gram has entries that are not finite.")
     _agree("gram", K, K.T, ROUNDING, "its transpose")
     lowest = np.linalg.eigvalsh(0.5 * (K + K.T))[0]
-    _require(lowest >= -1e-9 * np.abs(K).max(), f"gram is not positive semidefinite: its smallest eigenvalue is {lowest:.1e}.")
+    _require(
+        lowest >= -1e-9 * np.abs(K).max(),
+        f"gram is not positive semidefinite: its smallest eigenvalue is {lowest:.1e}.",
+    )
     rows, cols = np.arange(n)[::2], np.arange(n)[1:]
     _agree(
-        "gram of some points", np.asarray(fitted.gram(weights, X[rows], X[cols])), K[np.ix_(rows, cols)], ROUNDING, "the whole"
+        "gram of some points",
+        np.asarray(fitted.gram(weights, X[rows], X[cols])),
+        K[np.ix_(rows, cols)],
+        ROUNDING,
+        "the whole",
     )
-    _agree("diagonal", _vector("diagonal", fitted.diagonal(weights, X), n), np.diagonal(K), ROUNDING, "gram")
+    _agree(
+        "diagonal",
+        _vector("diagonal", fitted.diagonal(weights, X), n),
+        np.diagonal(K),
+        ROUNDING,
+        "gram",
+    )
 
 
 def _check_slopes(fitted, weights, rng):
@@ -91,16 +110,33 @@ def _check_slopes(fitted, weights, rng):
         return float(np.sum((beta @ np.asarray(fitted.gram(d, fitted.X, fitted.X))) * beta))
 
     steps = STEP * np.diag(weights)
-    numeric = np.array([(form(weights + step) - form(weights - step)) / (2.0 * step.max()) for step in steps])
-    size = float(np.sum(np.abs(beta)) ** 2) * np.abs(np.asarray(fitted.gram(weights, fitted.X, fitted.X))).max()
+    numeric = np.array(
+        [(form(weights + step) - form(weights - step)) / (2.0 * step.max()) for step in steps]
+    )
+    size = (
+        float(np.sum(np.abs(beta)) ** 2)
+        * np.abs(np.asarray(fitted.gram(weights, fitted.X, fitted.X))).max()
+    )
     noise = NOISE * size / (STEP * weights.min())
-    _agree("gradient(weights, beta)", slopes, numeric, NUMERIC, "finite differences of beta' gram beta", noise)
+    _agree(
+        "gradient(weights, beta)",
+        slopes,
+        numeric,
+        NUMERIC,
+        "finite differences of beta' gram beta",
+        noise,
+    )
 
 
 def _check_start(r, m):
     d = r.start(m)
     _feasible("start(m)", r, d, m)
-    _agree("project(start(m)), which is feasible and should stay what it is,", r.project(d), d, ROUNDING)
+    _agree(
+        "project(start(m)), which is feasible and should stay what it is,",
+        r.project(d),
+        d,
+        ROUNDING,
+    )
 
 
 def _check_projection(r, m, rng):
@@ -114,12 +150,15 @@ def _check_projection(r, m, rng):
 
 
 def _nearest(z, x, other):
-    """``(z - x)'(other - x) <= 0``: from the projection x of z, no feasible point lies in a direction that leads nearer."""
+    """``(z - x)'(other - x) <= 0``: from the projection x of z, no feasible point lies in a
+    direction that leads nearer.
+    """
     products = (z - x) * (other - x)
     worst = products.argmax()
     _require(
         products.sum() <= ROUNDING * np.square(z).sum(),
-        f"project(d) is not the nearest feasible point; the worst is entry {worst}, which goes from {z[worst]:.6g} to "
+        f"project(d) is not the nearest feasible point; the worst is entry {worst}, which goes "
+        f"from {z[worst]:.6g} to "
         f"{x[worst]:.6g}.",
     )
 
@@ -131,7 +170,8 @@ def _check_gradient(r, m, rng):
         exact, numeric = np.zeros(m), np.zeros(m)
         for k in np.flatnonzero(d):
             step = STEP * d[k] * np.eye(m)[k]
-            # where all feasible weights have something in common (a sum, being equal), only feasible moves count
+            # where all feasible weights have something in common (a sum, being equal), only
+            # feasible moves count
             ahead, behind = r.project(d + step), r.project(d - step)
             exact[k] = gradient @ (ahead - behind) / (2.0 * step[k])
             numeric[k] = (r.value(ahead) - r.value(behind)) / (2.0 * step[k])
@@ -154,7 +194,8 @@ def _check_prox(r, m, rng):
                 gain, worst = value - objective(r.project(x + move)), np.abs(move).argmax()
                 _require(
                     gain <= 1e-12 * (1.0 + abs(value)),
-                    f"prox(d, step={step:g}) is not a minimiser: its objective falls by {gain:.1e} when entry {worst}, "
+                    f"prox(d, step={step:g}) is not a minimizer: its objective falls by {gain:.1e} "
+                    f"when entry {worst}, "
                     f"{x[worst]:.6g}, moves by {move[worst]:.1e}.",
                 )
 
@@ -164,7 +205,10 @@ def _check_conjugate(r, m, rng):
         s = unit * rng.exponential(size=m)
         s = r.dual_scale(s) ** 2 * s
         phi = r.conjugate(s)
-        _require(np.isfinite(phi), f"conjugate(s) is {phi} at s = {s}, where dual_scale promises a finite value.")
+        _require(
+            np.isfinite(phi),
+            f"conjugate(s) is {phi} at s = {s}, where dual_scale promises a finite value.",
+        )
         for scale in (0.1, 1.0, 10.0):
             for _ in range(DIRECTIONS):
                 _fenchel_young(r, s, phi, _random_feasible(r, m, rng, scale))
@@ -178,9 +222,14 @@ def _check_curvature(r, m, rng):
     for unit in _units(r, m, rng):
         s = unit * (0.5 + rng.random(m))
         J = r.curvature(s)
-        matrix = np.diag(_vector("curvature(s).diagonal", J.diagonal, m)) + J.factor * np.outer(J.vector, J.vector)
+        matrix = np.diag(_vector("curvature(s).diagonal", J.diagonal, m)) + J.factor * np.outer(
+            J.vector, J.vector
+        )
         steps = STEP * np.diag(s)
-        numeric = np.stack([(r.weights(s + step) - r.weights(s - step)) / (2.0 * step.max()) for step in steps], axis=1)
+        numeric = np.stack(
+            [(r.weights(s + step) - r.weights(s - step)) / (2.0 * step.max()) for step in steps],
+            axis=1,
+        )
         noise = NOISE * r.weights(s).max() / steps.max(axis=0).min()
         _agree("curvature(s)", matrix, numeric, NUMERIC, "finite differences of weights", noise)
 
@@ -190,15 +239,19 @@ def _fenchel_young(r, s, phi, d, equality=False):
     linear, penalty = 0.5 * float(d @ s), r.value(d)
     excess, slack = linear - penalty - phi, ROUNDING * (abs(linear) + abs(penalty) + abs(phi))
     worst = (d * s).argmax()
-    where = f"the largest product is that of entry {worst}, d = {d[worst]:.6g} and s = {s[worst]:.6g}"
+    where = (
+        f"the largest product is that of entry {worst}, d = {d[worst]:.6g} and s = {s[worst]:.6g}"
+    )
     _require(
         excess <= slack,
-        f"conjugate(s) is too small by {excess:.1e}: it is {phi:.6g}, but d's/2 - value(d) reaches {linear - penalty:.6g} at a "
+        f"conjugate(s) is too small by {excess:.1e}: it is {phi:.6g}, but d's/2 - value(d) reaches "
+        f"{linear - penalty:.6g} at a "
         f"feasible d; {where}.",
     )
     _require(
         not equality or excess >= -slack,
-        f"conjugate(s) is not attained at weights(s): it is {phi:.6g}, but d's/2 - value(d) is {linear - penalty:.6g} there; "
+        f"conjugate(s) is not attained at weights(s): it is {phi:.6g}, but d's/2 - value(d) is "
+        f"{linear - penalty:.6g} there; "
         f"{where}.",
     )
 
@@ -214,7 +267,9 @@ def _random_inside(r, m, rng, scale):
 
 
 def _units(r, m, rng):
-    """Sizes of quadratic forms that matter to this regulariser: at an optimum they are twice the gradient, or less."""
+    """Sizes of quadratic forms that matter to this regularizer: at an optimum they are twice the
+    gradient, or less.
+    """
     for scale in (0.1, 1.0, 10.0):
         unit = 2.0 * r.gradient(_random_inside(r, m, rng, scale)).max()
         yield unit if unit > 0.0 else scale
@@ -228,15 +283,23 @@ def _directions(m, rng):
 def _feasible(what, r, d, m):
     d = _vector(what, d, m)
     worst = d.argmin()
-    _require(d[worst] >= 0.0, f"{what} has negative weights; the worst is entry {worst}, {d[worst]:.6g}.")
+    _require(
+        d[worst] >= 0.0, f"{what} has negative weights; the worst is entry {worst}, {d[worst]:.6g}."
+    )
     value, worst = r.value(d), d.argmax()
-    _require(np.isfinite(value), f"{what} is not feasible: value is {value}; its largest entry is {worst}, {d[worst]:.6g}.")
+    _require(
+        np.isfinite(value),
+        f"{what} is not feasible: value is {value}; its largest entry is {worst}, {d[worst]:.6g}.",
+    )
 
 
 def _vector(what, x, m):
     """x as an array, if it is a vector of m finite numbers."""
     x = np.asarray(x)
-    _require(x.shape == (m,), f"{what} should have shape ({m},), one entry per kernel, but has shape {x.shape}.")
+    _require(
+        x.shape == (m,),
+        f"{what} should have shape ({m},), one entry per kernel, but has shape {x.shape}.",
+    )
     finite = np.isfinite(x)
     worst = finite.argmin()
     _require(finite[worst], f"{what} is not finite: entry {worst} is {x[worst]}.")
@@ -244,14 +307,19 @@ def _vector(what, x, m):
 
 
 def _agree(what, x, expected, tol, source="what it should be", noise=0.0):
-    """Every entry to a relative tol and the noise; entries below a thousandth of the largest count as that large."""
+    """Every entry to a relative tol and the noise; entries below a thousandth of the largest count
+    as that large.
+    """
     error, size = np.maximum(np.abs(x - expected) - noise, 0.0), np.abs(expected)
-    relative = error / np.maximum(np.maximum(size, 1e-3 * size.max(initial=0.0)), np.finfo(float).tiny)
+    relative = error / np.maximum(
+        np.maximum(size, 1e-3 * size.max(initial=0.0)), np.finfo(float).tiny
+    )
     worst = np.unravel_index(relative.argmax(), relative.shape)
     entry = ", ".join(map(str, worst))
     _require(
         relative[worst] <= tol,
-        f"{what} disagrees with {source}; the worst is entry {entry}, {x[worst]:.8g} against {expected[worst]:.8g}.",
+        f"{what} disagrees with {source}; the worst is entry {entry}, {x[worst]:.8g} against "
+        f"{expected[worst]:.8g}.",
     )
 
 

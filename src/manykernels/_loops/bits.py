@@ -19,7 +19,9 @@ def _ones(typing_context, word):
 
 @fast
 def differing_bits(left, right, unit, out):
-    """``out[i, j] = unit * (bits in which left[i] and right[:, j] differ)``; uint64, left (b, words), right (words, c)."""
+    """``out[i, j] = unit * (bits in which left[i] and right[:, j] differ)``; uint64, left (b,
+    words), right (words, c).
+    """
     counts = np.empty(out.shape[1], np.uint64)
     for i in range(out.shape[0]):
         counts[:] = 0

@@ -1,4 +1,5 @@
-"""Conjugates of regularisers for compiled loops: weights that belong to quadratic forms, and how they change.
+"""Conjugates of regularizers for compiled loops: weights that belong to quadratic forms, and how
+they change.
 
 All three have a derivative of the form ``diag(diagonal) + factor d d'``, where d are the weights.
 """
@@ -11,16 +12,17 @@ from .rbf import fast
 
 BALL, SQUARED, DIVERGENCE = 0, 1, 2
 LARGEST_EXPONENT = 600.0  # of e; the sum of many such terms is still finite
-TINY = 1e-12  # relative forms below this count as this much in the curvature, where zero would mean infinity
+# relative forms below this count as this much in the curvature, where zero would mean infinity
+TINY = 1e-12
 
 
 class Law(NamedTuple):
-    """Which regulariser, and its numbers.
+    """Which regularizer, and its numbers.
 
     Attributes
     ----------
     kind : int
-        ``BALL``, ``SQUARED`` (p-norms) or ``DIVERGENCE`` (generalised KL).
+        ``BALL``, ``SQUARED`` (p-norms) or ``DIVERGENCE`` (generalized KL).
     q : float
         Exponent conjugate to p.
     strength : float
@@ -36,11 +38,15 @@ class Law(NamedTuple):
 
 @fast
 def respond(law, s, d, diagonal):
-    """Write the weights d of the forms s and the diagonal of their derivative; return the factor of ``d d'`` in it."""
+    """Write the weights d of the forms s and the diagonal of their derivative; return the factor of
+    ``d d'`` in it.
+    """
     if law.kind == DIVERGENCE:
         half = 0.5 / law.strength
         for k in range(s.size):
-            d[k] = law.prior[min(k, law.prior.size - 1)] * np.exp(min(half * s[k], LARGEST_EXPONENT))
+            d[k] = law.prior[min(k, law.prior.size - 1)] * np.exp(
+                min(half * s[k], LARGEST_EXPONENT)
+            )
             diagonal[k] = half * d[k]
         return 0.0
     q, largest = law.q, 0.0
@@ -62,4 +68,6 @@ def respond(law, s, d, diagonal):
     for k in range(s.size):
         d[k] *= size * shape
         diagonal[k] *= steep * slope
-    return -(q - 1.0) / safe if law.kind == BALL else -2.0 * law.strength * (q - 2.0) / (safe * safe)
+    return (
+        -(q - 1.0) / safe if law.kind == BALL else -2.0 * law.strength * (q - 2.0) / (safe * safe)
+    )

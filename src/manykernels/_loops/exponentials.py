@@ -1,7 +1,8 @@
 """Sums over a table of exponents, one pair of points per row and one kernel per column.
 
-Kernels lie along the rows because there are always as many of them in a table, while the pairs of a point are few or many: so
-all loops have the same length. Sums are of the complements ``u = 1 - 2^-exponent`` (see `rbf`); the exponents are overwritten.
+Kernels lie along the rows because there are always as many of them in a table, while the pairs of a
+point are few or many: so all loops have the same length. Sums are of the complements ``u = 1 -
+2^-exponent`` (see `rbf`); the exponents are overwritten.
 """
 
 import numpy as np

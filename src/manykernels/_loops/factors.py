@@ -1,6 +1,7 @@
 """Products with a tall matrix of factors: entries of either precision, sums in float64.
 
-At a large cost the coefficients are large and nearly cancel: sums in float32 would leave nothing of the decision values.
+At a large cost the coefficients are large and nearly cancel: sums in float32 would leave nothing of
+the decision values.
 """
 
 from .rbf import fast

@@ -1,11 +1,13 @@
 """LIBSVM text, byte by byte.
 
-A line is a label and then ``index:value`` pairs, with blanks between them; ``#`` begins a comment. The text must end in a line
-break: every scan stops there at the latest, so no place is checked against the size of the text.
+A line is a label and then ``index:value`` pairs, with blanks between them; ``#`` begins a comment.
+The text must end in a line break: every scan stops there at the latest, so no place is checked
+against the size of the text.
 
-Decimal numbers are rounded as Python's ``float`` rounds them. With up to 2^53 for the digits and a power of ten up to 22, both
-are exact in float64 and one operation rounds once. With up to 19 digits, the same is done in pairs of floats (Dekker 1971), and
-counts if the error of that arithmetic cannot change the rounding. What is left is *hard* and is left to ``float``.
+Decimal numbers are rounded as Python's ``float`` rounds them. With up to 2^53 for the digits and a
+power of ten up to 22, both are exact in float64 and one operation rounds once. With up to 19
+digits, the same is done in pairs of floats (Dekker 1971), and counts if the error of that
+arithmetic cannot change the rounding. What is left is *hard* and is left to ``float``.
 """
 
 from typing import NamedTuple
@@ -16,7 +18,9 @@ from numba import njit
 NEWLINE, RETURN, TAB, SPACE, COMMENT, COLON = 10, 13, 9, 32, 35, 58
 PLUS, MINUS, POINT, ZERO, NINE = 43, 45, 46, 48, 57
 
-FINE, BAD_LABEL, BAD_INDEX, BAD_VALUE, NO_COLON, RANKING, TOO_LARGE, NOT_INCREASING, TOO_LONG = range(9)
+FINE, BAD_LABEL, BAD_INDEX, BAD_VALUE, NO_COLON, RANKING, TOO_LARGE, NOT_INCREASING, TOO_LONG = (
+    range(9)
+)
 BAD, EXACT, HARD = range(3)
 
 LARGEST = 2**31 - 1
@@ -25,7 +29,8 @@ POWERS = 10.0 ** np.arange(23)  # exact
 SPLIT = 2.0**27 + 1.0
 MARGIN = 2.0**-98  # relative; the arithmetic in pairs is good to 2^-103
 
-plain = njit(cache=True, nogil=True, error_model="numpy")  # no fastmath: pairs of floats live by their rounding
+# no fastmath: pairs of floats live by their rounding
+plain = njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Parsed(NamedTuple):
@@ -36,11 +41,14 @@ class Parsed(NamedTuple):
     ends: np.ndarray  # (rows,) int64, entries up to the end of the row
     indices: np.ndarray  # (entries,) int32, as written
     values: np.ndarray  # (entries,) float64
-    hard: np.ndarray  # (rows + entries, 3) int64: entry (or -1 - row for a label), first byte, byte after the last
+    # (rows + entries, 3) int64: entry (or -1 - row for a label), first byte, byte after the last
+    hard: np.ndarray
 
 
 class Progress(NamedTuple):
-    """How far the reading came: counts, the number of the last line, and what is wrong there and where."""
+    """How far the reading came: counts, the number of the last line, and what is wrong there and
+    where.
+    """
 
     rows: int
     entries: int
@@ -101,7 +109,9 @@ def _decimal(mantissa, digits, exponent):
 
 @plain
 def _digits(text, at, mantissa, digits):
-    """Read on: digits from `at`, which follow those of the mantissa; leading zeros do not count as digits."""
+    """Read on: digits from `at`, which follow those of the mantissa; leading zeros do not count as
+    digits.
+    """
     while ZERO <= text[at] <= NINE:
         mantissa = mantissa * np.uint64(10) + np.uint64(text[at] - ZERO)
         if digits > 0 or text[at] != ZERO:
@@ -112,7 +122,9 @@ def _digits(text, at, mantissa, digits):
 
 @plain
 def _exponent(text, at):
-    """The exponent after an ``e``, its end, and whether there is one; beyond a thousand million it is cut short."""
+    """The exponent after an ``e``, its end, and whether there is one; beyond a thousand million it
+    is cut short.
+    """
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += 1
@@ -156,14 +168,17 @@ def read_number(text, at):
 
 @plain
 def _read_index(text, at):
-    """The index before a colon (LARGEST + 1 for all that are larger), the place after it, and what is wrong."""
+    """The index before a colon (LARGEST + 1 for all that are larger), the place after it, and what
+    is wrong.
+    """
     first, index = at, 0
     while ZERO <= text[at] <= NINE:
         index = min(10 * index + (np.int64(text[at]) - ZERO), LARGEST + 1)
         at += 1
     if text[at] == COLON and at > first:
         return index, at + 1, TOO_LARGE if index > LARGEST else FINE
-    if text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == COLON:  # qid:
+    # qid:
+    if text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == COLON:
         return index, at, RANKING
     return index, at, NO_COLON if at > first and _ends_token(text[at]) else BAD_INDEX
 
@@ -183,7 +198,9 @@ def _note_hard(out, count, which, first, end):
 
 @plain
 def _read_entries(text, at, entries, hard, out):
-    """The pairs from here to the end of the line or its comment: entries, hard numbers, place, problem."""
+    """The pairs from here to the end of the line or its comment: entries, hard numbers, place,
+    problem.
+    """
     before = -1
     at = _skip_blanks(text, at)
     while text[at] != NEWLINE and text[at] != COMMENT:
@@ -205,7 +222,9 @@ def _read_entries(text, at, entries, hard, out):
 
 @plain
 def read_lines(text, line, max_line, out):
-    """Read lines, the first of which has the number ``line + 1``, into `out`; stops at the first that is wrong."""
+    """Read lines, the first of which has the number ``line + 1``, into `out`; stops at the first
+    that is wrong.
+    """
     rows, entries, hard, at = 0, 0, 0, 0
     while at < text.size:
         line, begin = line + 1, at

@@ -1,7 +1,8 @@
 """Rounds of MWUMKL: no SVM, no quadratic program, a few columns of every kernel at a time.
 
-The dual point ``beta`` is an average of rounds. A round weighs the kernels by how long ``beta`` is in each of them, looks for
-the points of both classes that lie deepest in the other's half under those weights, and moves ``beta`` towards them.
+The dual point ``beta`` is an average of rounds. A round weighs the kernels by how long ``beta`` is
+in each of them, looks for the points of both classes that lie deepest in the other's half under
+those weights, and moves ``beta`` towards them.
 """
 
 from typing import NamedTuple
@@ -25,13 +26,15 @@ class Average(NamedTuple):
     products : (m, n)
         ``K_k beta / scale``.
     towards : (m, n), or (0, n)
-        Products of the coefficients that the last round moved to, where the next one differs from it in a few points only.
+        Products of the coefficients that the last round moved to, where the next one differs from
+        it in a few points only.
     share : (n,)
         Those coefficients, without their signs.
     forms, weights : (m,)
-        ``beta' K_k beta``, and the weights of the kernels before they are normalised.
+        ``beta' K_k beta``, and the weights of the kernels before they are normalized.
     scores : (n,)
-        ``y (sum_k weights_k K_k beta + ridge beta)`` for normalised weights: below one for points inside the margin.
+        ``y (sum_k weights_k K_k beta + ridge beta)`` for normalized weights: below one for points
+        inside the margin.
     scale : (1,)
     """
 
@@ -61,7 +64,8 @@ class Rules(NamedTuple):
     rate : float
         Of the exponents of the weights, see `weigh`.
     grows : bool
-        Whether the exponent grows with the rounds themselves, as in the paper, or with their square root.
+        Whether the exponent grows with the rounds themselves, as in the paper, or with their square
+        root.
     """
 
     y: np.ndarray
@@ -94,9 +98,11 @@ def total(at):
 
 @fast
 def weigh(at, rules, done):
-    """Weights ``sinh(u_k) / u_k`` up to a factor, where u_k is proportional to the length of beta in kernel k.
+    """Weights ``sinh(u_k) / u_k`` up to a factor, where u_k is proportional to the length of beta
+    in kernel k.
 
-    The largest u is ``rate sqrt(done)``. In the paper it is ``rate done`` times the length of the normalised beta.
+    The largest u is ``rate sqrt(done)``. In the paper it is ``rate done`` times the length of the
+    normalized beta.
     """
     more, longest = extra(at, rules), 0.0
     for k in range(at.forms.size):
@@ -149,14 +155,18 @@ def _lowest(at, rules, sign):
 @fast
 def _next(order, place, rules, sign):
     """The next place in the order that holds a point of this class."""
-    while place < order.size and not (rules.y[order[place]] == sign and rules.caps[order[place]] > 0.0):
+    while place < order.size and not (
+        rules.y[order[place]] == sign and rules.caps[order[place]] > 0.0
+    ):
         place += 1
     return place
 
 
 @fast
 def choose(at, rules, share):
-    """The round's coefficients: the lowest scores of both classes are filled up to their caps, pair by pair."""
+    """The round's coefficients: the lowest scores of both classes are filled up to their caps, pair
+    by pair.
+    """
     room = rules.room * total(at)
     if rules.capped:
         order = np.argsort(at.scores)
@@ -180,7 +190,9 @@ def choose(at, rules, share):
 
 @fast
 def changes(at, rules, share, taken, coefficients):
-    """Points whose columns the round needs, and their signed coefficients; returns how many there are."""
+    """Points whose columns the round needs, and their signed coefficients; returns how many there
+    are.
+    """
     count = 0
     for t in range(share.size):
         change = share[t] - (at.share[t] if rules.capped else 0.0)
@@ -203,7 +215,8 @@ def move(at, rules, share, step):
 def blend(products, towards, forms, beta, store, first, places, coefficients, keep, step):
     """``products = keep products + step (towards + columns)`` and the forms, for some kernels.
 
-    Column p of kernel k is ``store[places[p], first + k]``. Where towards is not empty, the columns are added to it for good.
+    Column p of kernel k is ``store[places[p], first + k]``. Where towards is not empty, the columns
+    are added to it for good.
     """
     kept, row = towards.shape[0] > 0, np.empty(beta.size)
     for k in range(forms.size):
@@ -227,7 +240,9 @@ def _mix(out, keep, row, step, beta):
 
 @fast
 def rescale(at, rules):
-    """beta times the factor that makes the dual value largest: the sum of coefficients over the largest form, as caps allow."""
+    """beta times the factor that makes the dual value largest: the sum of coefficients over the
+    largest form, as caps allow.
+    """
     longest, sum_of_all, more = 0.0, total(at), extra(at, rules)
     for k in range(at.forms.size):
         longest = max(longest, at.forms[k])
@@ -257,7 +272,8 @@ def rounds(at, rules, store, slots, stamps, done, aim, share, taken, coefficient
 
     Returns
     -------
-    done, wanted : wanted is how many points, the first of ``taken``, the next round needs; -1 at the end
+    done, wanted : wanted is how many points, the first of ``taken``, the next round needs; -1 at
+    the end
     """
     places = np.empty(share.size, dtype=np.int64)
     while done < aim:
@@ -276,6 +292,17 @@ def rounds(at, rules, store, slots, stamps, done, aim, share, taken, coefficient
             stamps[places[p]] = done
         step = 1.0 / (done + 1.0)
         keep = move(at, rules, share, step)
-        blend(at.products, at.towards, at.forms, at.beta, store, 0, places, coefficients[:count], keep, step)
+        blend(
+            at.products,
+            at.towards,
+            at.forms,
+            at.beta,
+            store,
+            0,
+            places,
+            coefficients[:count],
+            keep,
+            step,
+        )
         rescale(at, rules)
     return done, -1

@@ -1,14 +1,16 @@
 """Gaussian kernels of one distance, all at once.
 
-A *chain* is a set of Gaussian kernels ``e_l = 2^-(2^l t)``, ``l = 0, 1, ...``, of one pairwise number ``t >= 0``. One
-exponential gives the first, and squaring gives each next one. We carry the complement ``u_l = 1 - e_l`` instead of
-``e_l``: squaring ``e`` doubles its relative error each time (eighteen squarings, as the papers' widths need, turn a
-float32 rounding into an error of 1.6 %), while ``u <- u (2 - u)`` never amplifies the error of ``u``. It also keeps
-clear of denormal numbers, which would make the loops ten times slower.
+A *chain* is a set of Gaussian kernels ``e_l = 2^-(2^l t)``, ``l = 0, 1, ...``, of one pairwise
+number ``t >= 0``. One exponential gives the first, and squaring gives each next one. We carry the
+complement ``u_l = 1 - e_l`` instead of ``e_l``: squaring ``e`` doubles its relative error each time
+(eighteen squarings, as the papers' widths need, turn a float32 rounding into an error of 1.6 %),
+while ``u <- u (2 - u)`` never amplifies the error of ``u``. It also keeps clear of denormal
+numbers, which would make the loops ten times slower.
 
-The small functions work on one row of pairs and are vectorised by the compiler, which gives up when a loop writes two
-arrays that it also reads: hence `_add_group` and `_advance` are two loops. ``u`` and ``powers`` are buffers at least as
-long as the row. Members whose place in the chain is not used have weight zero.
+The small functions work on one row of pairs and are vectorized by the compiler, which gives up when
+a loop writes two arrays that it also reads: hence `_add_group` and `_advance` are two loops. ``u``
+and ``powers`` are buffers at least as long as the row. Members whose place in the chain is not used
+have weight zero.
 """
 
 from typing import NamedTuple
@@ -18,17 +20,22 @@ from numba import njit, types
 from numba.extending import overload
 
 LOG2_E = 1.4426950408889634
-GROUP = 5  # members of a chain handled in registers at a time; weight rows are padded to a multiple of it
+# members of a chain handled in registers at a time; weight rows are padded to a multiple of it
+GROUP = 5
 
 fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-# Without reassociation: (1 - p) - p q must not become 1 - p (1 + q), which loses all digits of a small complement.
-exact = njit(cache=True, nogil=True, fastmath={"nnan", "ninf", "nsz", "contract"}, error_model="numpy")
+# Without reassociation: (1 - p) - p q must not become 1 - p (1 + q), which loses all digits of a
+# small complement.
+exact = njit(
+    cache=True, nogil=True, fastmath={"nnan", "ninf", "nsz", "contract"}, error_model="numpy"
+)
 
 
 class Pairs(NamedTuple):
     """The pairwise numbers of a tile of b rows and c columns, for several chains.
 
-    Chain r has ``t(i, j) = (rows[r, i] - cols[r, j])^2`` or, when ``factors`` is not empty, ``factors[r] * distances[i, j]``.
+    Chain r has ``t(i, j) = (rows[r, i] - cols[r, j])^2`` or, when ``factors`` is not empty,
+    ``factors[r] * distances[i, j]``.
     """
 
     rows: np.ndarray  # (chains, b)
@@ -87,8 +94,9 @@ def _start_float32(u, powers, size):
 def start_chain(u, powers, size):
     """Turn exponents into the first complement, ``u <- 1 - 2^-u``; ``u`` is float32 or float64.
 
-    With ``u = k - r``, k whole, ``1 - 2^-u = (1 - 2^-k) - 2^-k (2^r - 1)``; ``2^r - 1`` is its Taylor series on [-1/2, 1/2],
-    with a relative error below one rounding, and ``2^-k`` is put together from its bits in ``powers``.
+    With ``u = k - r``, k whole, ``1 - 2^-u = (1 - 2^-k) - 2^-k (2^r - 1)``; ``2^r - 1`` is its
+    Taylor series on [-1/2, 1/2], with a relative error below one rounding, and ``2^-k`` is put
+    together from its bits in ``powers``.
     """
     start = _start_float32 if u.dtype == np.float32 else _start_float64
     start(u, powers, size)
@@ -172,7 +180,9 @@ def _add_chain(u, powers, weights, out, size):
 
 @fast
 def _dot_chain(u, powers, b, out, size):
-    """out[l] += b . e_l, from the exponents in ``u``; ``out`` is float64, the sums over one row are of u's dtype."""
+    """out[l] += b . e_l, from the exponents in ``u``; ``out`` is float64, the sums over one row are
+    of u's dtype.
+    """
     total = u.dtype.type(0.0)
     for j in range(size):
         total += b[j]
@@ -187,7 +197,9 @@ def _dot_chain(u, powers, b, out, size):
 
 @fast
 def _exponents(pairs, r, i, u, size):
-    """Exponents of chain r along row i: squared feature differences, or a multiple of the distances."""
+    """Exponents of chain r along row i: squared feature differences, or a multiple of the
+    distances.
+    """
     if pairs.factors.size:
         factor = pairs.factors[r]
         distances = pairs.distances[i]
@@ -203,9 +215,11 @@ def _exponents(pairs, r, i, u, size):
 
 @fast
 def squared_distances(dots, rows, row_norms, cols, col_norms, unit, largest, out):
-    """``out[i, j] = unit |x_i - y_j|^2`` from dot products and squared norms, clipped to [0, largest].
+    """``out[i, j] = unit |x_i - y_j|^2`` from dot products and squared norms, clipped to [0,
+    largest].
 
-    Zero where ``rows[i] == cols[j]``, the numbers of the points: there rounding must not leave anything.
+    Zero where ``rows[i] == cols[j]``, the numbers of the points: there rounding must not leave
+    anything.
     """
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -216,15 +230,17 @@ def squared_distances(dots, rows, row_norms, cols, col_norms, unit, largest, out
 
 @fast
 def _row_size(first, i, width):
-    """Columns of row i to visit: ``j <= first + i``. ``first = width`` visits all, the offset of a diagonal tile its
-    lower triangle.
+    """Columns of row i to visit: ``j <= first + i``. ``first = width`` visits all, the offset of a
+    diagonal tile its lower triangle.
     """
     return max(0, min(width, first + i + 1))
 
 
 @fast
 def combine(pairs, weights, first, out):
-    """``out[i, j] += sum_r sum_l weights[r, l] e_l(t_r(i, j))``; weights (chains, length), out (b, c)."""
+    """``out[i, j] += sum_r sum_l weights[r, l] e_l(t_r(i, j))``; weights (chains, length), out (b,
+    c).
+    """
     u = np.empty(out.shape[1], out.dtype)
     powers = np.empty_like(u)
     for i in range(out.shape[0]):
@@ -278,7 +294,9 @@ def _advance_one(u):
 
 @fast
 def values(pairs, members, scales, out):
-    """``out[i, members[r, l], j] = scales[r, l] e_l(t_r(i, j))`` where ``members[r, l] >= 0``; out (b, kernels, c)."""
+    """``out[i, members[r, l], j] = scales[r, l] e_l(t_r(i, j))`` where ``members[r, l] >= 0``; out
+    (b, kernels, c).
+    """
     u = np.empty(out.shape[2], out.dtype)
     powers = np.empty_like(u)
     for i in range(out.shape[0]):

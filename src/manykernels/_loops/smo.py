@@ -1,13 +1,15 @@
-"""Sequential minimal optimisation of a box-constrained quadratic with one equality constraint.
+"""Sequential minimal optimization of a box-constrained quadratic with one equality constraint.
 
-``max_beta  linear' beta - kink' |beta| - beta' (K + diag(ridge)) beta / 2`` subject to ``sum(beta) = const`` and
-``lower <= beta <= upper``, two variables at a time with second-order selection (Fan, Chen and Lin, JMLR 2005).
-``F = (K + diag(ridge)) beta - linear`` is kept up to date.
+``max_beta  linear' beta - kink' |beta| - beta' (K + diag(ridge)) beta / 2`` subject to ``sum(beta)
+= const`` and ``lower <= beta <= upper``, two variables at a time with second-order selection (Fan,
+Chen and Lin, JMLR 2005). ``F = (K + diag(ridge)) beta - linear`` is kept up to date.
 
-Each step is a few passes over vectors of length n, and what they cost is decided by the compiler: it vectorises neither a
-maximum of floats (1.4 ns per entry) nor the search for its position, but it does vectorise a maximum of integers (0.1 ns).
-`position_of_max` therefore compares the bit patterns. Bounds and kinks enter through ``barred_up`` and ``barred_down``: what a
-move up (down) costs besides F, a huge number where the variable may not move. A variable stops at zero where it has a kink.
+Each step is a few passes over vectors of length n, and what they cost is decided by the compiler:
+it vectorizes neither a maximum of floats (1.4 ns per entry) nor the search for its position, but it
+does vectorize a maximum of integers (0.1 ns). `position_of_max` therefore compares the bit
+patterns. Bounds and kinks enter through ``barred_up`` and ``barred_down``: what a move up (down)
+costs besides F, a huge number where the variable may not move. A variable stops at zero where it
+has a kink.
 """
 
 from typing import NamedTuple
@@ -77,7 +79,7 @@ def _update(F, Ki, Kj, step):
         F[t] += step * (Ki[t] - Kj[t])
 
 
-class Walls(NamedTuple):
+class Bounds(NamedTuple):
     """Bounds of the variables, their kinks at zero and what is added to the diagonal; all (n,)."""
 
     lower: np.ndarray
@@ -87,40 +89,41 @@ class Walls(NamedTuple):
 
 
 @fast
-def bar(t, beta, walls, barred_up, barred_down):
+def bar(t, beta, bounds, barred_up, barred_down):
     """Write what moving variable t costs in either direction."""
-    kink = walls.kink[t]
-    barred_up[t] = HUGE if beta[t] >= walls.upper[t] else (kink if beta[t] >= 0.0 else -kink)
-    barred_down[t] = HUGE if beta[t] <= walls.lower[t] else (kink if beta[t] <= 0.0 else -kink)
+    kink = bounds.kink[t]
+    barred_up[t] = HUGE if beta[t] >= bounds.upper[t] else (kink if beta[t] >= 0.0 else -kink)
+    barred_down[t] = HUGE if beta[t] <= bounds.lower[t] else (kink if beta[t] <= 0.0 else -kink)
 
 
 @fast
-def room_up(t, beta, walls):
+def room_up(t, beta, bounds):
     """How far variable t may move up: to its bound, or to zero if there is a kink between."""
-    return -beta[t] if beta[t] < 0.0 and walls.kink[t] > 0.0 else walls.upper[t] - beta[t]
+    return -beta[t] if beta[t] < 0.0 and bounds.kink[t] > 0.0 else bounds.upper[t] - beta[t]
 
 
 @fast
-def room_down(t, beta, walls):
-    return beta[t] if beta[t] > 0.0 and walls.kink[t] > 0.0 else beta[t] - walls.lower[t]
+def room_down(t, beta, bounds):
+    return beta[t] if beta[t] > 0.0 and bounds.kink[t] > 0.0 else beta[t] - bounds.lower[t]
 
 
 @fast
-def move_up(t, beta, walls, step, room):
+def move_up(t, beta, bounds, step, room):
     """Move a variable; the whole way lands exactly on the bound or on zero."""
-    at_zero = beta[t] < 0.0 and walls.kink[t] > 0.0
-    beta[t] = (0.0 if at_zero else walls.upper[t]) if step == room else beta[t] + step
+    at_zero = beta[t] < 0.0 and bounds.kink[t] > 0.0
+    beta[t] = (0.0 if at_zero else bounds.upper[t]) if step == room else beta[t] + step
 
 
 @fast
-def move_down(t, beta, walls, step, room):
-    at_zero = beta[t] > 0.0 and walls.kink[t] > 0.0
-    beta[t] = (0.0 if at_zero else walls.lower[t]) if step == room else beta[t] - step
+def move_down(t, beta, bounds, step, room):
+    at_zero = beta[t] > 0.0 and bounds.kink[t] > 0.0
+    beta[t] = (0.0 if at_zero else bounds.lower[t]) if step == room else beta[t] - step
 
 
 @fast
-def smo(K, diagonal, walls, beta, F, tol, max_iter):
-    """Ascend until the largest violation of the optimality conditions is below tol; beta and F are updated in place.
+def smo(K, diagonal, bounds, beta, F, tol, max_iter):
+    """Ascend until the largest violation of the optimality conditions is below tol; beta and F are
+    updated in place.
 
     The diagonal is that of K plus the ridge.
 
@@ -131,7 +134,7 @@ def smo(K, diagonal, walls, beta, F, tol, max_iter):
     n = beta.size
     barred_up, barred_down, scratch = np.empty(n), np.empty(n), np.empty(n)
     for t in range(n):
-        bar(t, beta, walls, barred_up, barred_down)
+        bar(t, beta, bounds, barred_up, barred_down)
     iteration, violation = 0, HUGE
     while True:
         _scores_up(F, barred_up, scratch)
@@ -148,13 +151,13 @@ def smo(K, diagonal, walls, beta, F, tol, max_iter):
             return iteration, max(violation, 0.0)
         Kj = K[j]
         step = (top + F[j] - barred_down[j]) / _curvature(Kii, diagonal[j], Ki[j])
-        up, down = room_up(i, beta, walls), room_down(j, beta, walls)
+        up, down = room_up(i, beta, bounds), room_down(j, beta, bounds)
         step = min(step, up, down)
-        move_up(i, beta, walls, step, up)
-        move_down(j, beta, walls, step, down)
-        bar(i, beta, walls, barred_up, barred_down)
-        bar(j, beta, walls, barred_up, barred_down)
+        move_up(i, beta, bounds, step, up)
+        move_down(j, beta, bounds, step, down)
+        bar(i, beta, bounds, barred_up, barred_down)
+        bar(j, beta, bounds, barred_up, barred_down)
         _update(F, Ki, Kj, step)
-        F[i] += step * walls.ridge[i]
-        F[j] -= step * walls.ridge[j]
+        F[i] += step * bounds.ridge[i]
+        F[j] -= step * bounds.ridge[j]
         iteration += 1

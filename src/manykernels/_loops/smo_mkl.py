@@ -1,11 +1,13 @@
 """SMO-MKL: ascent on the dual of a sum of kernels, two variables at a time.
 
-``D(beta) = linear' beta - phi(s(beta))`` with ``s_k = sum_c beta_c' K_k beta_c``. Moving ``beta_i`` up and ``beta_j`` down by x
-makes every form a parabola, ``s_k + 2 b_k x + a_k x^2``, so the best x is the root of a decreasing function of one variable.
+``D(beta) = linear' beta - phi(s(beta))`` with ``s_k = sum_c beta_c' K_k beta_c``. Moving ``beta_i``
+up and ``beta_j`` down by x makes every form a parabola, ``s_k + 2 b_k x + a_k x^2``, so the best x
+is the root of a decreasing function of one variable.
 
-An update is two sweeps over arrays of m rows: one over the column of i and the products for the second-order choice of j, one
-over the columns of i and j that updates products and gradient together. Rows are handled by small functions on contiguous
-slices, which is what the compiler vectorises.
+An update is two sweeps over arrays of m rows: one over the column of i and the products for the
+second-order choice of j, one over the columns of i and j that updates products and gradient
+together. Rows are handled by small functions on contiguous slices, which is what the compiler
+vectorizes.
 """
 
 from typing import NamedTuple
@@ -14,9 +16,11 @@ import numpy as np
 
 from .conjugates import SQUARED, respond
 from .rbf import fast
-from .smo import HUGE, Walls, bar, move_down, move_up, position_of_max, room_down, room_up
+from .smo import HUGE, Bounds, bar, move_down, move_up, position_of_max, room_down, room_up
 
-REFRESH = 32  # updates between exact diagonals of the combined kernel, which only guide the choice of j
+REFRESH = (
+    32  # updates between exact diagonals of the combined kernel, which only guide the choice of j
+)
 ROUNDS = 60  # of the search for the step
 
 
@@ -25,7 +29,8 @@ class Ascent(NamedTuple):
 
     Attributes
     ----------
-    beta, F : (t, n) coefficients, and minus the gradient: ``sum_k d_k K_k beta_c + ridge beta_c - linear_c``
+    beta, F : (t, n) coefficients, and minus the gradient: ``sum_k d_k K_k beta_c + ridge beta_c -
+    linear_c``
     linear, lower, upper, kink, ridge : (t, n), see `manykernels.losses.Box`
     products : (m, t, n)
     forms, weights : (m,)
@@ -52,9 +57,9 @@ def _accumulate(out, factor, row):
 
 
 @fast
-def _accumulate_squares(out, factor, centre, row):
+def _accumulate_squares(out, factor, center, row):
     for t in range(out.size):
-        out[t] += factor * (centre - row[t]) * (centre - row[t])
+        out[t] += factor * (center - row[t]) * (center - row[t])
 
 
 @fast
@@ -72,11 +77,21 @@ def _gains(F, barred, curvature, top, out):
 
 @fast
 def _finish_curvature(curvature, diagonal, scores, ridge, column, i, factor):
-    """Turn ``sum_k 2 J_k (M_k(i) - M_k)^2`` into the curvature along every pair with i, which is never negative."""
+    """Turn ``sum_k 2 J_k (M_k(i) - M_k)^2`` into the curvature along every pair with i, which is
+    never negative.
+    """
     Kii, own, score = diagonal[i], ridge[i], scores[i]
     for t in range(curvature.size):
         difference = score - scores[t]
-        bend = curvature[t] + Kii + diagonal[t] - 2.0 * column[t] + 2.0 * factor * difference * difference + own + ridge[t]
+        bend = (
+            curvature[t]
+            + Kii
+            + diagonal[t]
+            - 2.0 * column[t]
+            + 2.0 * factor * difference * difference
+            + own
+            + ridge[t]
+        )
         curvature[t] = max(bend, 1e-10 * (Kii + diagonal[t]) + 1e-300)
 
 
@@ -89,7 +104,9 @@ def combined_diagonal(weights, diagonals, out):
 
 @fast
 def _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal):
-    """First derivative of D along the pair at x, and minus the second; ``linear - ridge x`` is the part of the loss."""
+    """First derivative of D along the pair at x, and minus the second; ``linear - ridge x`` is the
+    part of the loss.
+    """
     for k in range(s.size):
         forms[k] = max(s[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
     factor = respond(law, forms, d, diagonal)
@@ -105,7 +122,9 @@ def _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal):
 
 @fast
 def _cubic_root(c0, c1, c2, c3, highest):
-    """The root in [0, highest] of ``c0 + c1 x + c2 x^2 + c3 x^3``, which decreases from above zero to below."""
+    """The root in [0, highest] of ``c0 + c1 x + c2 x^2 + c3 x^3``, which decreases from above zero
+    to below.
+    """
     low, high, x = 0.0, highest, 0.5 * highest
     if abs(c3) > 1e-14 * (abs(c1) + abs(c2)):
         shift = c2 / (3.0 * c3)
@@ -114,7 +133,8 @@ def _cubic_root(c0, c1, c2, c3, highest):
         root = np.sqrt(max(0.25 * q * q + p * p * p / 27.0, 0.0))
         u = np.cbrt(-0.5 * q - root if q > 0.0 else -0.5 * q + root)
         x = u - p / (3.0 * u) - shift if u != 0.0 else -shift
-    for _ in range(ROUNDS):  # the closed form loses digits: one or two steps of Newton's method bring them back
+    # the closed form loses digits: one or two steps of Newton's method bring them back
+    for _ in range(ROUNDS):
         if not low < x < high:
             x = 0.5 * (low + high)
         value = c0 + x * (c1 + x * (c2 + x * c3))
@@ -144,7 +164,7 @@ def _quadratic_norm_step(strength, s, a, b, linear, ridge, highest):
 
 @fast
 def _best_step(law, s, a, b, linear, ridge, highest, guess, forms, d, diagonal):
-    """The x in [0, highest] that maximises D along the pair: Newton–Raphson inside a bracket."""
+    """The x in [0, highest] that maximizes D along the pair: Newton–Raphson inside a bracket."""
     if law.kind == SQUARED and law.q == 2.0:
         return _quadratic_norm_step(law.strength, s, a, b, linear, ridge, highest)
     low, high, x = 0.0, highest, min(guess, highest)
@@ -157,13 +177,17 @@ def _best_step(law, s, a, b, linear, ridge, highest, guess, forms, d, diagonal):
         if abs(move) <= 1e-10 * x or high - low <= 1e-13 * high:
             break
         target = min(x + move, highest)
-        x = target if low < target < high or (target == highest and high == highest) else 0.5 * (low + high)
+        x = (
+            target
+            if low < target < high or (target == highest and high == highest)
+            else 0.5 * (low + high)
+        )
     return x
 
 
 @fast
 def _walls(ascent, c):
-    return Walls(ascent.lower[c], ascent.upper[c], ascent.kink[c], ascent.ridge[c])
+    return Bounds(ascent.lower[c], ascent.upper[c], ascent.kink[c], ascent.ridge[c])
 
 
 @fast
@@ -186,7 +210,8 @@ def _choose_output(ascent, barred_up, barred_down, scratch):
 
 @fast
 def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
-    """Improve until the largest violation is below tol, the steps are used up, or a column is not in the store.
+    """Improve until the largest violation is below tol, the steps are used up, or a column is not
+    in the store.
 
     Parameters
     ----------
@@ -206,7 +231,13 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
     for c in range(outputs):
         for t in range(n):
             bar(t, ascent.beta[c], _walls(ascent, c), barred_up[c], barred_down[c])
-    scratch, curvature, column, diagonal, scores = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    scratch, curvature, column, diagonal, scores = (
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+    )
     a, b, s, d, bend = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     factor = respond(law, ascent.forms, ascent.weights, bend)
     step, violation = 0, HUGE
@@ -223,10 +254,12 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
         column[:], curvature[:] = 0.0, 0.0
         for k in range(m):
             _accumulate(column, ascent.weights[k], Ki[k])
-            _accumulate_squares(curvature, 2.0 * bend[k], ascent.products[k, c, i], ascent.products[k, c])
-        walls = _walls(ascent, c)
-        scores[:] = F + ascent.linear[c] - walls.ridge * beta
-        _finish_curvature(curvature, diagonal, scores, walls.ridge, column, i, factor)
+            _accumulate_squares(
+                curvature, 2.0 * bend[k], ascent.products[k, c, i], ascent.products[k, c]
+            )
+        bounds = _walls(ascent, c)
+        scores[:] = F + ascent.linear[c] - bounds.ridge * beta
+        _finish_curvature(curvature, diagonal, scores, bounds.ridge, column, i, factor)
         _gains(F, barred_down[c], curvature, -F[i] - barred_up[c, i], scratch)
         j = position_of_max(scratch)
         if scratch[j] <= 0.0:
@@ -238,16 +271,16 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
         for k in range(m):
             a[k] = max(ascent.diagonals[k, i] + ascent.diagonals[k, j] - 2.0 * Ki[k, j], 0.0)
             b[k] = ascent.products[k, c, i] - ascent.products[k, c, j]
-        up, down = room_up(i, beta, walls), room_down(j, beta, walls)
+        up, down = room_up(i, beta, bounds), room_down(j, beta, bounds)
         linear = ascent.linear[c, i] - ascent.linear[c, j] - barred_up[c, i] - barred_down[c, j]
-        linear += walls.ridge[j] * beta[j] - walls.ridge[i] * beta[i]
+        linear += bounds.ridge[j] * beta[j] - bounds.ridge[i] * beta[i]
         guess = (F[j] - F[i] - barred_up[c, i] - barred_down[c, j]) / curvature[j]
-        ridge = walls.ridge[i] + walls.ridge[j]
+        ridge = bounds.ridge[i] + bounds.ridge[j]
         x = _best_step(law, ascent.forms, a, b, linear, ridge, min(up, down), guess, s, d, bend)
-        move_up(i, beta, walls, x, up)
-        move_down(j, beta, walls, x, down)
-        bar(i, beta, walls, barred_up[c], barred_down[c])
-        bar(j, beta, walls, barred_up[c], barred_down[c])
+        move_up(i, beta, bounds, x, up)
+        move_down(j, beta, bounds, x, down)
+        bar(i, beta, bounds, barred_up[c], barred_down[c])
+        bar(j, beta, bounds, barred_up[c], barred_down[c])
         for k in range(m):
             ascent.forms[k] = max(ascent.forms[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
         factor = respond(law, ascent.forms, ascent.weights, bend)

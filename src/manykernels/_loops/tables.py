@@ -1,14 +1,18 @@
-"""Functions of one pairwise number, looked up in a table: as many Gaussians as you like at the price of two.
+"""Functions of one pairwise number, looked up in a table: as many Gaussians as you like at the
+price of two.
 
-Each octave of the number ``t`` is cut into sixteen cells, and a function is a polynomial in each. The cell is the exponent and
-the first four bits after it, as they stand in the floating-point number, and the other bits are the place in the cell, from
--1/2 to 1/2: there is no logarithm to take. Numbers are clipped to the ends of the table. Polynomials are cubics for float32 and
-of degree seven for float64; both loops are written out, since the compiler does not unroll them.
+Each octave of the number ``t`` is cut into sixteen cells, and a function is a polynomial in each.
+The cell is the exponent and the first four bits after it, as they stand in the floating-point
+number, and the other bits are the place in the cell, from -1/2 to 1/2: there is no logarithm to
+take. Numbers are clipped to the ends of the table. Polynomials are cubics for float32 and of degree
+seven for float64; both loops are written out, since the compiler does not unroll them.
 
-A sum of functions is the sum of their tables: `look_up`. Its transpose, `deposit`, sums the powers of the place over weighted
-pairs, cell by cell; a product with the table of any function then gives the weighted sum of that function.
+A sum of functions is the sum of their tables: `look_up`. Its transpose, `deposit`, sums the powers
+of the place over weighted pairs, cell by cell; a product with the table of any function then gives
+the weighted sum of that function.
 
-Finding the cells is one loop, which the compiler vectorises, and using them another, which it cannot.
+Finding the cells is one loop, which the compiler vectorizes, and using them another, which it
+cannot.
 """
 
 from typing import NamedTuple
@@ -23,7 +27,9 @@ BITS = 4  # after the exponent that belong to the number of the cell
 
 
 class Grid(NamedTuple):
-    """The cells of a table: the first one's number, and the smallest and largest number in the table, in its dtype."""
+    """The cells of a table: the first one's number, and the smallest and largest number in the
+    table, in its dtype.
+    """
 
     first: int
     lowest: float
@@ -37,7 +43,9 @@ def _locate_float32(row, grid, cells, places, size):
         row[j] = min(max(row[j], grid.lowest), grid.highest)
     for j in range(size):
         cells[j] = (bits[j] >> np.int32(23 - BITS)) - grid.first
-        places[j] = np.float32(bits[j] & np.int32((1 << (23 - BITS)) - 1)) * np.float32(2.0 ** (BITS - 23)) - np.float32(0.5)
+        places[j] = np.float32(bits[j] & np.int32((1 << (23 - BITS)) - 1)) * np.float32(
+            2.0 ** (BITS - 23)
+        ) - np.float32(0.5)
 
 
 @fast
@@ -47,7 +55,9 @@ def _locate_float64(row, grid, cells, places, size):
         row[j] = min(max(row[j], grid.lowest), grid.highest)
     for j in range(size):
         cells[j] = (bits[j] >> np.int64(52 - BITS)) - grid.first
-        places[j] = np.float64(bits[j] & np.int64((1 << (52 - BITS)) - 1)) * 2.0 ** (BITS - 52) - 0.5
+        places[j] = (
+            np.float64(bits[j] & np.int64((1 << (52 - BITS)) - 1)) * 2.0 ** (BITS - 52) - 0.5
+        )
 
 
 def locate(row, grid, cells, places, size):
@@ -59,7 +69,9 @@ def locate(row, grid, cells, places, size):
 @overload(locate)
 def _locate(row, grid, cells, places, size):
     if row.dtype == types.float32:
-        return lambda row, grid, cells, places, size: _locate_float32(row, grid, cells, places, size)
+        return lambda row, grid, cells, places, size: _locate_float32(
+            row, grid, cells, places, size
+        )
     return lambda row, grid, cells, places, size: _locate_float64(row, grid, cells, places, size)
 
 
@@ -73,7 +85,9 @@ def _look_up(table, cells, places, out, size):
         for j in range(size):
             c, z = np.uint64(cells[j]), places[j]
             high = table[c, 4] + z * (table[c, 5] + z * (table[c, 6] + z * table[c, 7]))
-            out[j] += table[c, 0] + z * (table[c, 1] + z * (table[c, 2] + z * (table[c, 3] + z * high)))
+            out[j] += table[c, 0] + z * (
+                table[c, 1] + z * (table[c, 2] + z * (table[c, 3] + z * high))
+            )
 
 
 @fast
@@ -100,7 +114,9 @@ def _deposit(cells, places, b, out, size):
 
 @fast
 def look_up(distances, table, grid, first, out):
-    """``out[i, j] += g(distances[i, j])`` for ``j <= first + i``; table (cells, degree + 1). The distances are clipped."""
+    """``out[i, j] += g(distances[i, j])`` for ``j <= first + i``; table (cells, degree + 1). The
+    distances are clipped.
+    """
     cells, places = np.empty(out.shape[1], np.int32), np.empty(out.shape[1], out.dtype)
     for i in range(out.shape[0]):
         size = _row_size(first, i, out.shape[1])
@@ -110,7 +126,9 @@ def look_up(distances, table, grid, first, out):
 
 @fast
 def deposit(distances, B, grid, first, out):
-    """``out[cell, r] += B[i, j] place^r`` over the pairs with ``j <= first + i``; out (cells, degree + 1) in float64."""
+    """``out[cell, r] += B[i, j] place^r`` over the pairs with ``j <= first + i``; out (cells,
+    degree + 1) in float64.
+    """
     cells, places = np.empty(B.shape[1], np.int32), np.empty(B.shape[1], distances.dtype)
     for i in range(B.shape[0]):
         size = _row_size(first, i, B.shape[1])
@@ -120,7 +138,9 @@ def deposit(distances, B, grid, first, out):
 
 @fast
 def deposit_rows(distances, beta, grid, out):
-    """``out[t, i, cell, r] += beta[t, j] place(i, j)^r``; beta (t, c), out (t, rows, cells, degree + 1) in float64."""
+    """``out[t, i, cell, r] += beta[t, j] place(i, j)^r``; beta (t, c), out (t, rows, cells, degree
+    + 1) in float64.
+    """
     cells, places = np.empty(beta.shape[1], np.int32), np.empty(beta.shape[1], distances.dtype)
     for i in range(distances.shape[0]):
         locate(distances[i], grid, cells, places, beta.shape[1])

@@ -2,11 +2,20 @@
 
 from .base import Bank
 from .between import KernelsOnPoints
-from .choose import make_bank
-from .combined import CombinationBank
+from .combination import CombinationBank
 from .dense import DenseBank
 from .factors import FactorBank
+from .make import make_bank
 from .masked import MaskedBank
 from .tiled import TiledBank
 
-__all__ = ["Bank", "CombinationBank", "DenseBank", "FactorBank", "KernelsOnPoints", "MaskedBank", "TiledBank", "make_bank"]
+__all__ = [
+    "Bank",
+    "CombinationBank",
+    "DenseBank",
+    "FactorBank",
+    "KernelsOnPoints",
+    "MaskedBank",
+    "TiledBank",
+    "make_bank",
+]

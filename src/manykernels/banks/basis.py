@@ -1,9 +1,11 @@
 """Factors of many kernels in the small space in which they lie.
 
-Kernels of neighbouring widths are nearly functions of each other, so the factors of all of them together, ``V`` with r columns,
-have a much smaller rank than r, but for a hundred-thousandth of their length: ``V = Q P'`` with q columns. Fifty Gaussians of
-rank 100 on data of ten features, 3279 columns, lie in a space of 1059. With weights D on the columns of V the combined kernel
-is ``Q S Q'`` with ``S = P' D P``: memory, passes over the points and systems of equations are those of q columns.
+Kernels of neighbouring widths are nearly functions of each other, so the factors of all of them
+together, ``V`` with r columns, have a much smaller rank than r, but for a hundred-thousandth of
+their length: ``V = Q P'`` with q columns. Fifty Gaussians of rank 100 on data of ten features, 3279
+columns, lie in a space of 1059. With weights D on the columns of V the combined kernel is ``Q S
+Q'`` with ``S = P' D P``: memory, passes over the points and systems of equations are those of q
+columns.
 """
 
 from functools import cached_property, partial
@@ -17,9 +19,17 @@ from .factors import FactorBank
 
 LEAST = 256  # columns that are worth it
 GAIN = 0.6  # largest part of the columns that a smaller space may have
-LEFT, BAD = 1e-5, 4.0  # of a point's factors outside of the space, relative to their length, and a square that is too much
+LEFT, BAD = (
+    1e-5,
+    4.0,
+    # of a point's factors outside of the space, relative to their length, and a square that is too much
+)
 HELD = 2**29  # bytes of small matrices that are kept
-SAMPLE, ENOUGH = 1024, 0.9  # points whose factors show the space, at first, and directions per point that they may show
+# points whose factors show the space, at first, and directions per point that they may show
+SAMPLE, ENOUGH = (
+    1024,
+    0.9,
+)
 ROUNDS = 20  # of points whose factors were not in the space
 
 
@@ -31,7 +41,8 @@ class ReducedBank(FactorBank):
     points : FactorBank
         With the factors Q.
     P : (r, q) array
-        Orthonormal columns, those that hold most first; rows as the columns of the factors that it stands for.
+        Orthonormal columns, those that hold most first; rows as the columns of the factors that it
+        stands for.
     offsets : (m + 1,) int
         Kernel k has the rows ``offsets[k]`` to ``offsets[k + 1]`` of P.
     diagonals : (m, n) array
@@ -86,7 +97,9 @@ class ReducedBank(FactorBank):
         return FactorBank(new, self.offsets, self.features, self.threads, right=right @ self.P.T)
 
     def among(self, points):
-        return ReducedBank(self.points.among(points), self.P, self.offsets, self._diagonals[:, points])
+        return ReducedBank(
+            self.points.among(points), self.P, self.offsets, self._diagonals[:, points]
+        )
 
     def lasting(self, coefficients):
         return self.reduced(coefficients) @ self.P.T
@@ -107,9 +120,14 @@ class ReducedBank(FactorBank):
         q = self.P.shape[1] // 2
         if q < LEAST // 2:
             return None
-        points = FactorBank(np.ascontiguousarray(self.points.factors[:, :q]), [0, q], self.features, self.threads)
-        # with the diagonals of the whole: near enough for the estimate of rounding, which is all that asks for them
-        return ReducedBank(points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals)
+        points = FactorBank(
+            np.ascontiguousarray(self.points.factors[:, :q]), [0, q], self.features, self.threads
+        )
+        # with the diagonals of the whole: near enough for the estimate of rounding, which is all
+        # that asks for them
+        return ReducedBank(
+            points, np.ascontiguousarray(self.P[:, :q]), self.offsets, self._diagonals
+        )
 
     @cached_property
     def _squares(self):
@@ -122,12 +140,12 @@ class ReducedBank(FactorBank):
         """A triangular root of S."""
         if self._squares is not None:
             return _lower(np.tensordot(np.asarray(weights, dtype=float), self._squares, 1))
-        scaled = np.sqrt(self.spread(weights))[:, None] * self.P
+        scaled = np.sqrt(self.column_weights(weights))[:, None] * self.P
         return _lower(scaled.T @ scaled)
 
-    def spread_moments(self, weights, moments):
+    def coefficients_of_moments(self, weights, moments):
         """``D P moments``, (t, r), for moments ``Q' beta``, (t, q)."""
-        return self.spread(weights) * (moments @ self.P.T)
+        return self.column_weights(weights) * (moments @ self.P.T)
 
     def reduced(self, v):
         """``P' v``, (t, q)."""
@@ -140,23 +158,29 @@ def _lower(S):
     return nearly_definite(S, partial(cholesky, lower=True, check_finite=False))
 
 
-def nearly_definite(matrix, factorise):
-    """Cholesky's factors of a matrix that rounding may have made slightly indefinite; it is overwritten."""
+def nearly_definite(matrix, factorize):
+    """Cholesky's factors of a matrix that rounding may have made slightly indefinite; it is
+    overwritten.
+    """
     shift = 1e-14 * np.trace(matrix)
     for _ in range(15):
         try:
-            return factorise(matrix)
+            return factorize(matrix)
         except np.linalg.LinAlgError:
             np.einsum("ii->i", matrix)[:] += shift
             shift *= 10.0
-    raise FloatingPointError("The factors hold values that are not numbers: check the data, their scale and the kernels.")
+    raise FloatingPointError(
+        "The factors hold values that are not numbers: check the data, their scale and the kernels."
+    )
 
 
 def reduced(bank, memory_budget=2**32):
-    """The same kernels in the smallest space that holds their factors; the bank itself if that is not much smaller.
+    """The same kernels in the smallest space that holds their factors; the bank itself if that is
+    not much smaller.
 
-    In float64, which is asked for where digits count, nothing is left out. While the factors of the space are made, they are
-    twice in memory beside those of the bank: all of them must fit into the budget, unless the bank's are in a file.
+    In float64, which is asked for where digits count, nothing is left out. While the factors of the
+    space are made, they are twice in memory beside those of the bank: all of them must fit into the
+    budget, unless the bank's are in a file.
     """
     if type(bank) is not FactorBank or bank.dtype != np.float32 or bank.width < LEAST:
         return bank
@@ -174,10 +198,11 @@ def reduced(bank, memory_budget=2**32):
 
 
 def _spanned(bank, squares, most):
-    """Directions that hold the factors of all points but for LEFT; None if there are more than `most`, or too many rounds.
+    """Directions that hold the factors of all points but for LEFT; None if there are more than
+    `most`, or too many rounds.
 
-    A sample of the points shows most of the directions, and the points that these serve worst show the others: often the
-    landmarks, which narrow kernels set apart.
+    A sample of the points shows most of the directions, and the points that these serve worst show
+    the others: often the landmarks, which narrow kernels set apart.
     """
     space = _Space(bank, squares)
     rest = _sampled(space, most)
@@ -194,14 +219,18 @@ def _spanned(bank, squares, most):
 
 
 def _sampled(space, most):
-    """Factors of random points that span all others, as far as can be seen; None if there are too many.
+    """Factors of random points that span all others, as far as can be seen; None if there are too
+    many.
 
-    There must be fewer of them than points in the sample: else other points, and new ones, would have many more directions.
+    There must be fewer of them than points in the sample: else other points, and new ones, would
+    have many more directions.
     """
     n = space.bank.n
     size = min(SAMPLE, n)
     while True:
-        found = _spanning(space.rest(np.sort(np.random.default_rng(0).choice(n, size, replace=False))))
+        found = _spanning(
+            space.rest(np.sort(np.random.default_rng(0).choice(n, size, replace=False)))
+        )
         if len(found) <= ENOUGH * size:
             return found
         if ENOUGH * size >= most or size == n:
@@ -210,7 +239,8 @@ def _sampled(space, most):
 
 
 class _Space:
-    """Orthonormal directions P (r, q), and what they hold of the factors, Q (n, q), and leave of their squared lengths (n,).
+    """Orthonormal directions P (r, q), and what they hold of the factors, Q (n, q), and leave of
+    their squared lengths (n,).
 
     Lengths are counted in units of the point's own, or of the usual one if that is more.
     """
@@ -240,6 +270,8 @@ class _Space:
 
 
 def _spanning(rows):
-    """Some of the rows, such that they hold all of them but for LEFT: Cholesky's method with pivots."""
+    """Some of the rows, such that they hold all of them but for LEFT: Cholesky's method with
+    pivots.
+    """
     _, order, rank, _ = dpstrf(rows @ rows.T, tol=LEFT**2, lower=1)
     return rows[order[:rank] - 1]

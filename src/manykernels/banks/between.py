@@ -1,17 +1,19 @@
-"""Kernels resolved and normalised on the training data, to be evaluated between any two sets of points."""
+"""Kernels resolved and normalized on the training data, to be evaluated between any two sets of
+points.
+"""
 
 import copy
 
 import numpy as np
 
-from ..kernels.collection import MaskedKernelBank
+from .._threads import Threads
+from ..kernels.collection import MaskedCollection
 from ..kernels.points import as_points
 from ..kernels.precomputed import Precomputed
 from ..kernels.vector import dense
 from .codes import refuse_categories
 from .masked import MaskedBank
 from .spec import BankSpec
-from .threads import Threads
 from .tiled import TiledBank
 
 
@@ -20,34 +22,57 @@ class KernelsOnPoints:
 
     Parameters
     ----------
-    collection : KernelBank
+    collection : KernelCollection
     X : training points
-    normalise, sample_weight, feature_names, categories
+    normalize, sample_weight, feature_names, categories
         See `make_bank`; ``"center"`` needs the whole of a kernel and is refused.
     """
 
-    def __init__(self, collection, X, *, normalise="diagonal", sample_weight=None, feature_names=None, categories=None):
-        if normalise == "center":
-            raise ValueError("normalise='center' does not go with an approximation: use 'diagonal', 'trace' or 'cosine'.")
+    def __init__(
+        self,
+        collection,
+        X,
+        *,
+        normalize="diagonal",
+        sample_weight=None,
+        feature_names=None,
+        categories=None,
+    ):
+        if normalize == "center":
+            raise ValueError(
+                "normalize='center' does not go with an approximation: use 'diagonal', 'trace' or "
+                "'cosine'."
+            )
         X = as_points(X)
-        self.normalise, self.m = normalise, len(collection)
-        if isinstance(collection, MaskedKernelBank):
+        self.normalize, self.m = normalize, len(collection)
+        if isinstance(collection, MaskedCollection):
             refuse_categories(categories, "A masked bank")
             total = X.shape[0] if sample_weight is None else float(np.sum(sample_weight))
             self._masked, self._spec = collection, None
             self.names, self.groups = collection.names(), collection.groups
-            self.scales = np.full(self.m, 1.0 / total if normalise == "trace" else 1.0)
+            self.scales = np.full(self.m, 1.0 / total if normalize == "trace" else 1.0)
         else:
-            self._masked, self._spec = None, BankSpec(collection, X, normalise, sample_weight, feature_names, categories)
-            self.names, self.groups, self.scales = self._spec.names, self._spec.groups, self._spec.scales
+            self._masked, self._spec = (
+                None,
+                BankSpec(collection, X, normalize, sample_weight, feature_names, categories),
+            )
+            self.names, self.groups, self.scales = (
+                self._spec.names,
+                self._spec.groups,
+                self._spec.scales,
+            )
 
     @classmethod
-    def restored(cls, normalise, scales, *, spec=None, masked=None):
-        """The same from a spec, or a collection of masked kernels, and scales that were computed before."""
+    def restored(cls, normalize, scales, *, spec=None, masked=None):
+        """The same from a spec, or a collection of masked kernels, and scales that were computed
+        before.
+        """
         kernels = cls.__new__(cls)
-        kernels.normalise, kernels.m, kernels.scales = normalise, len(scales), scales
+        kernels.normalize, kernels.m, kernels.scales = normalize, len(scales), scales
         kernels._spec, kernels._masked = spec, masked
-        kernels.names, kernels.groups = (masked.names(), masked.groups) if spec is None else (spec.names, spec.groups)
+        kernels.names, kernels.groups = (
+            (masked.names(), masked.groups) if spec is None else (spec.names, spec.groups)
+        )
         return kernels
 
     @property
@@ -61,12 +86,24 @@ class KernelsOnPoints:
         return self._masked
 
     def between(self, A, B, only=None):
-        """The bank with rows A and columns B, in float64 on one thread; of one kernel only if asked."""
+        """The bank with rows A and columns B, in float64 on one thread; of one kernel only if
+        asked.
+        """
         if self._masked is not None:
             if only is not None:
-                raise ValueError("Kernels of a masked bank are not approximated one by one: use Nystroem.")
+                raise ValueError(
+                    "Kernels of a masked bank are not approximated one by one: use Nystroem."
+                )
             A, B = dense(A), B if A is B else dense(B)
-            return MaskedBank(self._masked, A, A if B is A else B, self.normalise, np.float64, Threads(1), self.scales[0])
+            return MaskedBank(
+                self._masked,
+                A,
+                A if B is A else B,
+                self.normalize,
+                np.float64,
+                Threads(1),
+                self.scales[0],
+            )
         spec = self._spec if only is None else _only(self._spec, only)
         return TiledBank(spec, A, B, np.float64, Threads(1))
 
@@ -74,7 +111,9 @@ class KernelsOnPoints:
         """Diagonal of the weighted sum of the kernels at the points X."""
         if self._masked is not None:
             return np.full(X.shape[0], float(np.asarray(weights) @ self.scales))
-        return sum(w * self._spec.diagonal(k, X) for k, w in enumerate(weights) if self.scales[k] > 0.0)
+        return sum(
+            w * self._spec.diagonal(k, X) for k, w in enumerate(weights) if self.scales[k] > 0.0
+        )
 
     def listed(self, what):
         """The kernels as objects."""
@@ -88,15 +127,28 @@ class KernelsOnPoints:
 
     def refuse_indices(self, what):
         """Raise if the points are sample indices of precomputed kernels, or codes of categories."""
-        if self._spec is not None and any(isinstance(kernel, Precomputed) for kernel in self._spec.kernels):
-            raise ValueError(f"{what} needs feature vectors, but there are precomputed kernels: use landmarks='uniform'.")
+        if self._spec is not None and any(
+            isinstance(kernel, Precomputed) for kernel in self._spec.kernels
+        ):
+            raise ValueError(
+                f"{what} needs feature vectors, but there are precomputed kernels: use "
+                "landmarks='uniform'."
+            )
         if self._spec is not None and self._spec.categories:
-            raise ValueError(f"{what} needs feature vectors, but there are strings or categories: use landmarks='uniform'.")
+            raise ValueError(
+                f"{what} needs feature vectors, but there are strings or categories: use "
+                "landmarks='uniform'."
+            )
 
 
 def _only(spec, k):
     """The same with kernel k alone."""
     one = copy.copy(spec)
-    one.kernels, one.columns, one.names, one.groups = ([spec.kernels[k]], [spec.columns[k]], [spec.names[k]], [spec.groups[k]])
+    one.kernels, one.columns, one.names, one.groups = (
+        [spec.kernels[k]],
+        [spec.columns[k]],
+        [spec.names[k]],
+        [spec.groups[k]],
+    )
     one.scales = spec.scales[k : k + 1]
     return one

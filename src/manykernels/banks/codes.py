@@ -1,4 +1,6 @@
-"""Columns of strings and categories, which a bank holds as codes: who may read them, and what the codes mean."""
+"""Columns of strings and categories, which a bank holds as codes: who may read them, and what the
+codes mean.
+"""
 
 import copy
 
@@ -10,7 +12,14 @@ ADVICE = {
     "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or encode the column as numbers",
     "strings": "give it a column of strings",
 }
-HOLDERS = ("_spec", "spec", "bank", "source", "kernels")  # where banks and maps of features keep their kernels
+# where banks and maps of features keep their kernels
+HOLDERS = (
+    "_spec",
+    "spec",
+    "bank",
+    "source",
+    "kernels",
+)
 
 
 def check_readable(kernel, group, columns, names, categories):
@@ -28,7 +37,9 @@ def check_readable(kernel, group, columns, names, categories):
         Entries of the columns that hold strings or categories, by column.
     """
     if kernel.reads not in READS:
-        raise ValueError(f"{kernel!r}: reads={kernel.reads!r} is not known; use {', '.join(map(repr, READS))}.")
+        raise ValueError(
+            f"{kernel!r}: reads={kernel.reads!r} is not known; use {', '.join(map(repr, READS))}."
+        )
     if kernel.reads == "categories" or (not categories and kernel.reads == "numbers"):
         return
     wanted = kernel.reads == "strings"
@@ -37,14 +48,18 @@ def check_readable(kernel, group, columns, names, categories):
         owner = f"Group {group!r}: {kernel.label}" if group else kernel.label
         what = "numbers" if wanted else "strings or categories"
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise ValueError(f"{owner} needs {kernel.reads}, but {wrong[:5]}{more} hold {what}: {ADVICE[kernel.reads]}.")
+        raise ValueError(
+            f"{owner} needs {kernel.reads}, but {wrong[:5]}{more} hold {what}: "
+            f"{ADVICE[kernel.reads]}."
+        )
 
 
 def refuse_categories(categories, owner):
     """Raise if there are columns of strings or categories."""
     if categories:
         raise ValueError(
-            f"{owner} needs numbers, but the columns {list(categories)[:5]} hold strings or categories: encode them as numbers."
+            f"{owner} needs numbers, but the columns {list(categories)[:5]} hold strings or "
+            "categories: encode them as numbers."
         )
 
 
@@ -58,14 +73,16 @@ def decoded(X, columns, categories):
     return out
 
 
-def knowing(part, categories):
-    """A bank or map of features whose codes stand for these entries, as for new points; it shares everything else."""
+def with_categories(part, categories):
+    """A bank or map of features whose codes stand for these entries, as for new points; it shares
+    everything else.
+    """
     twin = copy.copy(part)
     if hasattr(part, "categories"):
         twin.categories = categories
         return twin
     for name in HOLDERS:
         if hasattr(part, name):
-            setattr(twin, name, knowing(getattr(part, name), categories))
+            setattr(twin, name, with_categories(getattr(part, name), categories))
             return twin
     return part  # kernels that are stored as arrays read numbers only

@@ -1,4 +1,6 @@
-"""A bank that holds every Gram matrix: the simplest, for small problems and as the measure of the others."""
+"""A bank that holds every Gram matrix: the simplest, for small problems and as the measure of the
+others.
+"""
 
 import numpy as np
 
@@ -11,7 +13,7 @@ class DenseBank(Bank):
     Parameters
     ----------
     grams : array of shape (m, n_rows, n)
-        Already normalised.
+        Already normalized.
     source : Bank
         The bank that the stack was computed from; it serves new points.
     """
@@ -21,15 +23,15 @@ class DenseBank(Bank):
         self.source = source
         self.m, self.n_rows, self.n = grams.shape
         self.dtype, self.symmetric = grams.dtype, True
-        self.names, self.groups, self.normalise = source.names, source.groups, source.normalise
+        self.names, self.groups, self.normalize = source.names, source.groups, source.normalize
         self.threads = source.threads
 
     def combine(self, weights, rows=None):
         grams = self.grams if rows is None else self.grams[:, rows]
         return np.tensordot(np.asarray(weights, dtype=self.dtype), grams, 1)
 
-    def quad(self, beta):
-        self._needs_square("quad")
+    def quadratic_forms(self, beta):
+        self._needs_square("quadratic_forms")
         beta = as_outputs(beta, self.n)
         return np.einsum("ktn,tn->k", self.products(beta), beta)
 
@@ -42,7 +44,7 @@ class DenseBank(Bank):
     def columns(self, chosen):
         return self.grams[:, :, chosen].astype(float)
 
-    def lines(self, chosen, points):
+    def kernel_rows(self, chosen, points):
         return np.ascontiguousarray(self.grams[:, chosen][:, :, points].swapaxes(0, 1))
 
     def diagonal(self):

@@ -1,12 +1,14 @@
-"""A bank of low-rank kernels ``K_k = V_k V_k'``: everything is products with the factors, by blocks of rows."""
+"""A bank of low-rank kernels ``K_k = V_k V_k'``: everything is products with the factors, by blocks
+of rows.
+"""
 
 from functools import cached_property
 
 import numpy as np
 
 from .._loops import factors as loops
+from .._threads import Threads
 from .base import Bank, as_outputs
-from .threads import Threads
 
 ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 FINE_ROWS = 32_768
@@ -32,7 +34,11 @@ class FactorBank(Bank):
         self.right = factors if right is None else right
         self.m, self.n_rows, self.n = len(offsets) - 1, factors.shape[0], self.right.shape[0]
         self.symmetric, self.dtype = right is None, factors.dtype
-        self.names, self.groups, self.normalise = features.names, features.groups, features.normalise
+        self.names, self.groups, self.normalize = (
+            features.names,
+            features.groups,
+            features.normalize,
+        )
         self.threads = threads or Threads(1)
         self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
 
@@ -49,7 +55,8 @@ class FactorBank(Bank):
         """Coefficients (t, r) as the map of features takes them for new points."""
         return coefficients
 
-    # What solvers on factors ask of a space: see `manykernels.banks.basis` for one with fewer dimensions than columns.
+    # What solvers on factors ask of a space: see `manykernels.banks.basis` for one with fewer
+    # dimensions than columns.
 
     @property
     def points(self):
@@ -57,11 +64,11 @@ class FactorBank(Bank):
 
     def root(self, weights):
         """The diagonal of the root of the weights of all columns."""
-        return np.sqrt(self.spread(weights))
+        return np.sqrt(self.column_weights(weights))
 
-    def spread_moments(self, weights, moments):
+    def coefficients_of_moments(self, weights, moments):
         """Coefficients of the features for moments ``V' beta``, (t, r)."""
-        return self.spread(weights) * moments
+        return self.column_weights(weights) * moments
 
     def reduced(self, v):
         """Coefficients in the space."""
@@ -72,13 +79,17 @@ class FactorBank(Bank):
         return None
 
     def blocks(self):
-        return [slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)]
+        return [
+            slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)
+        ]
 
     def dot(self, coefficients):
         """``V c`` for coefficients (t, r), as (t, n_rows), summed in float64."""
         coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=float)
         out = np.empty((coefficients.shape[0], self.n_rows))
-        self.threads.map(lambda part: loops.dot(self.factors[part], coefficients, out[:, part]), self.blocks())
+        self.threads.map(
+            lambda part: loops.dot(self.factors[part], coefficients, out[:, part]), self.blocks()
+        )
         return out
 
     def correlate(self, beta):
@@ -112,33 +123,41 @@ class FactorBank(Bank):
         count = max(1, min(self.threads.count, len(shares)))
         return sum(self.threads.map(sums, [shares[i::count] for i in range(count)]))
 
-    def norms(self, coefficients):
-        """Squared lengths of the parts of coefficients (t, r) that belong to each kernel, summed over outputs, (m,)."""
+    def squared_norms(self, coefficients):
+        """Squared lengths of the parts of coefficients (t, r) that belong to each kernel, summed
+        over outputs, (m,).
+        """
         return np.bincount(self.kernel_of, np.square(coefficients).sum(axis=0), minlength=self.m)
 
-    def spread(self, weights):
+    def column_weights(self, weights):
         """Weights of the kernels, one per column, (r,)."""
         return np.asarray(weights, dtype=float)[self.kernel_of]
 
     def combine(self, weights, rows=None):
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
-        spread = self.spread(weights).astype(self.dtype)
-        used = np.flatnonzero(spread) if rows.size == self.n_rows else np.arange(spread.size)  # a copy must pay
-        right = self.right if used.size == spread.size else np.ascontiguousarray(self.right[:, used])
+        columns = self.column_weights(weights).astype(self.dtype)
+        # a copy must pay
+        used = np.flatnonzero(columns) if rows.size == self.n_rows else np.arange(columns.size)
+        right = (
+            self.right if used.size == columns.size else np.ascontiguousarray(self.right[:, used])
+        )
         out = np.empty((rows.size, self.n), self.dtype)
 
         def fill(part):
             left = self.factors[rows[part]]
-            left = left * spread if used.size == spread.size else left[:, used] * spread[used]
+            left = left * columns if used.size == columns.size else left[:, used] * columns[used]
             np.matmul(left, right.T, out=out[part])
 
         step = max(1, min(ROWS, -(-rows.size // self.threads.count)))
-        self.threads.map(fill, [slice(start, min(start + step, rows.size)) for start in range(0, rows.size, step)])
+        self.threads.map(
+            fill,
+            [slice(start, min(start + step, rows.size)) for start in range(0, rows.size, step)],
+        )
         return out
 
-    def quad(self, beta):
-        self._needs_square("quad")
-        return self.norms(self.correlate(beta))
+    def quadratic_forms(self, beta):
+        self._needs_square("quadratic_forms")
+        return self.squared_norms(self.correlate(beta))
 
     def products(self, beta):
         moments = self.correlate(as_outputs(beta, self.n)).astype(self.dtype)
@@ -185,12 +204,16 @@ class FactorBank(Bank):
         return scores if np.ndim(beta) == 2 else scores[0]
 
     def coefficients(self, weights, beta):
-        """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map of features."""
-        return self.spread(weights) * self.correlate(beta)
+        """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map
+        of features.
+        """
+        return self.column_weights(weights) * self.correlate(beta)
 
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]
-        return FactorBank(self.features.transform(X_new), self.offsets, self.features, self.threads, right=right)
+        return FactorBank(
+            self.features.transform(X_new), self.offsets, self.features, self.threads, right=right
+        )
 
     def among(self, points):
         return FactorBank(self.factors[points], self.offsets, self.features, self.threads)

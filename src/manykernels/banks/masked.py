@@ -11,30 +11,34 @@ from .pairs import PAIRS, Pairs
 
 LARGEST = 1e30
 NEGLIGIBLE = 1e-20  # weight relative to the largest
-KERNELS = 512  # of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level cache
-CHUNKS = 32  # whose factors are held at a time where blocks of pairs are shared out among the threads
+# of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level cache
+KERNELS = 512
+CHUNKS = (
+    32  # whose factors are held at a time where blocks of pairs are shared out among the threads
+)
 
 
 class MaskedBank(Bank):
     """Gaussians ``exp(-gamma_k sum_f mask_kf (x_f - y_f)^2)``, from two arrays.
 
-    The exponents of a chunk of kernels on a block of pairs are one matrix product, ``D @ (gammas * masks)'``, where D holds
-    the squared feature differences of the pairs. Among the training points each pair is visited once.
+    The exponents of a chunk of kernels on a block of pairs are one matrix product, ``D @ (gammas *
+    masks)'``, where D holds the squared feature differences of the pairs. Among the training points
+    each pair is visited once.
 
     Parameters
     ----------
-    collection : MaskedKernelBank
+    collection : MaskedCollection
     left, right : float arrays of points; the same object for the training bank
-    normalise : str or None
+    normalize : str or None
         Its diagonals are one, so only ``"trace"`` changes anything.
     """
 
     streams = True
 
-    def __init__(self, collection, left, right, normalise, dtype, threads, scale):
+    def __init__(self, collection, left, right, normalize, dtype, threads, scale):
         self.collection, self.left, self.right = collection, left, right
         self.m, self.n_rows, self.n = len(collection), left.shape[0], right.shape[0]
-        self.normalise, self.scale = normalise, scale
+        self.normalize, self.scale = normalize, scale
         self.dtype, self.threads = np.dtype(dtype), threads
 
     @property
@@ -51,7 +55,9 @@ class MaskedBank(Bank):
 
     def select(self, kernels, factor=1.0):
         chosen, scale = self.collection.select(kernels), factor * self.scale
-        return MaskedBank(chosen, self.left, self.right, self.normalise, self.dtype, self.threads, scale)
+        return MaskedBank(
+            chosen, self.left, self.right, self.normalize, self.dtype, self.threads, scale
+        )
 
     def combine(self, weights, rows=None):
         weights = self._scaled(weights)
@@ -59,11 +65,15 @@ class MaskedBank(Bank):
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
         parts = _slices(active.size, CHUNKS * KERNELS)
-        pairs = Pairs(rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),), len(parts))
+        pairs = Pairs(
+            rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),), len(parts)
+        )
         totals = np.full(pairs.size, weights.sum())
         for some in parts:
             chunks = [active[some][part] for part in _slices(active[some].size)]
-            factors = [(self._factors(kernels), weights[kernels].astype(self.dtype)) for kernels in chunks]
+            factors = [
+                (self._factors(kernels), weights[kernels].astype(self.dtype)) for kernels in chunks
+            ]
 
             def add(number, factors=factors):
                 block, buffer = pairs[number], self._buffer()
@@ -75,17 +85,17 @@ class MaskedBank(Bank):
             return _square(totals, weights.sum(), self.n, self.dtype)
         return totals.astype(self.dtype).reshape(rows.size, self.n)
 
-    def quad(self, beta):
+    def quadratic_forms(self, beta):
         beta = as_outputs(beta, self.n)
-        return self._forms([(beta, beta)])[0]
+        return self._bilinear_forms([(beta, beta)])[0]
 
     def along(self, beta, change):
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
-        return tuple(self._forms([(beta, change), (change, change)]))
+        return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def _forms(self, couples):
+    def _bilinear_forms(self, couples):
         """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
-        self._needs_square("quad")
+        self._needs_square("quadratic_forms")
         support = support_of(np.concatenate([part for couple in couples for part in couple]))
         couples = [(a[:, support], b[:, support]) for a, b in couples]
 
@@ -111,7 +121,13 @@ class MaskedBank(Bank):
         points = np.arange(self.n) if self.symmetric else support_of(outputs)
         coefficients = np.ascontiguousarray(outputs[:, points])
         chunks = self._chunks
-        pairs = Pairs(self.n_rows, points.size, self.symmetric, lambda i, j: (self._differences(i, points[j]),), len(chunks))
+        pairs = Pairs(
+            self.n_rows,
+            points.size,
+            self.symmetric,
+            lambda i, j: (self._differences(i, points[j]),),
+            len(chunks),
+        )
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
         out[...] = outputs.sum(axis=1)[None, :, None]
 
@@ -128,7 +144,9 @@ class MaskedBank(Bank):
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
-        pairs = Pairs(self.n, self.n, True, lambda i, j: (self._differences(i, j),), len(self._chunks))
+        pairs = Pairs(
+            self.n, self.n, True, lambda i, j: (self._differences(i, j),), len(self._chunks)
+        )
         idle = [_Share(beta, pairs.size) for _ in range(self.threads.count)]
         totals, coefficients = beta.sum(axis=1).astype(self.dtype), beta.astype(self.dtype)
 
@@ -137,7 +155,15 @@ class MaskedBank(Bank):
             products = np.empty((*beta.shape, w.size), dtype=self.dtype)
             products[...] = totals[:, None, None]
             for block, exponents in self._tables(kernels, pairs):
-                sweep_rows(exponents, block.rows, block.cols, w, coefficients, share.combined[block.place], products)
+                sweep_rows(
+                    exponents,
+                    block.rows,
+                    block.cols,
+                    w,
+                    coefficients,
+                    share.combined[block.place],
+                    products,
+                )
             share.add(products, J.diagonal[kernels], J.vector[kernels])
             idle.append(share)
 
@@ -151,39 +177,44 @@ class MaskedBank(Bank):
 
     def columns(self, chosen):
         chosen = np.asarray(chosen)
-        i, j = (index.ravel() for index in np.meshgrid(np.arange(self.n_rows), chosen, indexing="ij"))
+        i, j = (
+            index.ravel() for index in np.meshgrid(np.arange(self.n_rows), chosen, indexing="ij")
+        )
         out = np.empty((self.m, self.n_rows, chosen.size))
         for kernels in _slices(self.m):
             exponents = self._factors(kernels) @ self._differences(i, j).T
             out[kernels] = np.exp2(-exponents).reshape(-1, self.n_rows, chosen.size)
         return out * self.scale
 
-    def lines(self, chosen, points):
-        self._needs_square("lines")
+    def kernel_rows(self, chosen, points):
+        self._needs_square("kernel_rows")
         out = np.empty((len(chosen), self.m, len(points)), dtype=self.dtype)
 
-        def fill(kernels, lines, first):
-            out[:, kernels] = lines[:, first : first + kernels.stop - kernels.start]
+        def fill(kernels, rows, first):
+            out[:, kernels] = rows[:, first : first + kernels.stop - kernels.start]
 
         self._visit(chosen, points, fill)
         return out
 
-    def visit_lines(self, chosen, visitor):
+    def visit_kernel_rows(self, chosen, visitor):
         self._visit(chosen, np.arange(self.n), visitor)
 
     def _visit(self, chosen, points, visitor):
-        """`visit_lines` over some points."""
+        """`visit_kernel_rows` over some points."""
         differences = [np.ascontiguousarray(self._differences([i], points).T) for i in chosen]
 
         def fill(kernels):
             factors = self._factors(kernels)
-            lines = np.empty((len(differences), factors.shape[0], len(points)), dtype=self.dtype)
-            for line, squares in zip(lines, differences, strict=True):
-                np.matmul(factors, squares, out=line)
-            take_powers(lines.reshape(-1, len(points)), self.scale)
-            visitor(kernels, lines, 0)
+            rows = np.empty((len(differences), factors.shape[0], len(points)), dtype=self.dtype)
+            for row, squares in zip(rows, differences, strict=True):
+                np.matmul(factors, squares, out=row)
+            take_powers(rows.reshape(-1, len(points)), self.scale)
+            visitor(kernels, rows, 0)
 
-        self.threads.map(fill, _slices(self.m, max(KERNELS, KERNELS * PAIRS // max(len(chosen) * len(points), 1))))
+        self.threads.map(
+            fill,
+            _slices(self.m, max(KERNELS, KERNELS * PAIRS // max(len(chosen) * len(points), 1))),
+        )
 
     def diagonal(self):
         self._needs_square("diagonal")
@@ -195,20 +226,34 @@ class MaskedBank(Bank):
     def refined(self):
         if self.dtype == np.float64:
             return None
-        return MaskedBank(self.collection, self.left, self.right, self.normalise, np.float64, self.threads, self.scale)
+        return MaskedBank(
+            self.collection,
+            self.left,
+            self.right,
+            self.normalize,
+            np.float64,
+            self.threads,
+            self.scale,
+        )
 
     def cross(self, X_new, support=None):
         X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
-        return MaskedBank(self.collection, X_new, right, self.normalise, np.float64, self.threads, self.scale)
+        return MaskedBank(
+            self.collection, X_new, right, self.normalize, np.float64, self.threads, self.scale
+        )
 
     def same_data(self, X):
         return np.array_equal(dense(X), self.right)
 
     def _scaled(self, weights):
-        """Weights times the scale, without those that cannot matter: denormal numbers would make the loops slow."""
+        """Weights times the scale, without those that cannot matter: denormal numbers would make
+        the loops slow.
+        """
         weights = np.asarray(weights, dtype=float) * self.scale
-        return np.where(np.abs(weights) > NEGLIGIBLE * np.abs(weights).max(initial=0.0), weights, 0.0)
+        return np.where(
+            np.abs(weights) > NEGLIGIBLE * np.abs(weights).max(initial=0.0), weights, 0.0
+        )
 
     def _factors(self, kernels):
         """Exponent per squared feature difference, (kernels, n_features), in base two."""
@@ -218,8 +263,11 @@ class MaskedBank(Bank):
     def _differences(self, rows, cols):
         """Squared feature differences of pairs, (pairs, n_features)."""
         differences = self.left[rows] - self.right[cols]
-        # bounded, since an infinite difference in a feature that a mask leaves out would make 0 times infinity of it
-        return np.minimum(np.square(differences, out=differences), LARGEST, out=differences).astype(self.dtype)
+        # bounded, since an infinite difference in a feature that a mask leaves out would make 0
+        # times infinity of it
+        return np.minimum(np.square(differences, out=differences), LARGEST, out=differences).astype(
+            self.dtype
+        )
 
     @property
     def _chunks(self):

@@ -5,7 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 PAIRS = 512  # of a block
-HELD = 2**26  # bytes of arrays about pairs that are kept; if they are more, they are computed whenever their block is asked for
+HELD = (
+    2**26
+    # bytes of arrays about pairs that are kept; if they are more, they are computed whenever their
+    # block is asked for
+)
 
 
 class Block(NamedTuple):
@@ -28,14 +32,19 @@ class Pairs:
     describe : callable
         ``describe(i, j)`` returns a tuple of arrays about the pairs of a block.
     uses : int
-        How often every block is asked for; after the first time, if there is room, it is not computed again.
+        How often every block is asked for; after the first time, if there is room, it is not
+        computed again.
     """
 
     def __init__(self, n_rows, n_cols, triangle, describe, uses=2):
         self.triangle, self.n_cols, self.describe = triangle, n_cols, describe
         self.size = n_rows * (n_rows - 1) // 2 if triangle else n_rows * n_cols
         self._held = None
-        if uses > 1 and self.size and sum(array.nbytes for array in self[0].arrays) * len(self) <= HELD:
+        if (
+            uses > 1
+            and self.size
+            and sum(array.nbytes for array in self[0].arrays) * len(self) <= HELD
+        ):
             self._held = [self[number] for number in range(len(self))]
 
     def __len__(self):

@@ -8,7 +8,8 @@ from .base import Bank
 class SampledBank(Bank):
     """As many kernels as a bank has, but neighbours are taken to be equal to one of them.
 
-    Its optimum is close to that of the whole bank at a small part of the price: a good place to begin from.
+    Its optimum is close to that of the whole bank at a small part of the price: a good place to
+    begin from.
 
     Parameters
     ----------
@@ -16,19 +17,20 @@ class SampledBank(Bank):
         One that can `select`.
     size : int
         How many kernels are computed.
-    seed : int
+    random_state : int
         Of the choice among neighbours.
     """
 
-    def __init__(self, bank, size, seed=0):
+    def __init__(self, bank, size, random_state=0):
         self.m, self.n, self.n_rows, self.symmetric = bank.m, bank.n, bank.n_rows, bank.symmetric
-        self.names, self.groups, self.normalise = bank.names, bank.groups, bank.normalise
+        self.names, self.groups, self.normalize = bank.names, bank.groups, bank.normalize
         self.dtype, self.threads, self.streams = bank.dtype, bank.threads, bank.streams
-        self.source, self.size, self.seed = bank, size, seed
-        self.stands_for = np.arange(self.m) * size // self.m  # which of the chosen kernels each one is taken to be
+        self.source, self.size, self.random_state = bank, size, random_state
+        # which of the chosen kernels each one is taken to be
+        self.stands_for = np.arange(self.m) * size // self.m
         first = np.searchsorted(self.stands_for, np.arange(size))
         last = np.append(first[1:], self.m)
-        self.chosen = np.random.default_rng(seed).integers(first, last)
+        self.chosen = np.random.default_rng(random_state).integers(first, last)
         self.bank = bank.select(self.chosen)
 
     def _summed(self, weights):
@@ -37,8 +39,8 @@ class SampledBank(Bank):
     def combine(self, weights, rows=None):
         return self.bank.combine(self._summed(weights), rows)
 
-    def quad(self, beta):
-        return self.bank.quad(beta)[self.stands_for]
+    def quadratic_forms(self, beta):
+        return self.bank.quadratic_forms(beta)[self.stands_for]
 
     def along(self, beta, change):
         return tuple(forms[self.stands_for] for forms in self.bank.along(beta, change))
@@ -60,7 +62,7 @@ class SampledBank(Bank):
         return self.bank.combined_diagonal(self._summed(weights))
 
     def cross(self, X_new, support=None):
-        return SampledBank(self.source.cross(X_new, support), self.size, self.seed)
+        return SampledBank(self.source.cross(X_new, support), self.size, self.random_state)
 
     def same_data(self, X):
         return self.source.same_data(X)

@@ -1,7 +1,7 @@
 """A bank that computes its kernels on the fly, tile by tile.
 
-Nothing of size m×n×n is held for the library's own kernels; of kernels that a user's code computes, as many Gram matrices are
-kept as the memory budget allows, since that code may be slow.
+Nothing of size m×n×n is held for the library's own kernels; of kernels that a user's code computes,
+as many Gram matrices are kept as the memory budget allows, since that code may be slow.
 """
 
 from functools import cached_property
@@ -29,7 +29,7 @@ HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
 TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
 SHARES = 8  # tasks per thread, or strips per task if that makes more
-LINES = 4  # rows of every kernel that one task computes
+ROWS_PER_TASK = 4  # rows of every kernel that one task computes
 
 
 class TiledBank(Bank):
@@ -38,7 +38,7 @@ class TiledBank(Bank):
     Parameters
     ----------
     spec : BankSpec
-        The kernels, their features and their normalisation.
+        The kernels, their features and their normalization.
     left, right : array or CSR matrix
         Points of the rows and of the columns; the same object for the training bank.
     dtype : float32 or float64
@@ -50,7 +50,7 @@ class TiledBank(Bank):
     def __init__(self, spec, left, right, dtype, threads, held=None):
         self.spec, self.left, self.right = spec, left, right
         self.m, self.n_rows, self.n = spec.m, left.shape[0], right.shape[0]
-        self.names, self.groups, self.normalise = spec.names, spec.groups, spec.normalise
+        self.names, self.groups, self.normalize = spec.names, spec.groups, spec.normalize
         self.dtype, self.threads, self.held = np.dtype(dtype), threads, held or {}
         self.families = assemble(spec, left, right, self.dtype.type, self.held)
         self._latest = np.empty(0), []
@@ -66,13 +66,17 @@ class TiledBank(Bank):
         out = np.zeros((rows.size, self.n), dtype=self.dtype)
 
         def fill(part):
-            for cols, tile in _tiles(rows[part], np.arange(self.n), part.start if triangle else None):
+            for cols, tile in _tiles(
+                rows[part], np.arange(self.n), part.start if triangle else None
+            ):
                 block = np.zeros((tile.rows.size, tile.cols.size), dtype=self.dtype)
                 for family, prepared in active:
                     family.combine(prepared, tile, block)
                 out[part, cols] = block
 
-        self.threads.map(fill, _strips(rows.size, TALL if rows.size >= TALL * self.threads.count else ROWS))
+        self.threads.map(
+            fill, _strips(rows.size, TALL if rows.size >= TALL * self.threads.count else ROWS)
+        )
         if triangle:
             mirror(out)
         return out
@@ -81,7 +85,9 @@ class TiledBank(Bank):
         return self.__dict__ | {"_latest": (np.empty(0), [])}
 
     def _prepared(self, weights):
-        """Families with a weight above zero, and the weights as they want them; those of the last call are kept."""
+        """Families with a weight above zero, and the weights as they want them; those of the last
+        call are kept.
+        """
         last, prepared = self._latest
         if not np.array_equal(weights, last):
             used = [family for family in self.families if weights[family.members].any()]
@@ -89,13 +95,13 @@ class TiledBank(Bank):
             self._latest = weights.copy(), prepared
         return prepared
 
-    def quad(self, beta):
+    def quadratic_forms(self, beta):
         beta = as_outputs(beta, self.n)
-        return self._forms([(beta, beta)])[0]
+        return self._bilinear_forms([(beta, beta)])[0]
 
-    def _forms(self, couples):
+    def _bilinear_forms(self, couples):
         """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
-        self._needs_square("quad")
+        self._needs_square("quadratic_forms")
         support = support_of(np.concatenate([part for couple in couples for part in couple]))
         out = np.zeros((len(couples), self.m))
         for family in self.families:
@@ -120,7 +126,9 @@ class TiledBank(Bank):
         shares = self.threads.map(sums, [strips[i::count] for i in range(min(count, len(strips)))])
         for place, row in enumerate(out):
             for number, family in enumerate(pairwise):
-                row[family.members] = family.gathered(sum((share[place][number] for share in shares), family.moments()))
+                row[family.members] = family.gathered(
+                    sum((share[place][number] for share in shares), family.moments())
+                )
         return out
 
     @property
@@ -135,7 +143,7 @@ class TiledBank(Bank):
         if not self.streams:
             return super().along(beta, change)
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
-        return tuple(self._forms([(beta, change), (change, change)]))
+        return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
     def sweep(self, weights, beta, J):
         if not self.streams:
@@ -143,7 +151,11 @@ class TiledBank(Bank):
         outputs, sums = as_outputs(beta, self.n), []
         for family in self.families:
             moments = self._moments(family, outputs)
-            sums.append(family.swept(moments, J.diagonal[family.members], J.vector[family.members], self.threads))
+            sums.append(
+                family.swept(
+                    moments, J.diagonal[family.members], J.vector[family.members], self.threads
+                )
+            )
         (squares, mixed), *others = sums
         for more, mixed_more in others:
             squares += more
@@ -151,7 +163,9 @@ class TiledBank(Bank):
         return Sums(self.combine(weights), squares, mixed)
 
     def _moments(self, family, outputs):
-        """What `add_products` sums for all points at once, (t, n, cells, degree + 1), without the cells that no pair is in."""
+        """What `add_products` sums for all points at once, (t, n, cells, degree + 1), without the
+        cells that no pair is in.
+        """
         support = support_of(outputs)
 
         def fill(part):
@@ -174,7 +188,9 @@ class TiledBank(Bank):
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
 
         def multiply(part):
-            totals = [family.moments(outputs.shape[0], part.stop - part.start) for family in self.families]
+            totals = [
+                family.moments(outputs.shape[0], part.stop - part.start) for family in self.families
+            ]
             for _, tile in _tiles(np.arange(self.n_rows)[part], support, None):
                 for family, moments in zip(self.families, totals, strict=True):
                     family.add_products(outputs[:, tile.cols], tile, moments)
@@ -193,13 +209,13 @@ class TiledBank(Bank):
                 out[family.members, part] = family.values(tile)
         return out
 
-    def lines(self, chosen, points):
-        self._needs_square("lines")
+    def kernel_rows(self, chosen, points):
+        self._needs_square("kernel_rows")
         chosen, points = np.asarray(chosen), np.asarray(points)
         out = np.zeros((chosen.size, self.m, points.size), dtype=self.dtype)
 
         def fill(row):
-            part = slice(row, row + LINES)
+            part = slice(row, row + ROWS_PER_TASK)
             for family in self.families:
                 family.write(Tile(chosen[part], points, points.size), out[part])
 
@@ -209,11 +225,14 @@ class TiledBank(Bank):
                 family.write(Tile(chosen, points[part], points.size), block)
             out[:, :, part] = block
 
-        if chosen.size <= LINES and points.size > self.threads.count * ROWS:
+        if chosen.size <= ROWS_PER_TASK and points.size > self.threads.count * ROWS:
             step = -(-points.size // self.threads.count)
-            self.threads.map(fill_some, [slice(at, min(at + step, points.size)) for at in range(0, points.size, step)])
+            self.threads.map(
+                fill_some,
+                [slice(at, min(at + step, points.size)) for at in range(0, points.size, step)],
+            )
         else:
-            self.threads.map(fill, range(0, chosen.size, LINES))
+            self.threads.map(fill, range(0, chosen.size, ROWS_PER_TASK))
         return out
 
     def diagonal(self):
@@ -227,12 +246,16 @@ class TiledBank(Bank):
         self._needs_square("combined_diagonal")
         weights = np.asarray(weights, dtype=float)
         chosen, diagonals = self._other_diagonals
-        return weights[chosen] @ diagonals + float(weights[self._constant] @ self.spec.scales[self._constant])
+        return weights[chosen] @ diagonals + float(
+            weights[self._constant] @ self.spec.scales[self._constant]
+        )
 
     @cached_property
     def _constant(self):
         """Kernels whose diagonal is constant."""
-        return np.array([k for k in self.spec.alive if self.spec.kernels[k].unit_diagonal], dtype=np.intp)
+        return np.array(
+            [k for k in self.spec.alive if self.spec.kernels[k].unit_diagonal], dtype=np.intp
+        )
 
     @cached_property
     def _other_diagonals(self):
@@ -267,7 +290,9 @@ class TiledBank(Bank):
 
 
 def assemble(spec, left, right, dtype, held):
-    """The families of a bank: kernels of the same pairwise number together, every other kernel by itself."""
+    """The families of a bank: kernels of the same pairwise number together, every other kernel by
+    itself.
+    """
     families, groups = [], {}
     for k in spec.alive:
         kind = spec.kind(k)
@@ -276,12 +301,18 @@ def assemble(spec, left, right, dtype, held):
             families.append(OneKernel(k, held[k], spec.scales[k], index, index, dtype))
         elif kind is None:
             a, b = spec.points(k, left, right)
-            families.append(OneKernel(k, spec.kernels[k], spec.scales[k], a, b, dtype, spec.factors(k, a, b)))
+            families.append(
+                OneKernel(k, spec.kernels[k], spec.scales[k], a, b, dtype, spec.factors(k, a, b))
+            )
         else:
             columns = spec.columns[k]
             single = columns is not None and columns.size == 1
-            groups.setdefault((kind, "single" if single and kind != "manhattan" else spec.columns_key(k)), []).append(k)
-    return families + [_family(spec, key, np.array(members), left, right, dtype) for key, members in groups.items()]
+            groups.setdefault(
+                (kind, "single" if single and kind != "manhattan" else spec.columns_key(k)), []
+            ).append(k)
+    return families + [
+        _family(spec, key, np.array(members), left, right, dtype) for key, members in groups.items()
+    ]
 
 
 def _family(spec, key, members, left, right, dtype):
@@ -301,14 +332,17 @@ def _family(spec, key, members, left, right, dtype):
 
 
 def _strips(size, rows=ROWS):
-    """Strips of rows, the last first: in a triangle those are the longest, and the shortest should end the queue."""
+    """Strips of rows, the last first: in a triangle those are the longest, and the shortest should
+    end the queue.
+    """
     return [slice(start, min(start + rows, size)) for start in range(0, size, rows)][::-1]
 
 
 def _tiles(rows, cols, diagonal):
     """Places of the columns and tile, column block by column block of a strip of rows.
 
-    Where only the lower triangle counts, ``diagonal`` is the place of the strip's first row among the columns.
+    Where only the lower triangle counts, ``diagonal`` is the place of the strip's first row among
+    the columns.
     """
     stop = cols.size if diagonal is None else diagonal + rows.size
     for start in range(0, stop, COLS):
@@ -317,7 +351,9 @@ def _tiles(rows, cols, diagonal):
 
 
 def _pair_weights(a, b, rows, cols, first):
-    """Weight of each pair in ``sum_c a_c' K b_c`` when the lower triangle only is visited; a and b (t, points)."""
+    """Weight of each pair in ``sum_c a_c' K b_c`` when the lower triangle only is visited; a and b
+    (t, points).
+    """
     B = a[:, rows].T @ b[:, cols]
     B += B if a is b else b[:, rows].T @ a[:, cols]
     i, j = np.arange(B.shape[0])[:, None], np.arange(B.shape[1])

@@ -9,7 +9,10 @@ def main():
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
-        sys.exit(f"error: the command line needs {error.name}: install it with  pip install 'manykernels[cli]'")
+        sys.exit(
+            f"error: the command line needs {error.name}: install it with  pip install "
+            "'manykernels[cli]'"
+        )
     from .app import app
 
     app(prog_name="manykernels")

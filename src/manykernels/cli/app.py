@@ -1,4 +1,6 @@
-"""All commands in one application. Nothing that takes long to import is imported before a command runs."""
+"""All commands in one application. Nothing that takes long to import is imported before a command
+runs.
+"""
 
 from typing import Annotated
 
@@ -30,7 +32,10 @@ def _print_version(wanted: bool):
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ):
     pass

@@ -12,14 +12,18 @@ COLUMNS = ("method", "training s", "prediction s", "test accuracy", "kernels use
 
 @ends_well
 def bench(
-    name: Annotated[str, typer.Argument(help="A data set of manykernels datasets list, with classes.")] = "breast_cancer",
+    name: Annotated[
+        str, typer.Argument(help="A data set of manykernels datasets list, with classes.")
+    ] = "breast_cancer",
     p: Annotated[float, typer.Option("--p", help="Norm of the kernel weights.", min=1.0)] = 1.33,
     C: Annotated[float, typer.Option("--C", help="Cost of an error.")] = 1.0,
     points: Annotated[int, typer.Option(help="Rows at most, drawn at random.", min=20)] = 1000,
     seed: Annotated[int, typer.Option(help="For the choice of rows.", min=0)] = 0,
     json: Json = False,
 ):
-    """Time learned kernel weights beside the plain mean of the same kernels with one SVC of scikit-learn."""
+    """Time learned kernel weights beside the plain mean of the same kernels with one SVC of
+    scikit-learn.
+    """
     from .summary import print_json, print_table
 
     X, y, X_test, y_test, kernels = _problem(name, points, seed)
@@ -30,16 +34,34 @@ def bench(
     ]
     if json:
         methods = [
-            dict(zip(("method", "training_seconds", "prediction_seconds", "accuracy", "kernels"), row, strict=True))
+            dict(
+                zip(
+                    ("method", "training_seconds", "prediction_seconds", "accuracy", "kernels"),
+                    row,
+                    strict=True,
+                )
+            )
             for row in rows
         ]
-        print_json({"dataset": name, "rows": len(y), "test_rows": len(y_test), "n_kernels": len(kernels), "methods": methods})
+        print_json(
+            {
+                "dataset": name,
+                "rows": len(y),
+                "test_rows": len(y_test),
+                "n_kernels": len(kernels),
+                "methods": methods,
+            }
+        )
         return
-    print_table(f"{name}: {len(y)} rows to train on, {len(y_test)} to test on, {len(kernels)} kernels", rows, COLUMNS)
+    print_table(
+        f"{name}: {len(y)} rows to train on, {len(y_test)} to test on, {len(kernels)} kernels",
+        rows,
+        COLUMNS,
+    )
 
 
 def _problem(name, points, seed):
-    """Standardised rows in two parts, and the kernels of the papers on them."""
+    """Standardized rows in two parts, and the kernels of the papers on them."""
     import numpy as np
     from scipy import sparse
     from sklearn.model_selection import train_test_split
@@ -51,7 +73,10 @@ def _problem(name, points, seed):
 
     data = load_sample(name)
     if choose_task(data.y) != "classification":
-        raise ValueError(f"bench compares classifiers, and the targets of {name} are no classes; choose another data set.")
+        raise ValueError(
+            f"bench compares classifiers, and the targets of {name} are no classes; choose another "
+            "data set."
+        )
     chosen = np.random.default_rng(seed).permutation(len(data.y))[:points]
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X, dtype=float)
     X, X_test, y, y_test = train_test_split(
@@ -83,17 +108,24 @@ def _mean(X, y, X_test, y_test, kernels, C):
 
     (gram, scales), computing = _timed(lambda: _mean_gram(X, kernels))
     model, training = _timed(lambda: SVC(C=C, kernel="precomputed").fit(gram, y))
-    accuracy, prediction = _timed(lambda: model.score(_mean_cross(X_test, X, kernels, scales), y_test))
+    accuracy, prediction = _timed(
+        lambda: model.score(_mean_cross(X_test, X, kernels, scales), y_test)
+    )
     return computing + training, prediction, float(accuracy), len(kernels)
 
 
 def _mean_gram(X, kernels):
-    scales = [1.0 / max(float(kernel.diagonal(_seen(kernel, X)).mean()), 1e-300) for kernel in kernels]
+    scales = [
+        1.0 / max(float(kernel.diagonal(_seen(kernel, X)).mean()), 1e-300) for kernel in kernels
+    ]
     return _mean_cross(X, X, kernels, scales), scales
 
 
 def _mean_cross(A, B, kernels, scales):
-    blocks = (scale * kernel.block(_seen(kernel, A), _seen(kernel, B)) for kernel, scale in zip(kernels, scales, strict=True))
+    blocks = (
+        scale * kernel.block(_seen(kernel, A), _seen(kernel, B))
+        for kernel, scale in zip(kernels, scales, strict=True)
+    )
     return sum(blocks) / len(kernels)
 
 

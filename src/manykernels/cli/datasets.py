@@ -8,7 +8,8 @@ import typer
 from .running import Json, ends_well, note
 
 app = typer.Typer(
-    help="Data sets to try things on: list them, describe one, or write one to a file.", invoke_without_command=True
+    help="Data sets to try things on: list them, describe one, or write one to a file.",
+    invoke_without_command=True,
 )
 Name = Annotated[str, typer.Argument(help="Name of a data set, as listed.")]
 
@@ -22,16 +23,25 @@ def _default(context: typer.Context):
 @app.command("list")
 @ends_well
 def list_(json: Json = False):
-    """List the data sets: those that come with scikit-learn, and the files in the folder MANYKERNELS_DATA."""
+    """List the data sets: those that come with scikit-learn, and the files in the folder
+    MANYKERNELS_DATA.
+    """
     from .samples import BUNDLED, own_files
     from .summary import print_json, print_table
 
     rows = [*((name, "scikit-learn", what) for name, what in BUNDLED.items())]
     rows += [
-        (name, "MANYKERNELS_DATA", f"{path.name}, {path.stat().st_size / 2**20:.2f} MB") for name, path in own_files().items()
+        (name, "MANYKERNELS_DATA", f"{path.name}, {path.stat().st_size / 2**20:.2f} MB")
+        for name, path in own_files().items()
     ]
     if json:
-        print_json({"datasets": [{"name": name, "source": source, "what": what} for name, source, what in rows]})
+        print_json(
+            {
+                "datasets": [
+                    {"name": name, "source": source, "what": what} for name, source, what in rows
+                ]
+            }
+        )
     else:
         print_table(None, rows, ("name", "from", "what"))
 
@@ -58,7 +68,9 @@ def info(name: Name, json: Json = False):
     if json:
         print_json(facts)
     else:
-        classes = ", ".join(f"{label} ({count})" for label, count in facts.pop("classes", {}).items())
+        classes = ", ".join(
+            f"{label} ({count})" for label, count in facts.pop("classes", {}).items()
+        )
         print_table(None, [*facts.items(), *([("classes", classes)] if classes else [])])
 
 
@@ -67,7 +79,10 @@ def info(name: Name, json: Json = False):
 def export(
     name: Name,
     file: Annotated[
-        Path, typer.Argument(help="Where to write it: .csv, .tsv, .parquet, .npz, .libsvm, .svm, .svmlight or .txt.")
+        Path,
+        typer.Argument(
+            help="Where to write it: .csv, .tsv, .parquet, .npz, .libsvm, .svm, .svmlight or .txt."
+        ),
     ],
 ):
     """Write a data set to a file, in the format of the file's ending."""
@@ -81,12 +96,15 @@ def export(
 def _write(path, data):
     from scipy import sparse
 
-    from ..io.libsvm import write_libsvm
-    from ..io.tables import ENDINGS, LIBSVM, SEPARATORS
+    from ..readers.libsvm import write_libsvm
+    from ..readers.tables import ENDINGS, LIBSVM, SEPARATORS
 
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        raise ValueError(f"{path}: files that end in {ending or 'nothing'} are not known; use {', '.join(ENDINGS)}.")
+        raise ValueError(
+            f"{path}: files that end in {ending or 'nothing'} are not known; use "
+            f"{', '.join(ENDINGS)}."
+        )
     if ending in LIBSVM:
         write_libsvm(path, _numbers(data.X), _codes(data.y))
         return
@@ -120,7 +138,9 @@ def _frame(X, data):
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError("Writing tables needs pandas: install pandas, or manykernels[frames].") from error
+        raise ImportError(
+            "Writing tables needs pandas: install pandas, or manykernels[frames]."
+        ) from error
     names = data.feature_names or [f"x{place}" for place in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names)
     frame[data.target or "target"] = data.y

@@ -22,7 +22,7 @@ class Settings:
     loss: str | None
     epsilon: float | None
     solver: str
-    normalise: str
+    normalize: str
     rank: int | None
     tol: float
     max_iter: int | None
@@ -30,7 +30,7 @@ class Settings:
     n_jobs: int | None
     device: str
     seed: int
-    standardise: bool | None
+    standardize: bool | None
     checkpoint: Any = None
     verbose: int = 0
 
@@ -43,7 +43,7 @@ class Settings:
             "p": _norm(self.p),
             "C": self.C,
             "solver": self.solver,
-            "normalise": None if self.normalise == "none" else self.normalise,
+            "normalize": None if self.normalize == "none" else self.normalize,
             "approximation": self._approximation(),
             "tol": self.tol,
             "max_iter": self.max_iter,
@@ -55,24 +55,32 @@ class Settings:
         } | ({} if self.loss is None else {"loss": self.loss})
         if task == "classification":
             if self.epsilon is not None:
-                raise ValueError("--epsilon is for regression; leave it out, or say --task regression.")
+                raise ValueError(
+                    "--epsilon is for regression; leave it out, or say --task regression."
+                )
             return MKLClassifier(**options, class_weight=self.class_weight)
         if self.class_weight is not None:
-            raise ValueError("--class-weight is for classification; leave it out, or say --task classification.")
-        return MKLRegressor(**options, **({} if self.epsilon is None else {"epsilon": self.epsilon}))
+            raise ValueError(
+                "--class-weight is for classification; leave it out, or say --task classification."
+            )
+        return MKLRegressor(
+            **options, **({} if self.epsilon is None else {"epsilon": self.epsilon})
+        )
 
     def _approximation(self):
         if self.rank is None:
             return None
         from ..lowrank import Nystroem
 
-        return Nystroem(rank=self.rank, seed=self.seed)
+        return Nystroem(rank=self.rank, random_state=self.seed)
 
     def scaling(self, X):
-        """That of the rows, if they are to be scaled: tables are, sparse data only if it is asked for."""
+        """That of the rows, if they are to be scaled: tables are, sparse data only if it is asked
+        for.
+        """
         from scipy import sparse
 
-        wanted = not sparse.issparse(X) if self.standardise is None else self.standardise
+        wanted = not sparse.issparse(X) if self.standardize is None else self.standardize
         return Scaling.of(X) if wanted else None
 
 
@@ -82,7 +90,9 @@ def _norm(text):
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"--p must be a number of at least 1, inf or auto, got {text!r}.") from None
+        raise ValueError(
+            f"--p must be a number of at least 1, inf or auto, got {text!r}."
+        ) from None
 
 
 class Trained(NamedTuple):
@@ -120,15 +130,21 @@ def held_out(X, y, task, share, seed):
     from sklearn.model_selection import train_test_split
 
     stratify = y if task == "classification" else None
-    X, X_test, y, y_test = train_test_split(X, y, test_size=share, random_state=seed, stratify=stratify)
+    X, X_test, y, y_test = train_test_split(
+        X, y, test_size=share, random_state=seed, stratify=stratify
+    )
     return X, y, X_test, y_test
 
 
 def fold_scores(X, y, task, settings, folds):
-    """Score of each fold, of a model that was trained on the others; scaling and kernels are learned there too."""
+    """Score of each fold, of a model that was trained on the others; scaling and kernels are
+    learned there too.
+    """
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    splitter = (StratifiedKFold if task == "classification" else KFold)(folds, shuffle=True, random_state=settings.seed)
+    splitter = (StratifiedKFold if task == "classification" else KFold)(
+        folds, shuffle=True, random_state=settings.seed
+    )
     take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: X[rows])
     scores = []
     for rest, fold in splitter.split(np.zeros(len(y)), y):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..io.tables import Data, read_table
+from ..readers.tables import Data, read_table
 from .scaling import Scaling
 
 FEW = 20  # distinct whole numbers that are still taken for classes
@@ -13,7 +13,9 @@ TASKS = ("auto", "classification", "regression")
 
 
 class Origin(NamedTuple):
-    """What must be known of the training data to read others in the same way; kept in the model's file."""
+    """What must be known of the training data to read others in the same way; kept in the model's
+    file.
+    """
 
     task: str | None = None
     target: str | None = None
@@ -24,20 +26,28 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, estimator):
-        """That of a model from a file; little is known of models that were not trained by this command."""
+        """That of a model from a file; little is known of models that were not trained by this
+        command.
+        """
         kept = getattr(estimator, "extra_", None) or {}
         if "train" in kept:
             return cls(**kept["train"])
         names = getattr(estimator, "feature_names_in_", None)
         task = "classification" if hasattr(estimator, "classes_") else "regression"
-        return cls(task, n_features=estimator.n_features_in_, feature_names=None if names is None else list(names))
+        return cls(
+            task,
+            n_features=estimator.n_features_in_,
+            feature_names=None if names is None else list(names),
+        )
 
     def read(self, path, target=None):
         """Rows of another file as the model wants them, and their targets if there are some."""
         based = "auto" if self.zero_based is None else self.zero_based
         named = {} if self.n_features is None else {"n_features": self.n_features}
         wanted = target or (self.target if _has_columns(path) else None)
-        data = read_table(path, target=wanted, has_target=target is not None, zero_based=based, **named)
+        data = read_table(
+            path, target=wanted, has_target=target is not None, zero_based=based, **named
+        )
         X = self._same_columns(data, path)
         _refuse_missing(X, path)
         y = None if data.y is None else as_targets(data.y, self.task)
@@ -51,28 +61,41 @@ class Origin(NamedTuple):
             return _named(data.X, self.feature_names, path)
         missing = [name for name in self.feature_names if name not in data.feature_names]
         if missing:
-            raise ValueError(f"{path} lacks columns that the model needs: {', '.join(map(repr, missing[:10]))}.")
+            raise ValueError(
+                f"{path} lacks columns that the model needs: {', '.join(map(repr, missing[:10]))}."
+            )
         return data.X[self.feature_names]
 
 
 def _has_columns(path):
-    return str(path).lower().removesuffix(".gz").removesuffix(".bz2").endswith((".csv", ".tsv", ".parquet"))
+    return (
+        str(path)
+        .lower()
+        .removesuffix(".gz")
+        .removesuffix(".bz2")
+        .endswith((".csv", ".tsv", ".parquet"))
+    )
 
 
 def _named(X, names, path):
     import pandas as pd
 
     if X.shape[1] != len(names):
-        raise ValueError(f"{path} has {X.shape[1]} features, the model was trained on {len(names)}.")
+        raise ValueError(
+            f"{path} has {X.shape[1]} features, the model was trained on {len(names)}."
+        )
     return pd.DataFrame(X.toarray() if sparse.issparse(X) else X, columns=names)
 
 
 def _refuse_missing(X, path):
     for name in X.columns if hasattr(X, "columns") else ():
-        missing = np.isnan(X[name].to_numpy()) if X[name].dtype.kind == "f" else np.zeros(1, dtype=bool)
+        missing = (
+            np.isnan(X[name].to_numpy()) if X[name].dtype.kind == "f" else np.zeros(1, dtype=bool)
+        )
         if missing.any():
             raise ValueError(
-                f"{path}: column {name!r} lacks {np.count_nonzero(missing)} of its numbers, the first in row "
+                f"{path}: column {name!r} lacks {np.count_nonzero(missing)} of its numbers, the "
+                "first in row "
                 f"{int(missing.argmax()) + 1}; fill them in or remove those rows."
             )
 
@@ -103,7 +126,8 @@ def as_targets(y, task):
     if task == "regression":
         if y.dtype.kind not in "fiub":
             raise ValueError(
-                f"Regression needs numbers as targets, got {y[0]!r}; use --task classification or another --target."
+                f"Regression needs numbers as targets, got {y[0]!r}; use --task classification or "
+                "another --target."
             )
         return y.astype(float)
     if y.dtype.kind in "fiu":

@@ -16,20 +16,23 @@ NOT_IN_FILES = ("Kernel", "FunctionKernel", "Precomputed")
 def kernels_from(text, X):
     """The kernels that an option asks for, on the training rows X.
 
-    ``rbf`` and ``laplacian`` are ten widths around scikit-learn's ``gamma="scale"``, ``poly`` the degrees 2 and 3, all on all
-    features that are numbers.
+    ``rbf`` and ``laplacian`` are ten widths around scikit-learn's ``gamma="scale"``, ``poly`` the
+    degrees 2 and 3, all on all features that are numbers.
     """
     if text == "auto":
         if 13 * (X.shape[1] + 1) > MOST:
             raise ValueError(
-                f"--kernels auto would make {13 * (X.shape[1] + 1)} kernels for {X.shape[1]} features; "
+                f"--kernels auto would make {13 * (X.shape[1] + 1)} kernels for {X.shape[1]} "
+                "features; "
                 "say --kernels rbf,linear,poly, or name kernels in a JSON file."
             )
         return "auto"
     if text.lower().endswith(".json"):
         return _from_file(text)
     features, gamma = _numeric(X)
-    return [kernel for word in text.split(",") for kernel in _from_word(word.strip(), features, gamma)]
+    return [
+        kernel for word in text.split(",") for kernel in _from_word(word.strip(), features, gamma)
+    ]
 
 
 def _from_word(word, features, gamma):
@@ -57,12 +60,15 @@ def _numeric(X):
         if len(numeric) < X.shape[1]:
             features = tuple(numeric)
             left = ", ".join(repr(name) for name in X.columns if name not in numeric)
-            warnings.warn(f"Kernels of numbers do not see the columns {left}; --kernels auto does.", stacklevel=2)
+            warnings.warn(
+                f"Kernels of numbers do not see the columns {left}; --kernels auto does.",
+                stacklevel=2,
+            )
         X = X[numeric].astype(float)
     if X.shape[1] == 0:
         raise ValueError("There are no columns of numbers for these kernels; use --kernels auto.")
-    spread = float(weighted_variance(as_points(X)).sum())
-    return features, 1.0 / spread if spread > 0 else 1.0
+    variance = float(weighted_variance(as_points(X)).sum())
+    return features, 1.0 / variance if variance > 0 else 1.0
 
 
 def _from_file(path):
@@ -73,7 +79,10 @@ def _from_file(path):
         except ValueError as error:
             raise ValueError(f"{path} is not JSON: {error}.") from error
     if isinstance(contents, dict) and "kind" not in contents:
-        return {group: [_kernel(entry, path) for entry in _listed(entries)] for group, entries in contents.items()}
+        return {
+            group: [_kernel(entry, path) for entry in _listed(entries)]
+            for group, entries in contents.items()
+        }
     return [_kernel(entry, path) for entry in _listed(contents)]
 
 
@@ -84,16 +93,28 @@ def _listed(entries):
 def _kernel(entry, path):
     from .. import kernels
 
-    kinds = {name.lower(): getattr(kernels, name) for name in kernels.__all__ if name not in NOT_IN_FILES}
-    kinds = {name: kind for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, kernels.Kernel)}
+    kinds = {
+        name.lower(): getattr(kernels, name) for name in kernels.__all__ if name not in NOT_IN_FILES
+    }
+    kinds = {
+        name: kind
+        for name, kind in kinds.items()
+        if isinstance(kind, type) and issubclass(kind, kernels.Kernel)
+    }
     name = os.path.basename(path)
     if not isinstance(entry, dict) or str(entry.get("kind")).lower() not in kinds:
         raise ValueError(
             f'{name}: a kernel is written as {{"kind": …}} and its parameters, the kind being one of '
             f"{', '.join(sorted(kinds))}; got {entry!r}."
         )
-    parameters = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "kind"}
+    parameters = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+        if key != "kind"
+    }
     try:
         return kinds[entry["kind"].lower()](**parameters)
     except TypeError as error:
-        raise ValueError(f"{name}: {entry!r} does not fit the kernel {entry['kind']}: {error}.") from error
+        raise ValueError(
+            f"{name}: {entry!r} does not fit the kernel {entry['kind']}: {error}."
+        ) from error

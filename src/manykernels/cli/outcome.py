@@ -33,15 +33,20 @@ class Plan(NamedTuple):
 def carry_out(data, task, settings, plan, began):
     """Train as planned and return what happened, as a mapping.
 
-    After Ctrl-C the model is that of the best weights so far; it is written, but nothing more is computed.
+    After Ctrl-C the model is that of the best weights so far; it is written, but nothing more is
+    computed.
     """
     plan.check()
     scores = {}
     if plan.cv is not None:
-        scores["cross-validated"] = fold_scores(data.X, data.y, task, replace(settings, checkpoint=None), plan.cv)
+        scores["cross-validated"] = fold_scores(
+            data.X, data.y, task, replace(settings, checkpoint=None), plan.cv
+        )
     X, y, X_test, y_test = _parts(data, task, settings.seed, plan)
     trained = train_on(X, y, task, settings)
-    trained.estimator.save(plan.out, extra={"train": _origin(data, task, trained.scaling)._asdict()})
+    trained.estimator.save(
+        plan.out, extra={"train": _origin(data, task, trained.scaling)._asdict()}
+    )
     if trained.status.name != "INTERRUPTED":
         scores |= _scores(trained, (X, y), (X_test, y_test), plan)
         if plan.report is not None:
@@ -59,7 +64,12 @@ def carry_out(data, task, settings, plan, began):
 
 def _described(X, y, task, scaling):
     classes = np.unique(y).tolist() if task == "classification" else None
-    return {"rows": len(y), "features": X.shape[1], "standardised": scaling is not None, "classes": classes}
+    return {
+        "rows": len(y),
+        "features": X.shape[1],
+        "standardized": scaling is not None,
+        "classes": classes,
+    }
 
 
 def _parts(data, task, seed, plan):
@@ -79,7 +89,9 @@ def _origin(data, task, scaling):
 def _test_rows(origin, path):
     X, y = origin.read(path)
     if y is None:
-        raise ValueError(f"{path} has no target{f' {origin.target!r}' if origin.target else ''} to score on.")
+        raise ValueError(
+            f"{path} has no target{f' {origin.target!r}' if origin.target else ''} to score on."
+        )
     return X, y
 
 

@@ -11,12 +11,26 @@ from .running import Json, ends_well, note
 @ends_well
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that train wrote.")],
-    data: Annotated[Path, typer.Argument(help="Rows to predict, in any format that train reads; a target is not needed.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the predictions, one per line.")] = None,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Rows to predict, in any format that train reads; a target is not needed."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where to write the predictions, one per line."),
+    ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Add decision values, after tabs; for several classes one each.")
+        bool,
+        typer.Option(
+            "--scores", help="Add decision values, after tabs; for several classes one each."
+        ),
     ] = False,
-    target: Annotated[str | None, typer.Option(help="Column to compare with; that of the training data by default.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column to compare with; that of the training data by default."),
+    ] = None,
     json: Json = False,
 ):
     """Predict the rows of a file, and score the predictions if the file holds targets."""
@@ -59,12 +73,16 @@ def score_as(score):
 
 def _decision_values(estimator, X):
     if not hasattr(estimator, "decision_function"):
-        raise ValueError("--scores are decision values, which regression does not have; leave it out.")
+        raise ValueError(
+            "--scores are decision values, which regression does not have; leave it out."
+        )
     return estimator.decision_function(X)
 
 
 def _score(y, predictions, estimator):
-    """The measure and its value; None if no label is one of the model's classes: LIBSVM text always has labels, true or not."""
+    """The measure and its value; None if no label is one of the model's classes: LIBSVM text always
+    has labels, true or not.
+    """
     import numpy as np
     from sklearn.metrics import r2_score
 

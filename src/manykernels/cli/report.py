@@ -11,12 +11,23 @@ from .running import ends_well, note
 @ends_well
 def report(
     model: Annotated[Path, typer.Argument(help="A model that train wrote.")],
-    data: Annotated[Path | None, typer.Argument(help="Rows to judge the model on, with targets.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path("report.html"),
-    target: Annotated[str | None, typer.Option(help="Column to compare with; that of the training data by default.")] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page; the name of the model by default.")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(help="Rows to judge the model on, with targets.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column to compare with; that of the training data by default."),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the page; the name of the model by default.")
+    ] = None,
 ):
-    """Write an HTML page that shows a model: its kernels, how it converged and, with data, how good it is."""
+    """Write an HTML page that shows a model: its kernels, how it converged and, with data, how good
+    it is.
+    """
     from .. import load
     from ..display import report as write_report
     from .inputs import Origin

@@ -12,17 +12,33 @@ from typing import Annotated
 import typer
 
 FINE, WRONG, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 3, 130, 143
-EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, NotImplementedError, FloatingPointError)
+EXPECTED = (
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    MemoryError,
+    NotImplementedError,
+    FloatingPointError,
+)
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel="Output")]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel="Output")
+]
 Json = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON object, and nothing else on the standard output.", rich_help_panel="Output"),
+    typer.Option(
+        "--json",
+        help="Print one JSON object, and nothing else on the standard output.",
+        rich_help_panel="Output",
+    ),
 ]
 
 
 def ends_well(command):
-    """The command with an option ``--debug``, its errors on one line, and the exit code that it returns."""
+    """The command with an option ``--debug``, its errors on one line, and the exit code that it
+    returns.
+    """
 
     @functools.wraps(command)
     def run(*, debug, **options):
@@ -35,7 +51,8 @@ def ends_well(command):
                 note("interrupted")
             except (typer.Exit, typer.BadParameter):
                 raise
-            except BrokenPipeError:  # whoever reads has had enough, as in "manykernels predict … | head"
+            # whoever reads has had enough, as in "manykernels predict … | head"
+            except BrokenPipeError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 code = WRONG
             except Exception as error:
@@ -46,7 +63,9 @@ def ends_well(command):
         raise typer.Exit(code)
 
     signature = inspect.signature(command)
-    parameter = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    parameter = inspect.Parameter(
+        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug
+    )
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), parameter])
     run.__annotations__ = {**command.__annotations__, "debug": Debug}
     return run
@@ -59,7 +78,11 @@ def note(text):
 
 def _one_line(error):
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if isinstance(error, EXPECTED) else f"{type(error).__name__}: {text} (--debug shows where)"
+    return (
+        text
+        if isinstance(error, EXPECTED)
+        else f"{type(error).__name__}: {text} (--debug shows where)"
+    )
 
 
 def _show_warning(message, category, *_, **__):

@@ -1,9 +1,11 @@
-"""Data to try the commands on: the small sets that come with scikit-learn, and files in the folder MANYKERNELS_DATA."""
+"""Data to try the commands on: the small sets that come with scikit-learn, and files in the folder
+MANYKERNELS_DATA.
+"""
 
 import os
 from pathlib import Path
 
-from ..io.tables import ENDINGS, Data, read_table
+from ..readers.tables import ENDINGS, Data, read_table
 
 BUNDLED = {
     "breast_cancer": "tumours, malignant or benign",
@@ -21,7 +23,9 @@ def own_files():
         return {}
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"MANYKERNELS_DATA names the folder {folder}, which is not there.")
-    paths = sorted(path for path in Path(folder).iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
+    paths = sorted(
+        path for path in Path(folder).iterdir() if path.suffix.lower() in ENDINGS and path.is_file()
+    )
     return {path.stem: path for path in paths if path.stem not in BUNDLED}
 
 
@@ -31,7 +35,9 @@ def load_sample(name):
         return _bundled(name)
     files = own_files()
     if name not in files:
-        raise ValueError(f"There is no data set {name!r}; there are {', '.join([*BUNDLED, *files])}.")
+        raise ValueError(
+            f"There is no data set {name!r}; there are {', '.join([*BUNDLED, *files])}."
+        )
     return read_table(files[name])
 
 

@@ -1,4 +1,6 @@
-"""Features in units of their standard deviation: learned from the training data, and kept in the model's file."""
+"""Features in units of their standard deviation: learned from the training data, and kept in the
+model's file.
+"""
 
 from dataclasses import asdict, dataclass
 
@@ -15,7 +17,7 @@ class Scaling:
     scale : list of float
         One per column; one where the column is constant.
     mean : list of float, or None
-        Sparse rows are not centred: their zeros stay zeros.
+        Sparse rows are not centered: their zeros stay zeros.
     columns : list of str, or None
         The columns of a data frame that hold numbers; the others are left alone. None for arrays.
     """
@@ -27,16 +29,23 @@ class Scaling:
     @classmethod
     def of(cls, X):
         """That of the rows of a data frame, an array or a sparse matrix."""
-        columns = [name for name in X.columns if X[name].dtype.kind in "fiu"] if hasattr(X, "columns") else None
+        columns = (
+            [name for name in X.columns if X[name].dtype.kind in "fiu"]
+            if hasattr(X, "columns")
+            else None
+        )
         values = X if columns is None else X[columns]
         with np.errstate(all="ignore"):  # whoever trains judges values that are not finite
             if sparse.issparse(values):
-                mean, square = (np.asarray(part.mean(axis=0)).ravel() for part in (values, values.multiply(values)))
-                spread, mean = np.sqrt(np.maximum(square - mean**2, 0.0)), None
+                mean, square = (
+                    np.asarray(part.mean(axis=0)).ravel()
+                    for part in (values, values.multiply(values))
+                )
+                deviation, mean = np.sqrt(np.maximum(square - mean**2, 0.0)), None
             else:
                 values = np.asarray(values, dtype=float)
-                mean, spread = values.mean(axis=0).tolist(), values.std(axis=0)
-        return cls(np.where(spread > 0, spread, 1.0).tolist(), mean, columns)
+                mean, deviation = values.mean(axis=0).tolist(), values.std(axis=0)
+        return cls(np.where(deviation > 0, deviation, 1.0).tolist(), mean, columns)
 
     def apply(self, X):
         """The rows in these units; the same kind of table."""

@@ -32,9 +32,17 @@ def print_table(title, rows, columns=None):
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=columns is not None, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_header=columns is not None,
+        pad_edge=False,
+    )
     for name, value in zip(columns or [""] * len(rows[0]), rows[0], strict=True):
-        table.add_column(name, justify="left" if isinstance(value, str) else "right", overflow="fold")
+        table.add_column(
+            name, justify="left" if isinstance(value, str) else "right", overflow="fold"
+        )
     for row in rows:
         table.add_row(*map(_cell, row))
     Console().print(table)
@@ -47,7 +55,9 @@ def _cell(value):
 
 
 def heaviest(estimator, most):
-    """Names and weights (means over outputs that have their own) of the heaviest kernels, heaviest first."""
+    """Names and weights (means over outputs that have their own) of the heaviest kernels, heaviest
+    first.
+    """
     weights = np.atleast_2d(estimator.kernel_weights_).mean(axis=0)
     order = np.argsort(-weights, kind="stable")[:most]
     names = estimator.kernel_names_
@@ -67,7 +77,9 @@ def described(estimator):
         "resumed_after": None if result.resumed is None else int(result.resumed.iteration),
         "n_kernels": int(result.weights.shape[-1]),
         "n_kernels_used": int(np.count_nonzero(np.atleast_2d(result.weights).any(axis=0))),
-        "kernels": [{"name": name, "weight": weight} for name, weight in heaviest(estimator, LISTED)],
+        "kernels": [
+            {"name": name, "weight": weight} for name, weight in heaviest(estimator, LISTED)
+        ],
     }
 
 
@@ -75,13 +87,33 @@ def print_training(outcome):
     """The table that ends ``train``."""
     data, best = outcome["data"], outcome["kernels"][:SHOWN]
     rows = [
-        ("data", f"{data['rows']} rows, {data['features']} features" + (", standardised" if data["standardised"] else "")),
-        ("task", outcome["task"] + (f", {len(data['classes'])} classes" if data["classes"] else "")),
+        (
+            "data",
+            f"{data['rows']} rows, {data['features']} features"
+            + (", standardized" if data["standardized"] else ""),
+        ),
+        (
+            "task",
+            outcome["task"] + (f", {len(data['classes'])} classes" if data["classes"] else ""),
+        ),
         ("status", f"{outcome['status']}: {outcome['message']}"),
         ("objective", f"{outcome['objective']:.6g}"),
-        ("duality gap", "none" if math.isinf(outcome["duality_gap"]) else f"{outcome['duality_gap']:.2g} (relative)"),
-        *([("resumed", f"after {outcome['resumed_after']} iterations")] if outcome["resumed_after"] is not None else []),
-        ("kernels", f"{outcome['n_kernels_used']} of {outcome['n_kernels']} used; the heaviest, with their weights:"),
+        (
+            "duality gap",
+            "none"
+            if math.isinf(outcome["duality_gap"])
+            else f"{outcome['duality_gap']:.2g} (relative)",
+        ),
+        *(
+            [("resumed", f"after {outcome['resumed_after']} iterations")]
+            if outcome["resumed_after"] is not None
+            else []
+        ),
+        (
+            "kernels",
+            f"{outcome['n_kernels_used']} of {outcome['n_kernels']} used; the heaviest, with "
+            "their weights:",
+        ),
         *((f"{weight['weight']:.4g}".rjust(10), weight["name"]) for weight in best),
         *((name, text) for name, text in _scores(outcome)),
         ("seconds", f"{outcome['seconds']:.2f}"),
@@ -94,6 +126,9 @@ def _scores(outcome):
     measure = outcome["measure"]
     for name, value in outcome["scores"].items():
         if isinstance(value, list):
-            yield f"{measure}, {name}", f"{np.mean(value):.4f} ± {np.std(value):.4f} ({len(value)} folds)"
+            yield (
+                f"{measure}, {name}",
+                f"{np.mean(value):.4f} ± {np.std(value):.4f} ({len(value)} folds)",
+            )
         else:
             yield f"{measure}, {name}", f"{value:.4f}"

@@ -6,4 +6,10 @@ from .path import PathDisplay
 from .report import report
 from .weights import KernelWeightsDisplay
 
-__all__ = ["ConvergenceDisplay", "KernelHeatmapDisplay", "KernelWeightsDisplay", "PathDisplay", "report"]
+__all__ = [
+    "ConvergenceDisplay",
+    "KernelHeatmapDisplay",
+    "KernelWeightsDisplay",
+    "PathDisplay",
+    "report",
+]

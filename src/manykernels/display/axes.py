@@ -1,15 +1,26 @@
-"""Axes to draw on, and the colours of all pictures."""
+"""Axes to draw on, and the colors of all pictures."""
 
 # dark enough on white and light enough on black; neighbours differ in lightness too
-PALETTE = ("#3b7dd8", "#e07b39", "#2a9d74", "#c2508f", "#8a6fd1", "#b08900", "#d1495b", "#3aa6b9", "#7a8b3d", "#9c6b4e")
+PALETTE = (
+    "#3b7dd8",
+    "#e07b39",
+    "#2a9d74",
+    "#c2508f",
+    "#8a6fd1",
+    "#b08900",
+    "#d1495b",
+    "#3aa6b9",
+    "#7a8b3d",
+    "#9c6b4e",
+)
 OTHERS = "#8c939c"
 
 
-def colour_of(groups):
-    """A colour for every group, in the order in which they come; grey for what has none."""
+def color_of(groups):
+    """A color for every group, in the order in which they come; grey for what has none."""
     named = [group for group in dict.fromkeys(groups) if group]
-    colours = {group: PALETTE[place % len(PALETTE)] for place, group in enumerate(named)}
-    return colours | {"": OTHERS if named else PALETTE[0]}
+    colors = {group: PALETTE[place % len(PALETTE)] for place, group in enumerate(named)}
+    return colors | {"": OTHERS if named else PALETTE[0]}
 
 
 def pyplot():

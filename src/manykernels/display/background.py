@@ -15,7 +15,9 @@ PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", 
 
 
 def _distinct(model, bank, points):
-    """How many of the training points differ, where the bank has all of them and not only support vectors, as from a file."""
+    """How many of the training points differ, where the bank has all of them and not only support
+    vectors, as from a file.
+    """
     whole = isinstance(bank, Bank) and points is not None and not hasattr(model, "extra_")
     return f"{bank.n:,}" if whole and bank.n < points else None
 
@@ -27,18 +29,28 @@ def data_section(story):
     pairs = [
         ("training points", None if points is None else f"{points:,}"),
         ("distinct points", _distinct(model, bank, points)),
-        ("support vectors", _of(np.size(model.support_), points) if hasattr(model, "support_") else None),
+        (
+            "support vectors",
+            _of(np.size(model.support_), points) if hasattr(model, "support_") else None,
+        ),
         ("features", f"{model.n_features_in_:,}"),
         ("kernels" if story.is_sum else "weights", f"{story.shares.m:,}"),
         ("classes", _listed(model.classes_) if hasattr(model, "classes_") else None),
-        ("targets", len(model.intercept_) if not hasattr(model, "classes_") and len(model.intercept_) > 1 else None),
+        (
+            "targets",
+            len(model.intercept_)
+            if not hasattr(model, "classes_") and len(model.intercept_) > 1
+            else None,
+        ),
     ]
     groups, features = story.shares.groups(), _features_of_groups(bank)
     parts = [facts(pairs)]
     if groups:
         head = ["group", "kernels", *(["features"] if features else [])]
         sizes = {name: f"{size:,}" if size else "all" for name, size in features.items()}
-        rows = [[g.name, f"{g.count:,}", *([sizes.get(g.name, "")] if features else [])] for g in groups]
+        rows = [
+            [g.name, f"{g.count:,}", *([sizes.get(g.name, "")] if features else [])] for g in groups
+        ]
         parts.append(table(head, rows))
     return section("The data", *parts)
 
@@ -53,7 +65,9 @@ def _listed(labels, most=8):
 
 
 def _features_of_groups(bank):
-    """How many features the kernels of every group see together (None for all); empty where it is not known."""
+    """How many features the kernels of every group see together (None for all); empty where it is
+    not known.
+    """
     spec = _spec(bank)
     if spec is None:
         return {}
@@ -61,7 +75,10 @@ def _features_of_groups(bank):
     for group, columns in zip(spec.groups, spec.columns, strict=True):
         seen.setdefault(group or "no group", []).append(columns)
     whole = {group: any(columns is None for columns in some) for group, some in seen.items()}
-    return {group: None if whole[group] else np.unique(np.concatenate(some)).size for group, some in seen.items()}
+    return {
+        group: None if whole[group] else np.unique(np.concatenate(some)).size
+        for group, some in seen.items()
+    }
 
 
 def _spec(bank):
@@ -70,7 +87,9 @@ def _spec(bank):
         for name in ("spec", "_spec"):
             if getattr(bank, name, None) is not None:
                 return getattr(bank, name)
-        inner = [getattr(bank, name) for name in ("source", "bank", "kernels") if hasattr(bank, name)]
+        inner = [
+            getattr(bank, name) for name in ("source", "bank", "kernels") if hasattr(bank, name)
+        ]
         if not inner:
             return None
         bank = inner[0]
@@ -78,32 +97,55 @@ def _spec(bank):
 
 
 def formulation_section(story):
-    """What was optimised, and with which parameters."""
+    """What was optimized, and with which parameters."""
     model = story.model
-    regulariser, p = getattr(model, "regulariser", None), getattr(model, "p", None)
+    regularizer, p = getattr(model, "regularizer", None), getattr(model, "p", None)
     pairs = [
         ("combination", _short(model.combination)),
-        ("regulariser", _short(regulariser) if regulariser is not None else None),
-        ("norm of the weights, p", None if regulariser is not None else _norm(model, p)),
+        ("regularizer", _short(regularizer) if regularizer is not None else None),
+        ("norm of the weights, p", None if regularizer is not None else _norm(model, p)),
         ("cost of an error, C", _value(model, "C")),
         ("share outside, ν", _value(model, "nu")),
-        ("loss", _short(model.loss) if hasattr(model, "loss") else "one-class" if hasattr(model, "nu") else None),
-        ("free error, ε", _value(model, "epsilon") if getattr(model, "loss", None) == "epsilon_insensitive" else None),
-        ("class weights", None if getattr(model, "class_weight", None) is None else _short(model.class_weight)),
+        (
+            "loss",
+            _short(model.loss)
+            if hasattr(model, "loss")
+            else "one-class"
+            if hasattr(model, "nu")
+            else None,
+        ),
+        (
+            "free error, ε",
+            _value(model, "epsilon")
+            if getattr(model, "loss", None) == "epsilon_insensitive"
+            else None,
+        ),
+        (
+            "class weights",
+            None if getattr(model, "class_weight", None) is None else _short(model.class_weight),
+        ),
         (
             "kernel weights",
-            model.weights.replace("_", " ") if len(model.intercept_) > 1 and hasattr(model, "weights") else None,
+            model.weights.replace("_", " ")
+            if len(model.intercept_) > 1 and hasattr(model, "weights")
+            else None,
         ),
         ("several classes", model.multiclass if len(getattr(model, "classes_", ())) > 2 else None),
         ("solver", _short(model.solver)),
-        ("kernels normalised by", (model.normalise or "nothing") if story.is_sum else None),
+        ("kernels normalized by", (model.normalize or "nothing") if story.is_sum else None),
         ("approximation", None if model.approximation is None else _short(model.approximation)),
     ]
     parts = [facts(pairs)]
     if hasattr(model, "p_scores_"):
-        rows = [[number(norm), f"{value:.4f}", "chosen" if norm == model.p_ else ""] for norm, value in model.p_scores_.items()]
-        parts += [element("h3", "How p was chosen"), table(["p", "mean score on held-out folds", ""], rows)]
-    return section("What was optimised", *parts)
+        rows = [
+            [number(norm), f"{value:.4f}", "chosen" if norm == model.p_ else ""]
+            for norm, value in model.p_scores_.items()
+        ]
+        parts += [
+            element("h3", "How p was chosen"),
+            table(["p", "mean score on held-out folds", ""], rows),
+        ]
+    return section("What was optimized", *parts)
 
 
 def _norm(model, p):
@@ -136,8 +178,13 @@ def work_section(story):
             ("steps inside the SVMs", number(counters.machine_steps)),
             *pairs,
         ]
-    system = [("Python", platform.python_version()), ("system", f"{platform.system()} {platform.machine()}")]
-    return section("Work and versions", facts(pairs), facts([*_versions(), *system, ("cores", os.cpu_count())]))
+    system = [
+        ("Python", platform.python_version()),
+        ("system", f"{platform.system()} {platform.machine()}"),
+    ]
+    return section(
+        "Work and versions", facts(pairs), facts([*_versions(), *system, ("cores", os.cpu_count())])
+    )
 
 
 def _versions():

@@ -1,10 +1,12 @@
-"""The charts of the report, as Vega-Lite by altair. They take the colour of the text, so that they suit a dark page too."""
+"""The charts of the report, as Vega-Lite by altair. They take the color of the text, so that they
+suit a dark page too.
+"""
 
 import math
 
 import numpy as np
 
-from .axes import OTHERS, PALETTE, colour_of
+from .axes import OTHERS, PALETTE, color_of
 from .runs import from_zero
 from .words import percent
 
@@ -26,14 +28,25 @@ def altair():
 
 
 def bars(rows):
-    """Shares of kernels or groups: a bar for the weight, and a pale one for the part in the decision where it is known."""
+    """Shares of kernels or groups: a bar for the weight, and a pale one for the part in the
+    decision where it is known.
+    """
     alt = altair()
     values, known = _bar_values(rows), rows[0].contribution is not None
     top = 1.15 * max(max(value["share"], value["part"]) for value in values)
-    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y("place:O", axis=None), color=alt.Color("colour:N", scale=None))
+    base = alt.Chart(alt.Data(values=values)).encode(
+        y=alt.Y("place:O", axis=None), color=alt.Color("color:N", scale=None)
+    )
     scale = alt.Scale(domain=[0, top], nice=False)
-    layers = [base.mark_text(**LEFT, dy=-14, limit={"expr": "width"}).encode(x=alt.value(0), text="name:N", color=_ink(alt))]
-    for field, words, place, opacity in (("share", "weight", 0, 1.0), ("part", "decision", 11, 0.4))[: 1 + known]:
+    layers = [
+        base.mark_text(**LEFT, dy=-14, limit={"expr": "width"}).encode(
+            x=alt.value(0), text="name:N", color=_ink(alt)
+        )
+    ]
+    for field, words, place, opacity in (
+        ("share", "weight", 0, 1.0),
+        ("part", "decision", 11, 0.4),
+    )[: 1 + known]:
         x = alt.X(f"{field}:Q", axis=_axis(alt, None, format="~%", tickCount=5), scale=scale)
         bar = base.mark_bar(height=8, yOffset=place, opacity=opacity, cornerRadiusEnd=2).encode(x=x)
         label = base.mark_text(**LEFT, dx=5, dy=place, fontSize=11, opacity=0.8)
@@ -42,19 +55,23 @@ def bars(rows):
 
 
 def is_cut(rows):
-    """Whether the bar of all others would leave the rest too short; it is cut then, its number is not."""
+    """Whether the bar of all others would leave the rest too short; it is cut then, its number is
+    not.
+    """
     return rows[-1].share > _longest(rows)
 
 
 def _longest(rows):
     """Length that no bar exceeds."""
-    single = [max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group]
+    single = [
+        max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group
+    ]
     return LONGEST * max(single, default=1.0)
 
 
 def _bar_values(rows):
     longest = _longest(rows)
-    colours = colour_of(row.group for row in rows)
+    colors = color_of(row.group for row in rows)
     return [
         {
             "place": place,
@@ -63,7 +80,7 @@ def _bar_values(rows):
             "part": min(row.contribution or 0.0, longest),
             "weight": percent(row.share),
             "decision": "" if row.contribution is None else percent(row.contribution),
-            "colour": colours[row.group] if row.group or row.count == 1 else OTHERS,
+            "color": colors[row.group] if row.group or row.count == 1 else OTHERS,
         }
         for place, row in enumerate(rows)
     ]
@@ -77,16 +94,31 @@ def cells(rows, outputs):
     """Shares of the kernels in every output that has its own weights."""
     alt = altair()
     values = [
-        {"place": place, "name": row.name, "output": output, "share": float(share), "words": _rounded(share)}
+        {
+            "place": place,
+            "name": row.name,
+            "output": output,
+            "share": float(share),
+            "words": _rounded(share),
+        }
         for place, row in enumerate(rows)
         for output, share in zip(outputs, row.shares, strict=True)
     ]
-    x = alt.X("output:N", sort=list(outputs), axis=_axis(alt, None, grid=False, orient="top", labelLimit=_room(len(outputs))))
+    x = alt.X(
+        "output:N",
+        sort=list(outputs),
+        axis=_axis(alt, None, grid=False, orient="top", labelLimit=_room(len(outputs))),
+    )
     y = alt.Y("place:O", axis=None)  # not by name, since two kernels may have the same
     strongest = max(value["share"] for value in values)
     grid = _grid(alt, values, x, y, len(outputs), strongest, height={"band": 0.5})
-    names = alt.Chart(alt.Data(values=values[:: len(outputs)])).mark_text(**LEFT, dy=-19, limit={"expr": "width"})
-    return _dressed(alt.layer(*grid, names.encode(y=y, x=alt.value(0), text="name:N", color=_ink(alt))), BAND * len(rows))
+    names = alt.Chart(alt.Data(values=values[:: len(outputs)])).mark_text(
+        **LEFT, dy=-19, limit={"expr": "width"}
+    )
+    return _dressed(
+        alt.layer(*grid, names.encode(y=y, x=alt.value(0), text="name:N", color=_ink(alt))),
+        BAND * len(rows),
+    )
 
 
 def _rounded(share):
@@ -99,15 +131,28 @@ def _room(count):
 
 
 def confusion(counts, classes):
-    """How many points of every class were put into every class, shaded by the share of the true class."""
+    """How many points of every class were put into every class, shaded by the share of the true
+    class.
+    """
     alt, names = altair(), [str(name) for name in classes]
     totals = np.maximum(counts.sum(axis=1), 1)
     values = [
-        {"true": names[i], "predicted": names[j], "share": float(n / totals[i]), "words": str(n) if n else ""}
+        {
+            "true": names[i],
+            "predicted": names[j],
+            "share": float(n / totals[i]),
+            "words": str(n) if n else "",
+        }
         for (i, j), n in np.ndenumerate(counts)
     ]
-    y = alt.Y("true:N", sort=names, axis=_axis(alt, "true class", labelLimit={"expr": NARROW}, grid=False))
-    x = alt.X("predicted:N", sort=names, axis=_axis(alt, "predicted class", labelLimit=_room(len(names) + 1), grid=False))
+    y = alt.Y(
+        "true:N", sort=names, axis=_axis(alt, "true class", labelLimit={"expr": NARROW}, grid=False)
+    )
+    x = alt.X(
+        "predicted:N",
+        sort=names,
+        axis=_axis(alt, "predicted class", labelLimit=_room(len(names) + 1), grid=False),
+    )
     side = max(24, min(64, 420 // len(names)))
     return _dressed(alt.layer(*_grid(alt, values, x, y, len(names), 1.0)), side * len(names))
 
@@ -116,7 +161,9 @@ def _grid(alt, values, x, y, columns, strongest, **size):
     """Cells shaded by their share, and their numbers if there is room for so many columns."""
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
     # the opacity stays low enough for the number to be read on top of it
-    strength = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, strongest], range=[0.06, 0.75]), legend=None)
+    strength = alt.Opacity(
+        "share:Q", scale=alt.Scale(domain=[0, strongest], range=[0.06, 0.75]), legend=None
+    )
     cells = base.mark_rect(color=CELL, cornerRadius=2, **size).encode(opacity=strength)
     needed = 8 + 7 * max(len(value["words"]) for value in values)
     fits = {"expr": f"width / {columns} > {needed} ? 1 : 0"}
@@ -126,14 +173,24 @@ def _grid(alt, values, x, y, columns, strongest, **size):
 def gaps(runs, tol):
     """Relative duality gap against time, the best so far, and the tolerance."""
     alt = altair()
-    values = _lines(runs, lambda run: np.where(np.isfinite(run.best_gaps), np.maximum(run.best_gaps, 1e-16), np.nan))
+    values = _lines(
+        runs,
+        lambda run: np.where(np.isfinite(run.best_gaps), np.maximum(run.best_gaps, 1e-16), np.nan),
+    )
     smallest = min([tol, *(value["value"] for value in values)])
-    axis = _axis(alt, "relative duality gap", format="~%" if smallest > 1e-7 else "~e", values=_powers(smallest, 1.0))
+    axis = _axis(
+        alt,
+        "relative duality gap",
+        format="~%" if smallest > 1e-7 else "~e",
+        values=_powers(smallest, 1.0),
+    )
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), axis=axis)
     rule = alt.Chart(alt.Data(values=[{"value": tol, "words": "tolerance"}])).encode(y=y)
     marks = [rule.mark_rule(strokeDash=[4, 4], color="currentColor", opacity=0.5)]
     marks += [
-        rule.mark_text(align="left", dx=4, dy=-7, color="currentColor", opacity=0.6).encode(x=alt.value(0), text="words:N")
+        rule.mark_text(align="left", dx=4, dy=-7, color="currentColor", opacity=0.6).encode(
+            x=alt.value(0), text="words:N"
+        )
     ]
     return _dressed(alt.layer(*_steps(alt, values, y, runs), *marks), 240)
 
@@ -152,8 +209,12 @@ def objectives(runs):
 
 
 def _powers(low, high):
-    """Some eight powers of ten at most, for a logarithmic axis; its own ticks would come with a grid for each digit."""
-    powers = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    """Some eight powers of ten at most, for a logarithmic axis; its own ticks would come with a
+    grid for each digit.
+    """
+    powers = [
+        10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ]
     return powers[:: -(-len(powers) // 8)]
 
 
@@ -170,31 +231,41 @@ def _steps(alt, values, y, runs):
     names = [run.name for run in runs]
     legend = _legend(alt, names) if 1 < len(runs) <= len(PALETTE) else None
     range_ = [PALETTE[place % len(PALETTE)] for place in range(len(names))]
-    colour = alt.Color("run:N", scale=alt.Scale(domain=names, range=range_), legend=legend)
+    color = alt.Color("run:N", scale=alt.Scale(domain=names, range=range_), legend=legend)
     span = alt.Scale(zero=from_zero(runs, "seconds"), nice=False)
     x = alt.X("seconds:Q", axis=_axis(alt, "seconds", tickCount=6), scale=span)
-    base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y, color=colour)
-    return [base.mark_line(interpolate="step-after", strokeWidth=2), base.mark_point(filled=True, size=18, opacity=0.9)]
+    base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y, color=color)
+    return [
+        base.mark_line(interpolate="step-after", strokeWidth=2),
+        base.mark_point(filled=True, size=18, opacity=0.9),
+    ]
 
 
 def scatter(true, predicted, names):
-    """Predicted against true values, one colour per target; the line is where they agree."""
+    """Predicted against true values, one color per target; the line is where they agree."""
     alt = altair()
     values = [
         {"target": name, "true": float(a), "predicted": float(b)}
         for name, *columns in zip(names, true.T, predicted.T, strict=True)
         for a, b in zip(*columns, strict=True)
     ]
-    low, high = (float(end) for end in (min(true.min(), predicted.min()), max(true.max(), predicted.max())))
+    low, high = (
+        float(end) for end in (min(true.min(), predicted.min()), max(true.max(), predicted.max()))
+    )
     scale = alt.Scale(domain=[low, high], nice=True, zero=False)
     legend = _legend(alt, names) if len(names) > 1 else None
-    colour = alt.Color("target:N", scale=alt.Scale(domain=list(names), range=list(PALETTE)), legend=legend)
+    color = alt.Color(
+        "target:N", scale=alt.Scale(domain=list(names), range=list(PALETTE)), legend=legend
+    )
     points = alt.Chart(alt.Data(values=values)).mark_point(filled=True, size=22, opacity=0.55)
-    x, y = (alt.X("true:Q", scale=scale, axis=_axis(alt, "true value", tickCount=6)), alt.Y("predicted:Q", scale=scale))
+    x, y = (
+        alt.X("true:Q", scale=scale, axis=_axis(alt, "true value", tickCount=6)),
+        alt.Y("predicted:Q", scale=scale),
+    )
     y = y.axis(_axis(alt, "predicted value", tickCount=6))
     line = alt.Chart(alt.Data(values=[{"true": end, "predicted": end} for end in (low, high)]))
     line = line.mark_line(color="currentColor", opacity=0.5, strokeDash=[4, 4]).encode(x=x, y=y)
-    return _dressed(alt.layer(points.encode(x=x, y=y, color=colour), line), 340)
+    return _dressed(alt.layer(points.encode(x=x, y=y, color=color), line), 340)
 
 
 def histogram(scores, title, bins=40):
@@ -203,16 +274,24 @@ def histogram(scores, title, bins=40):
     counts, edges = np.histogram(scores, bins=min(bins, max(5, int(math.sqrt(scores.size) * 2))))
     pairs = zip(edges[:-1], edges[1:], counts, strict=True)
     values = [{"from": float(a), "to": float(b), "count": int(n)} for a, b, n in pairs]
-    x = alt.X("from:Q", bin="binned", axis=_axis(alt, title, tickCount=7), scale=alt.Scale(zero=False))
+    x = alt.X(
+        "from:Q", bin="binned", axis=_axis(alt, title, tickCount=7), scale=alt.Scale(zero=False)
+    )
     base = alt.Chart(alt.Data(values=values)).mark_bar(color=CELL, opacity=0.8)
     base = base.encode(x=x, x2="to:Q", y=alt.Y("count:Q", axis=_axis(alt, "points", tickCount=5)))
-    zero = alt.Chart(alt.Data(values=[{"from": 0.0}])).mark_rule(color="currentColor", strokeDash=[4, 4]).encode(x="from:Q")
+    zero = (
+        alt.Chart(alt.Data(values=[{"from": 0.0}]))
+        .mark_rule(color="currentColor", strokeDash=[4, 4])
+        .encode(x="from:Q")
+    )
     return _dressed(alt.layer(base, zero), 220)
 
 
 def _legend(alt, names):
     room = 30 + 8 * max(map(len, names))
-    return alt.Legend(title=None, orient="top", columns={"expr": f"max(1, floor(({WIDTH} - 60) / {room}))"})
+    return alt.Legend(
+        title=None, orient="top", columns={"expr": f"max(1, floor(({WIDTH} - 60) / {room}))"}
+    )
 
 
 def _axis(alt, title, **options):
@@ -220,8 +299,19 @@ def _axis(alt, title, **options):
 
 
 def _dressed(chart, height):
-    quiet = {"labelColor": "currentColor", "titleColor": "currentColor", "gridColor": "currentColor", "gridOpacity": 0.12}
-    quiet |= {"labelOpacity": 0.75, "titleOpacity": 0.75, "titleFontWeight": "normal", "domain": False, "ticks": False}
+    quiet = {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "gridColor": "currentColor",
+        "gridOpacity": 0.12,
+    }
+    quiet |= {
+        "labelOpacity": 0.75,
+        "titleOpacity": 0.75,
+        "titleFontWeight": "normal",
+        "domain": False,
+        "ticks": False,
+    }
     return chart.properties(width="container", height=height, background="transparent").configure(
         font="system-ui, 'Segoe UI', 'Liberation Sans', sans-serif",
         aria=False,  # the place of the chart says what it shows, and a table has the numbers

@@ -47,11 +47,16 @@ class ConvergenceDisplay:
     def plot(self, ax=None, *, show="auto", against="seconds", **options):
         """Draw, on new axes if none are given."""
         if against not in AGAINST:
-            raise ValueError(f"against={against!r} is not known; use {', '.join(map(repr, AGAINST))}.")
+            raise ValueError(
+                f"against={against!r} is not known; use {', '.join(map(repr, AGAINST))}."
+            )
         if show not in ("auto", "gap", "objective"):
             raise ValueError(f"show={show!r} is not known; use 'auto', 'gap' or 'objective'.")
         if not self.lines:
-            raise ValueError("This model has no history of its fit (it was not kept in its file); fit it again to see one.")
+            raise ValueError(
+                "This model has no history of its fit (it was not kept in its file); fit it again "
+                "to see one."
+            )
         gap = show == "gap" or (show == "auto" and has_gap(self.lines))
         if gap and not has_gap(self.lines):
             raise ValueError("This formulation has no duality gap; use show='objective'.")
@@ -67,9 +72,16 @@ class ConvergenceDisplay:
         x = getattr(run, against)
         steps = run.gaps if gap else run.objectives
         best = run.best_gaps if gap else np.fmin.accumulate(run.objectives)
-        steps, best = (np.where(np.isfinite(y), np.maximum(y, SMALLEST) if gap else y, np.nan) for y in (steps, best))
-        (line,) = self.ax_.plot(x, best, **({"drawstyle": "steps-post", "label": run.name or None} | options))
-        self.ax_.plot(x, steps, "o", markersize=3 if len(x) < 100 else 1.5, alpha=0.5, color=line.get_color())
+        steps, best = (
+            np.where(np.isfinite(y), np.maximum(y, SMALLEST) if gap else y, np.nan)
+            for y in (steps, best)
+        )
+        (line,) = self.ax_.plot(
+            x, best, **({"drawstyle": "steps-post", "label": run.name or None} | options)
+        )
+        self.ax_.plot(
+            x, steps, "o", markersize=3 if len(x) < 100 else 1.5, alpha=0.5, color=line.get_color()
+        )
 
     def _describe(self, gap, against):
         self.ax_.set(xlabel=AGAINST[against], ylabel="relative duality gap" if gap else "objective")
@@ -79,6 +91,12 @@ class ConvergenceDisplay:
             self.ax_.set_yscale("log")
             if self.tol is not None:
                 self.ax_.axhline(self.tol, color="0.5", linestyle="--", linewidth=1)
-                self.ax_.annotate("tolerance", (0.01, self.tol), xycoords=("axes fraction", "data"), va="bottom", color="0.4")
+                self.ax_.annotate(
+                    "tolerance",
+                    (0.01, self.tol),
+                    xycoords=("axes fraction", "data"),
+                    va="bottom",
+                    color="0.4",
+                )
         if 1 < len(self.lines) <= len(PALETTE):
             self.ax_.legend(frameon=False, fontsize="small")

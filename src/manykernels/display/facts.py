@@ -1,4 +1,6 @@
-"""What pictures and reports say of the kernels of a fitted model: shares of the weight, heaviest first."""
+"""What pictures and reports say of the kernels of a fitted model: shares of the weight, heaviest
+first.
+"""
 
 from typing import NamedTuple
 
@@ -45,7 +47,8 @@ class Shares:
     ----------
     estimator : fitted MKL estimator
     with_contributions : bool
-        Whether to compute the share of each kernel in the decision too, which takes one pass over the kernels.
+        Whether to compute the share of each kernel in the decision too, which takes one pass over
+        the kernels.
     """
 
     def __init__(self, estimator, with_contributions=False):
@@ -56,7 +59,9 @@ class Shares:
         self.weights = np.atleast_2d(estimator.kernel_weights_)
         self.shares = np.stack([shares(row) for row in self.weights])
         self.share = self.shares.mean(axis=0)
-        self.contribution = getattr(estimator, "kernel_contributions_", None) if with_contributions else None
+        self.contribution = (
+            getattr(estimator, "kernel_contributions_", None) if with_contributions else None
+        )
         self.outputs = output_names(estimator) if estimator.kernel_weights_.ndim == 2 else []
 
     @property
@@ -73,7 +78,8 @@ class Shares:
 
         Kernels with less than a thousandth of the heaviest's share are among the others.
         """
-        ties = np.zeros(self.m) if self.contribution is None else self.contribution  # all are equal in a plain sum
+        # all are equal in a plain sum
+        ties = np.zeros(self.m) if self.contribution is None else self.contribution
         order = np.lexsort((-ties, -self.share))
         shown = order[:most]
         shown = shown[self.share[shown] >= NEGLIGIBLE * self.share.max()] if self.used else shown
@@ -84,13 +90,18 @@ class Shares:
         return rows
 
     def groups(self, most=20):
-        """The groups of kernels, heaviest first, and one row for all beyond `most`; empty where there are none."""
+        """The groups of kernels, heaviest first, and one row for all beyond `most`; empty where
+        there are none.
+        """
         if not self.grouped:
             return []
         members = {}
         for k, group in enumerate(self._groups):
             members.setdefault(group or "no group", []).append(k)
-        rows = sorted((self._row(name, name, np.array(ks)) for name, ks in members.items()), key=lambda row: -row.share)
+        rows = sorted(
+            (self._row(name, name, np.array(ks)) for name, ks in members.items()),
+            key=lambda row: -row.share,
+        )
         if len(rows) <= most:
             return rows
         left = np.concatenate([members[row.name] for row in rows[most:]])
@@ -98,14 +109,18 @@ class Shares:
 
     def _row(self, name, group, kernels):
         kernels = np.atleast_1d(kernels)
-        contribution = None if self.contribution is None else float(self.contribution[kernels].sum())
+        contribution = (
+            None if self.contribution is None else float(self.contribution[kernels].sum())
+        )
         used = int(np.count_nonzero(self.weights[:, kernels].any(axis=0)))
         share, shares = float(self.share[kernels].sum()), self.shares[:, kernels].sum(axis=1)
         return Row(str(name), str(group), kernels.size, used, share, contribution, shares)
 
 
 def fitted_model(estimator):
-    """The MKL estimator inside a search, a pipeline or a feature selector; the estimator itself if it is none of these."""
+    """The MKL estimator inside a search, a pipeline or a feature selector; the estimator itself if
+    it is none of these.
+    """
     for _ in range(8):  # a search over a pipeline that ends in a search ...
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
@@ -115,7 +130,8 @@ def fitted_model(estimator):
             estimator = estimator.estimator_
     if not hasattr(type(estimator), "weights_frame"):
         raise TypeError(
-            f"An MKL estimator is needed (MKLClassifier, MKLRegressor, MKLOneClass), a pipeline or a search that ends in one, "
+            "An MKL estimator is needed (MKLClassifier, MKLRegressor, MKLOneClass), a pipeline or "
+            "a search that ends in one, "
             f"got {type(estimator).__name__}."
         )
     return estimator
@@ -129,12 +145,18 @@ def output_names(estimator):
 
 
 def training_rows(model, X, y):
-    """The rows of (X, y) that are the points of the model's bank, in its order; None if it was trained on other data."""
+    """The rows of (X, y) that are the points of the model's bank, in its order; None if it was
+    trained on other data.
+    """
     if not isinstance(model.bank_, Bank):
         return None
     X, y = model._read_new(X)[0], np.asarray(y)
     # as in fit: equal rows are one if they have one target, and novelty detection has none
-    codes = np.zeros(len(y), dtype=int) if hasattr(model, "nu") else np.unique(y, axis=0, return_inverse=True)[1].ravel()
+    codes = (
+        np.zeros(len(y), dtype=int)
+        if hasattr(model, "nu")
+        else np.unique(y, axis=0, return_inverse=True)[1].ravel()
+    )
     if isinstance(model.kernels, Bank):
         rows = np.arange(X.shape[0])
     else:

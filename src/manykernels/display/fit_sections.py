@@ -16,7 +16,8 @@ def weights_section(story):
     shares, known = story.shares, story.shares.contribution is not None
     if not shares.used:
         return section(
-            "Which kernels matter", element("p", "No kernel has weight: the regulariser outweighs what they explain.")
+            "Which kernels matter",
+            element("p", "No kernel has weight: the regularizer outweighs what they explain."),
         )
     groups = shares.groups()
     parts = [element("p", _weights_words(story, known))]
@@ -24,7 +25,9 @@ def weights_section(story):
         parts += [element("h3", "By group"), _chart(story, groups, "Share of the weight by group")]
         parts.append(folded("Table of the groups", _groups_table(groups, known)))
     parts.append(element("h3", "By kernel" if story.is_sum else "By weight"))
-    parts.append(_chart(story, shares.kernels(SHOWN), "Share of the weight by kernel, heaviest first"))
+    parts.append(
+        _chart(story, shares.kernels(SHOWN), "Share of the weight by kernel, heaviest first")
+    )
     listed = shares.kernels(LISTED)
     heaviest = count(sum(row.count == 1 for row in listed), "kernel" if story.is_sum else "weight")
     parts.append(folded(f"Table of the heaviest {heaviest}", _kernels_table(listed, shares)))
@@ -41,24 +44,40 @@ def _chart(story, rows, label):
 
 
 def _weights_words(story, known):
-    words = f"Bars are shares of the total weight{' of the normalised kernels' if story.is_sum else ''}."
+    words = f"Bars are shares of the total weight{' of the normalized kernels' if story.is_sum else ''}."
     if story.shares.outputs:
         words = "Every output has weights of its own; shares are of the weight within an output, and their mean in tables."
     if known:
         where = "Tables also say" if story.shares.outputs else "Pale bars show"
         return (
-            f"{words} {where} how much of the decision comes from there: the part of the squared length of the decision "
+            f"{words} {where} how much of the decision comes from there: the part of the squared "
+            "length of the decision "
             "function. A kernel may have much weight and yet decide little."
         )
     if not story.is_sum:
-        return f"{words} The kernels are not added up, so the decision cannot be divided among them."
+        return (
+            f"{words} The kernels are not added up, so the decision cannot be divided among them."
+        )
     return f"{words} The parts in the decision are left out: the training points were not kept with this model."
 
 
 def _groups_table(groups, known):
-    head = ["group", "kernels", "with weight", "share of weight", *(["share of decision"] if known else [])]
+    head = [
+        "group",
+        "kernels",
+        "with weight",
+        "share of weight",
+        *(["share of decision"] if known else []),
+    ]
     rows = [
-        [g.name, f"{g.count:,}", f"{g.used:,}", percent(g.share), *([percent(g.contribution)] if known else [])] for g in groups
+        [
+            g.name,
+            f"{g.count:,}",
+            f"{g.used:,}",
+            percent(g.share),
+            *([percent(g.contribution)] if known else []),
+        ]
+        for g in groups
     ]
     return table(head, rows)
 
@@ -70,7 +89,14 @@ def _kernels_table(rows, shares):
     lines = []
     for row in rows:
         per_output = [percent(share) for share in row.shares] if outputs else []
-        lines.append([row.name, percent(row.share), *([percent(row.contribution)] if known else []), *per_output])
+        lines.append(
+            [
+                row.name,
+                percent(row.share),
+                *([percent(row.contribution)] if known else []),
+                *per_output,
+            ]
+        )
     return table(head, lines)
 
 
@@ -78,14 +104,31 @@ def certificate_section(story):
     """How the fit ended and what is proven about it."""
     result = story.result
     if result is None:
-        return section("How close to the optimum", element("p", "The outcome of the fit was not kept with this model."))
-    ended = element("p", element("b", result.status.name.replace("_", " ").capitalize() + ". "), result.status.value)
+        return section(
+            "How close to the optimum",
+            element("p", "The outcome of the fit was not kept with this model."),
+        )
+    ended = element(
+        "p",
+        element("b", result.status.name.replace("_", " ").capitalize() + ". "),
+        result.status.value,
+    )
     status = element("div", ended, class_="status" if result.status.converged else "status open")
     parts = [status, element("p", certified(result))]
     if getattr(story.model, "_coefficients", None) is not None:
-        parts.append(element("p", "The proof is about the approximated kernels that were asked for, not about the exact ones."))
+        parts.append(
+            element(
+                "p",
+                "The proof is about the approximated kernels that were asked for, not about the "
+                "exact ones.",
+            )
+        )
     if result.status is Status.FIXED_WEIGHTS:
-        parts.append(element("p", "The weights were not learned; the gap is what learning them could still gain."))
+        parts.append(
+            element(
+                "p", "The weights were not learned; the gap is what learning them could still gain."
+            )
+        )
     return section("How close to the optimum", *parts, _bounds(result.certificate, story.model))
 
 
@@ -95,7 +138,10 @@ def _bounds(certificate, model):
         [
             ("objective (primal)", number(certificate.primal, 8)),
             ("proven lower bound (dual)", number(certificate.dual, 8) if bounded else None),
-            ("relative gap", percent(max(certificate.gap, 0.0)) if bounded else "none for this formulation"),
+            (
+                "relative gap",
+                percent(max(certificate.gap, 0.0)) if bounded else "none for this formulation",
+            ),
             ("tolerance asked for", percent(model.tol) if bounded else None),
             ("other starts tried", len(others) if others else None),
         ]
@@ -106,15 +152,31 @@ def convergence_section(story):
     """Gap and objective against time."""
     lines = runs(story.model)
     if not lines:
-        return section("How the fit went", element("p", "The history of the fit was not kept with this model."))
+        return section(
+            "How the fit went", element("p", "The history of the fit was not kept with this model.")
+        )
     if all(run.seconds.size == 1 for run in lines):
         return section("How the fit went", element("p", "It took one step."), _steps_table(lines))
     parts = []
     if has_gap(lines):
-        caption = "The smallest gap so far against time. Training ends when it is below the tolerance."
-        parts.append(story.charts.place(charts.gaps(lines, story.model.tol), "Relative duality gap against seconds.", caption))
+        caption = (
+            "The smallest gap so far against time. Training ends when it is below the tolerance."
+        )
+        parts.append(
+            story.charts.place(
+                charts.gaps(lines, story.model.tol),
+                "Relative duality gap against seconds.",
+                caption,
+            )
+        )
     if any(np.isfinite(run.objectives).any() for run in lines):  # a hard margin may have none
-        parts.append(story.charts.place(charts.objectives(lines), "Objective against seconds.", "The objective at each step."))
+        parts.append(
+            story.charts.place(
+                charts.objectives(lines),
+                "Objective against seconds.",
+                "The objective at each step.",
+            )
+        )
     parts.append(folded("Table of the steps", _steps_table(lines)))
     return section("How the fit went", *parts)
 
@@ -123,10 +185,14 @@ def _steps_table(lines, most=25):
     head = ["step", "seconds", "objective", "relative gap", "kernels with weight", "SVM solves"]
     rows = []
     for run in lines[:4]:
-        places = np.unique(np.linspace(0, run.iterations.size - 1, min(run.iterations.size, most)).astype(int))
+        places = np.unique(
+            np.linspace(0, run.iterations.size - 1, min(run.iterations.size, most)).astype(int)
+        )
         for i in places:
             gap = f"{run.gaps[i]:.2g}" if np.isfinite(run.gaps[i]) else "–"
             step = f"{run.name + ': ' if run.name else ''}{run.iterations[i]:.0f}"
             work = [number(float(run.kernels_used[i])), number(float(run.svm_solves[i]))]
-            rows.append([step, f"{run.seconds[i]:.3f}", number(float(run.objectives[i]), 6), gap, *work])
+            rows.append(
+                [step, f"{run.seconds[i]:.3f}", number(float(run.objectives[i]), 6), gap, *work]
+            )
     return table(head, rows)

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..banks.codes import knowing
+from ..banks.codes import with_categories
 from ..kernels.points import as_points
 from .axes import axes
 from .facts import fitted_model, training_rows
@@ -29,22 +29,35 @@ class KernelHeatmapDisplay:
         self.K, self.labels, self.title = K, labels, title
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, y=None, *, kernel=None, output=0, max_points=400, seed=0, ax=None, **options):
-        """Draw the learned combination of the kernels, or one of them, on (a sample of) the training points.
+    def from_estimator(
+        cls,
+        estimator,
+        X=None,
+        y=None,
+        *,
+        kernel=None,
+        output=0,
+        max_points=400,
+        random_state=0,
+        ax=None,
+        **options,
+    ):
+        """Draw the learned combination of the kernels, or one of them, on (a sample of) the
+        training points.
 
         Parameters
         ----------
         estimator : fitted MKL estimator
         X, y : the training data, optional
-            Points are sorted by y if they are given, else by the model's own decision. A low-rank model keeps no training
-            points and needs X; it takes any.
+            Points are sorted by y if they are given, else by the model's own decision. A low-rank
+            model keeps no training points and needs X; it takes any.
         kernel : int or str, optional
             Number or name of one kernel; the combination by default.
         output : int
             Whose weights to take where every output has its own.
         max_points : int
             Larger data are sampled.
-        seed : int, RandomState or None
+        random_state : int, RandomState or None
             Of the sample.
         ax : matplotlib axes, optional
         options
@@ -54,10 +67,10 @@ class KernelHeatmapDisplay:
         weights, title = _chosen(model, kernel, output)
         if isinstance(model.bank_, Bank):
             n, labels = model.bank_.n, _labels(model, X, y)
-            rows = _sorted_sample(n, labels, max_points, seed)
+            rows = _sorted_sample(n, labels, max_points, random_state)
             K = np.asarray(model.bank_.combine(weights, rows))[:, rows]
         else:
-            K, labels, rows = _low_rank(model, X, y, weights, max_points, seed)
+            K, labels, rows = _low_rank(model, X, y, weights, max_points, random_state)
         return cls(K, labels[rows], title).plot(ax, **options)
 
     def plot(self, ax=None, **options):
@@ -65,10 +78,12 @@ class KernelHeatmapDisplay:
         self.ax_ = axes(ax, width=6.2, height=5.2)
         self.figure_ = self.ax_.figure
         self.ax_.spines[:].set_visible(False)
-        # a few entries far out, as those of a polynomial, would leave all others in one colour
+        # a few entries far out, as those of a polynomial, would leave all others in one color
         low, high = np.percentile(self.K, [1, 99])
         shades = {"vmin": min(low, 0.0) if low < 0 else 0.0, "vmax": high} if high > low else {}
-        image = self.ax_.imshow(self.K, **({"cmap": "viridis", "interpolation": "nearest"} | shades | options))
+        image = self.ax_.imshow(
+            self.K, **({"cmap": "viridis", "interpolation": "nearest"} | shades | options)
+        )
         self.figure_.colorbar(image, ax=self.ax_, shrink=0.85, label="kernel value")
         names, starts, counts = np.unique(self.labels, return_index=True, return_counts=True)
         for start in starts[1:]:
@@ -94,20 +109,32 @@ def _chosen(model, kernel, output):
             raise ValueError(f"There is no kernel named {kernel!r}; see kernel_names_.")
         kernel = list(names).index(kernel)
     if not getattr(model.bank_, "linear", True):
-        raise ValueError("This combination is not a sum, so its parts cannot be shown by themselves: leave kernel=None.")
+        raise ValueError(
+            "This combination is not a sum, so its parts cannot be shown by themselves: leave "
+            "kernel=None."
+        )
     return np.eye(1, weights.size, range(weights.size)[kernel])[0], names[kernel]
 
 
 def _labels(model, X, y):
-    """What the points of the bank are sorted by: their class, or the side of the decision that they are on."""
+    """What the points of the bank are sorted by: their class, or the side of the decision that they
+    are on.
+    """
     if (X is None) != (y is None):
         raise ValueError("Give X and y of the training data together, or neither of them.")
     if X is None:
         return _decided(model, model.result_.intercept[:, None] + _training_scores(model))
     rows, y = training_rows(model, X, y), np.asarray(y)
     if rows is None:
-        raise ValueError("X and y are not the data that this model was trained on; leave them out to sort by its decision.")
-    return y[rows] if hasattr(model, "classes_") or hasattr(model, "nu") else _sides(y[rows].reshape(len(rows), -1)[:, 0])
+        raise ValueError(
+            "X and y are not the data that this model was trained on; leave them out to sort by "
+            "its decision."
+        )
+    return (
+        y[rows]
+        if hasattr(model, "classes_") or hasattr(model, "nu")
+        else _sides(y[rows].reshape(len(rows), -1)[:, 0])
+    )
 
 
 def _training_scores(model):
@@ -124,7 +151,11 @@ def _decided(model, scores):
     if hasattr(model, "classes_"):
         if len(scores) == 1:
             return model.classes_[(scores[0] > 0).astype(int)]
-        return model.classes_[(_votes(scores, len(model.classes_)).T if model.multiclass == "ovo" else scores).argmax(axis=0)]
+        return model.classes_[
+            (_votes(scores, len(model.classes_)).T if model.multiclass == "ovo" else scores).argmax(
+                axis=0
+            )
+        ]
     if hasattr(model, "nu"):
         return np.where(scores[0] >= 0, "inside", "outside")
     return _sides(scores[0])
@@ -134,20 +165,22 @@ def _sides(values):
     return np.where(values > np.median(values), "high", "low")
 
 
-def _sorted_sample(n, labels, most, seed):
+def _sorted_sample(n, labels, most, random_state):
     rows = np.arange(n)
     if n > most:
-        rows = np.sort(check_random_state(seed).choice(n, most, replace=False))
+        rows = np.sort(check_random_state(random_state).choice(n, most, replace=False))
     return rows[np.argsort(labels[rows], kind="stable")]
 
 
-def _low_rank(model, X, y, weights, most, seed):
+def _low_rank(model, X, y, weights, most, random_state):
     """The matrix, labels of all points and the rows chosen, from the factors of the points."""
     if X is None:
-        raise ValueError("A low-rank model keeps no training points: give X (and y) to draw its kernel on.")
+        raise ValueError(
+            "A low-rank model keeps no training points: give X (and y) to draw its kernel on."
+        )
     labels = np.asarray(model.predict(X) if y is None else y)
     X, categories = model._read_new(X)
-    features = knowing(model.bank_, categories) if categories else model.bank_
-    rows = _sorted_sample(X.shape[0], labels, most, seed)
+    features = with_categories(model.bank_, categories) if categories else model.bank_
+    rows = _sorted_sample(X.shape[0], labels, most, random_state)
     V = features.block(as_points(X)[rows]).astype(float)
     return (V * np.repeat(weights, np.diff(model.bank_.offsets))) @ V.T, labels, rows

@@ -52,31 +52,43 @@ def result_html(result):
 
 def collection_html(collection):
     """The first kernels of a collection, or the sizes of its groups."""
-    head = element("p", element("b", type(collection).__name__), f": {count(len(collection), 'kernel')}")
+    head = element(
+        "p", element("b", type(collection).__name__), f": {count(len(collection), 'kernel')}"
+    )
     return element("div", head, _kernels(collection.names(), collection.groups))
 
 
 def bank_html(bank):
-    """Sizes, normalisation and the first kernels of a fitted bank."""
+    """Sizes, normalization and the first kernels of a fitted bank."""
     rows = [
         ["kernels", f"{bank.m:,}"],
         ["training points", f"{bank.n:,}"],
         *([] if bank.symmetric else [["points as rows", f"{bank.n_rows:,}"]]),
-        ["normalised by", bank.normalise],
+        ["normalized by", bank.normalize],
         ["precision", bank.dtype],
         ["threads", number(bank.threads.count)],
     ]
     return element(
-        "div", element("p", element("b", type(bank).__name__)), table(["", ""], rows), _kernels(bank.names, bank.groups)
+        "div",
+        element("p", element("b", type(bank).__name__)),
+        table(["", ""], rows),
+        _kernels(bank.names, bank.groups),
     )
 
 
 def _kernels(names, groups):
     """The first names; a million are never all asked for."""
-    rows = [[k, names[k], groups[k] if groups[k] != names[k] else ""] for k in range(min(len(names), MOST))]
+    rows = [
+        [k, names[k], groups[k] if groups[k] != names[k] else ""]
+        for k in range(min(len(names), MOST))
+    ]
     if len(names) > MOST:
         rows.append(["…", f"{len(names) - MOST:,} more", ""])
-    return table(["", "kernel", "group"], rows, numeric_from=3) if any(row[2] for row in rows) else _without_groups(rows)
+    return (
+        table(["", "kernel", "group"], rows, numeric_from=3)
+        if any(row[2] for row in rows)
+        else _without_groups(rows)
+    )
 
 
 def _without_groups(rows):

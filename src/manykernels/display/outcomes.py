@@ -27,7 +27,10 @@ def score(story):
 def outcome_section(story):
     """Confusion matrix, residuals or scores; nothing without data."""
     if story.X is None:
-        return section("How well it does", element("p", "No data were given to this report to judge the model on."))
+        return section(
+            "How well it does",
+            element("p", "No data were given to this report to judge the model on."),
+        )
     if hasattr(story.model, "nu"):
         parts = _novelties(story)
     elif story.y is None:
@@ -41,7 +44,8 @@ def outcome_section(story):
 
 def _which_data(story):
     n = count(len(story.predicted), "point")
-    shape = getattr(story.X, "shape", None) or np.shape(story.X)  # others than a table are matrices K(test, train)
+    # others than a table are matrices K(test, train)
+    shape = getattr(story.X, "shape", None) or np.shape(story.X)
     if story.given is story.model and len(shape) == 2 and shape[1] == story.model.n_features_in_:
         y = np.zeros(len(story.predicted)) if story.y is None else story.y
         if training_rows(story.model, story.X, y) is not None:
@@ -51,42 +55,75 @@ def _which_data(story):
 
 def _classified(story):
     y, predicted, classes = np.asarray(story.y), story.predicted, story.model.classes_
-    names = np.unique(np.concatenate([classes, y]))  # y may hold classes that were not there in training
+    # y may hold classes that were not there in training
+    names = np.unique(np.concatenate([classes, y]))
     i, j = np.searchsorted(names, y), np.searchsorted(names, predicted)
-    counts = np.bincount(i * names.size + j, minlength=names.size**2).reshape(names.size, names.size)
+    counts = np.bincount(i * names.size + j, minlength=names.size**2).reshape(
+        names.size, names.size
+    )
     parts = []
     if names.size <= MOST_CLASSES:
-        caption = "Rows are true classes, columns what the model says; the stronger the colour, the larger the part of the row."
-        parts.append(story.charts.place(charts.confusion(counts, names), "Confusion matrix.", caption, 200 + 110 * names.size))
+        caption = "Rows are true classes, columns what the model says; the stronger the color, the larger the part of the row."
+        parts.append(
+            story.charts.place(
+                charts.confusion(counts, names),
+                "Confusion matrix.",
+                caption,
+                200 + 110 * names.size,
+            )
+        )
     return [*parts, _classes_table(counts, names)]
 
 
 def _classes_table(counts, names, most=20):
     """Per class, the least well found first where there are many."""
     right, points, said = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
-    recall, precision = (np.divide(right, of, out=np.full(names.size, np.nan), where=of > 0) for of in (points, said))
-    order = np.arange(names.size) if names.size <= most else np.argsort(recall, kind="stable")[:most]
+    recall, precision = (
+        np.divide(right, of, out=np.full(names.size, np.nan), where=of > 0) for of in (points, said)
+    )
+    order = (
+        np.arange(names.size) if names.size <= most else np.argsort(recall, kind="stable")[:most]
+    )
     rows = [[names[c], f"{points[c]:,}", percent(recall[c]), percent(precision[c])] for c in order]
     made = table(["class", "points", "recall", "precision"], rows)
-    return made if names.size <= most else element("div", element("p", f"The {most} classes that are found least:"), made)
+    return (
+        made
+        if names.size <= most
+        else element("div", element("p", f"The {most} classes that are found least:"), made)
+    )
 
 
 def _without_truth(story):
     predicted = story.predicted
     if not hasattr(story.model, "classes_"):
-        return [story.charts.place(charts.histogram(predicted.ravel(), "predicted value"), "Histogram of the predictions.")]
+        return [
+            story.charts.place(
+                charts.histogram(predicted.ravel(), "predicted value"),
+                "Histogram of the predictions.",
+            )
+        ]
     names, counts = np.unique(predicted, return_counts=True)
-    return [table(["predicted class", "points"], [[name, f"{n:,}"] for name, n in zip(names, counts, strict=True)])]
+    return [
+        table(
+            ["predicted class", "points"],
+            [[name, f"{n:,}"] for name, n in zip(names, counts, strict=True)],
+        )
+    ]
 
 
 def _pairs(story):
     """True and predicted values, (n, targets) each."""
-    return tuple(np.asarray(values, dtype=float).reshape(len(values), -1) for values in (story.y, story.predicted))
+    return tuple(
+        np.asarray(values, dtype=float).reshape(len(values), -1)
+        for values in (story.y, story.predicted)
+    )
 
 
 def _r2(true, predicted):
-    spread = np.square(true - true.mean(axis=0)).sum(axis=0)
-    return 1.0 - np.divide(np.square(true - predicted).sum(axis=0), spread, out=np.ones_like(spread), where=spread > 0)
+    total = np.square(true - true.mean(axis=0)).sum(axis=0)
+    return 1.0 - np.divide(
+        np.square(true - predicted).sum(axis=0), total, out=np.ones_like(total), where=total > 0
+    )
 
 
 def _residuals(story):
@@ -94,25 +131,37 @@ def _residuals(story):
     names = [f"target {c}" for c in range(true.shape[1])] if true.shape[1] > 1 else ["target"]
     errors = predicted - true
     numbers = zip(
-        names, np.sqrt(np.square(errors).mean(axis=0)), np.abs(errors).mean(axis=0), _r2(true, predicted), strict=True
+        names,
+        np.sqrt(np.square(errors).mean(axis=0)),
+        np.abs(errors).mean(axis=0),
+        _r2(true, predicted),
+        strict=True,
     )
     head = ["", "root mean squared error", "mean absolute error", "R²"]
     step, shown = -(-len(true) // MOST_POINTS), slice(MOST_TARGETS)
     drawn = charts.scatter(true[::step, shown], predicted[::step, shown], names[shown])
-    caption = "On the dashed line the prediction is right." + (f" One point in {step} is drawn." if step > 1 else "")
+    caption = "On the dashed line the prediction is right." + (
+        f" One point in {step} is drawn." if step > 1 else ""
+    )
     return [
         story.charts.place(drawn, "Predicted against true values.", caption),
         story.charts.place(
-            charts.histogram(errors[:, shown].ravel(), "prediction minus true value"), "Histogram of the errors."
+            charts.histogram(errors[:, shown].ravel(), "prediction minus true value"),
+            "Histogram of the errors.",
         ),
-        table(head, [[name, number(float(a)), number(float(b)), f"{r:.3f}"] for name, a, b, r in numbers]),
+        table(
+            head,
+            [[name, number(float(a)), number(float(b)), f"{r:.3f}"] for name, a, b, r in numbers],
+        ),
     ]
 
 
 def _novelties(story):
     scores = np.asarray(story.given.decision_function(story.X))
     caption = "Points left of the dashed line are outside: novelties."
-    parts = [story.charts.place(charts.histogram(scores, "score"), "Histogram of the scores.", caption)]
+    parts = [
+        story.charts.place(charts.histogram(scores, "score"), "Histogram of the scores.", caption)
+    ]
     outside = int((scores < 0).sum())
     pairs = [
         ("inside", f"{scores.size - outside:,}"),
@@ -121,4 +170,8 @@ def _novelties(story):
     ]
     worst = np.argsort(scores, kind="stable")[:10]
     rows = [[f"{row}", number(float(scores[row]))] for row in worst]
-    return [*parts, facts(pairs), folded("The points that lie furthest outside", table(["row", "score"], rows))]
+    return [
+        *parts,
+        facts(pairs),
+        folded("The points that lie furthest outside", table(["row", "score"], rows)),
+    ]

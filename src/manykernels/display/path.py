@@ -26,7 +26,13 @@ class PathDisplay:
     """
 
     def __init__(self, parameter, values, names, shares, others):
-        self.parameter, self.values, self.names, self.shares, self.others = parameter, values, names, shares, others
+        self.parameter, self.values, self.names, self.shares, self.others = (
+            parameter,
+            values,
+            names,
+            shares,
+            others,
+        )
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, C=None, p=None, max_kernels=8, ax=None, **options):
@@ -43,7 +49,9 @@ class PathDisplay:
         """
         from ..estimators import path
 
-        return cls.from_path(path(estimator, X, y, C=C, p=p), max_kernels=max_kernels, ax=ax, **options)
+        return cls.from_path(
+            path(estimator, X, y, C=C, p=p), max_kernels=max_kernels, ax=ax, **options
+        )
 
     @classmethod
     def from_path(cls, models, *, max_kernels=8, ax=None, **options):
@@ -66,7 +74,9 @@ class PathDisplay:
         shown = shown[shares[:, shown].any(axis=0)]
         names = [models[0].bank_.names[k] for k in shown]
         others = shares.sum(axis=1) - shares[:, shown].sum(axis=1)
-        return cls(parameter, values, names, shares[:, shown], np.maximum(others, 0.0)).plot(ax, **options)
+        return cls(parameter, values, names, shares[:, shown], np.maximum(others, 0.0)).plot(
+            ax, **options
+        )
 
     def plot(self, ax=None, **options):
         """Draw, on new axes if none are given."""
@@ -75,9 +85,21 @@ class PathDisplay:
         x = np.arange(len(self.values)) if self.parameter == "p" else self.values
         options = {"marker": "o", "markersize": 4} | options
         for place, (name, share) in enumerate(zip(self.names, self.shares.T, strict=True)):
-            self.ax_.plot(x, share, label=shortened(name, LONGEST), **({"color": PALETTE[place % len(PALETTE)]} | options))
+            self.ax_.plot(
+                x,
+                share,
+                label=shortened(name, LONGEST),
+                **({"color": PALETTE[place % len(PALETTE)]} | options),
+            )
         if self.others.max(initial=0.0) > 1e-3:
-            self.ax_.plot(x, self.others, label="all others together", color=OTHERS, linestyle="--", linewidth=1)
+            self.ax_.plot(
+                x,
+                self.others,
+                label="all others together",
+                color=OTHERS,
+                linestyle="--",
+                linewidth=1,
+            )
         self._describe(x)
         return self
 
@@ -88,7 +110,9 @@ class PathDisplay:
             self.ax_.set_xscale("log")
         self.ax_.set(xlabel=self.parameter, ylabel="share of the total weight", ylim=(-0.02, None))
         self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        self.ax_.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        self.ax_.legend(
+            frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0)
+        )
 
 
 def _varied(models):
@@ -97,9 +121,13 @@ def _varied(models):
     varied = [name for name, seen in values.items() if len(set(seen)) > 1]
     if len(varied) == 2:
         raise ValueError(
-            "This path varies both C and p, and a picture has one axis for them: draw a part of it, such as "
+            "This path varies both C and p, and a picture has one axis for them: draw a part of "
+            "it, such as "
             "[model for model in path if model.p == 2]."
         )
     if not varied:
-        raise ValueError(f"A picture of a path needs models that differ in C or p, got {len(models)} that do not.")
+        raise ValueError(
+            f"A picture of a path needs models that differ in C or p, got {len(models)} that do "
+            "not."
+        )
     return varied[0], np.array(values[varied[0]], dtype=float)

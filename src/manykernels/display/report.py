@@ -18,15 +18,18 @@ from .words import count, number, percent, seconds
 def report(estimator, X=None, y=None, *, path, title=None):
     """Write a report on a fitted model: one HTML file that needs no network.
 
-    It says what the model was trained on, what was optimised, how close to the optimum it is proven to be, which groups and
-    kernels carry the weight and the decision, how the fit went, how well the model does on the data given here, and what it
-    cost. A part for which something is missing, such as data to judge the model on, is left out with a word.
+    It says what the model was trained on, what was optimized, how close to the optimum it is proven
+    to be, which groups and kernels carry the weight and the decision, how the fit went, how well
+    the model does on the data given here, and what it cost. A part for which something is missing,
+    such as data to judge the model on, is left out with a word.
 
     Parameters
     ----------
-    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass, or a pipeline or search that ends in one
+    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass, or a pipeline or search that ends
+    in one
     X, y : data to judge the model on, optional
-        Best data that it was not trained on: a confusion matrix, residuals, or scores are shown for them.
+        Best data that it was not trained on: a confusion matrix, residuals, or scores are shown for
+        them.
     path : str or path
         The file to write. It is replaced in one move, so nobody reads half a report.
     title : str, optional
@@ -40,9 +43,16 @@ def report(estimator, X=None, y=None, *, path, title=None):
     check_is_fitted(model)
     if X is None and y is not None:
         raise ValueError("report() was given y without X; give both, or neither of them.")
-    judged = estimator if hasattr(estimator, "predict") else model  # a feature selector does not predict
+    # a feature selector does not predict
+    judged = estimator if hasattr(estimator, "predict") else model
     story = Story(judged, model, Shares(model, with_contributions=True), X, y)
-    sections = (outcome_section, weights_section, certificate_section, convergence_section, data_section)
+    sections = (
+        outcome_section,
+        weights_section,
+        certificate_section,
+        convergence_section,
+        data_section,
+    )
     title = title or f"{type(model).__name__} on {count(model.n_features_in_, 'feature')}"
     parts = [_header(story, title), _tiles(story)]
     parts += [part(story) for part in (*sections, formulation_section, work_section)]
@@ -68,14 +78,22 @@ def _tiles(story):
     judged = score(story)
     if judged is not None:
         tiles.append(judged)
-    tiles.append((f"{shares.used:,} of {shares.m:,}", "kernels have weight" if story.is_sum else "weights above zero"))
+    tiles.append(
+        (
+            f"{shares.used:,} of {shares.m:,}",
+            "kernels have weight" if story.is_sum else "weights above zero",
+        )
+    )
     if result is not None:
         gap = result.duality_gap
         has_gap = gap < float("inf")
         bound = (percent(max(gap, 0.0)), "left to gain at most")
         tiles.append(bound if has_gap else (number(result.objective), "objective"))
         tiles.append((seconds(result.counters.seconds), "to train"))
-    made = [element("div", element("b", value), element("span", word), class_="tile") for value, word in tiles]
+    made = [
+        element("div", element("b", value), element("span", word), class_="tile")
+        for value, word in tiles
+    ]
     return element("div", *made, class_="tiles")
 
 

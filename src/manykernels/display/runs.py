@@ -38,10 +38,21 @@ class Run(NamedTuple):
 def runs(estimator):
     """The runs of a fit, one per output that has its own weights; empty where no history was kept."""
     history = getattr(getattr(estimator, "result_", None), "history", None) or []
-    begins = [place for place, record in enumerate(history) if place == 0 or record.iteration <= history[place - 1].iteration]
+    begins = [
+        place
+        for place, record in enumerate(history)
+        if place == 0 or record.iteration <= history[place - 1].iteration
+    ]
     parts = [history[begin:end] for begin, end in pairwise([*begins, len(history)])]
-    names = output_names(estimator) if len(parts) == len(estimator.intercept_) > 1 else range(1, len(parts) + 1)
-    return [_run(str(name) if len(parts) > 1 else "", part) for name, part in zip(names, parts, strict=True)]
+    names = (
+        output_names(estimator)
+        if len(parts) == len(estimator.intercept_) > 1
+        else range(1, len(parts) + 1)
+    )
+    return [
+        _run(str(name) if len(parts) > 1 else "", part)
+        for name, part in zip(names, parts, strict=True)
+    ]
 
 
 def has_gap(lines):
@@ -50,12 +61,23 @@ def has_gap(lines):
 
 
 def from_zero(lines, against):
-    """Whether an axis may begin at zero: not if all of the way is at its end, as after loops were compiled for long."""
-    begin, end = min(getattr(run, against)[0] for run in lines), max(getattr(run, against)[-1] for run in lines)
+    """Whether an axis may begin at zero: not if all of the way is at its end, as after loops were
+    compiled for long.
+    """
+    begin, end = (
+        min(getattr(run, against)[0] for run in lines),
+        max(getattr(run, against)[-1] for run in lines),
+    )
     return bool(begin < 0.6 * end)
 
 
 def _run(name, records):
     places = np.unique(np.linspace(0, len(records) - 1, min(len(records), MOST_POINTS)).astype(int))
     fields = ("iteration", "seconds", "svm_solves", "kernels_used", "gap", "objective")
-    return Run(name, *(np.array([getattr(records[place], field) for place in places], dtype=float) for field in fields))
+    return Run(
+        name,
+        *(
+            np.array([getattr(records[place], field) for place in places], dtype=float)
+            for field in fields
+        ),
+    )

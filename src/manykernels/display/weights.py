@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .axes import OTHERS, axes, colour_of, shortened
+from .axes import OTHERS, axes, color_of, shortened
 from .facts import Shares, fitted_model
 from .words import percent
 
@@ -12,9 +12,10 @@ NUMBERED = 12  # outputs whose shares are written into the cells
 
 
 class KernelWeightsDisplay:
-    """Kernels by their share of the total weight, heaviest first, coloured by group.
+    """Kernels by their share of the total weight, heaviest first, colored by group.
 
-    Where every output has its own weights (``weights="per_class"``) there is a column of cells for each instead of bars.
+    Where every output has its own weights (``weights="per_class"``) there is a column of cells for
+    each instead of bars.
 
     Parameters
     ----------
@@ -52,7 +53,11 @@ class KernelWeightsDisplay:
     def plot(self, ax=None, **options):
         """Draw, on new axes if none are given."""
         names = [shortened(row.name, LONGEST) for row in self.rows]
-        self.ax_ = axes(ax, height=1.2 + 0.3 * max(len(names), 3), width=4.5 + 0.08 * max(map(len, names), default=0))
+        self.ax_ = axes(
+            ax,
+            height=1.2 + 0.3 * max(len(names), 3),
+            width=4.5 + 0.08 * max(map(len, names), default=0),
+        )
         self.figure_ = self.ax_.figure
         if self.outputs:
             self._cells(options)
@@ -62,17 +67,25 @@ class KernelWeightsDisplay:
         if self.rows and self.rows[-1].count > 1:
             self.ax_.get_yticklabels()[-1].set_style("italic")
         used, total = sum(row.used for row in self.rows), self.total or len(self.rows)
-        self.ax_.set_title(f"{used:,} of {total:,} kernels have weight", loc="left", fontsize="medium")
+        self.ax_.set_title(
+            f"{used:,} of {total:,} kernels have weight", loc="left", fontsize="medium"
+        )
         return self
 
     def _bars(self, options):
-        colours, places = colour_of(row.group for row in self.rows), np.arange(len(self.rows))
-        named = [group for group in colours if group]
-        fill = [OTHERS if row.count > 1 else colours[row.group] for row in self.rows]
+        colors, places = color_of(row.group for row in self.rows), np.arange(len(self.rows))
+        named = [group for group in colors if group]
+        fill = [OTHERS if row.count > 1 else colors[row.group] for row in self.rows]
         bars = self.ax_.barh(places, self._lengths(), **({"color": fill, "height": 0.7} | options))
         if any(bar.get_width() < row.share for bar, row in zip(bars, self.rows, strict=True)):
             bars[-1].set(hatch="//", edgecolor="w")  # cut
-        self.ax_.bar_label(bars, [percent(row.share) for row in self.rows], padding=4, fontsize="small", color="0.35")
+        self.ax_.bar_label(
+            bars,
+            [percent(row.share) for row in self.rows],
+            padding=4,
+            fontsize="small",
+            color="0.35",
+        )
         self.ax_.set(xlabel="share of the total weight", ylim=(len(self.rows) - 0.4, -0.6))
         self.ax_.margins(x=0.12)
         self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
@@ -81,24 +94,47 @@ class KernelWeightsDisplay:
             from matplotlib.patches import Patch
 
             self.ax_.legend(
-                handles=[Patch(color=colours[group], label=group) for group in named], loc="lower right", frameon=False
+                handles=[Patch(color=colors[group], label=group) for group in named],
+                loc="lower right",
+                frameon=False,
             )
 
     def _lengths(self):
-        """Lengths of the bars; a million others together are not drawn longer than would leave the rest visible."""
+        """Lengths of the bars; a million others together are not drawn longer than would leave the
+        rest visible.
+        """
         heaviest = max((row.share for row in self.rows if row.count == 1), default=1.0)
-        return [row.share if row.count == 1 else min(row.share, LONGEST_BAR * heaviest) for row in self.rows]
+        return [
+            row.share if row.count == 1 else min(row.share, LONGEST_BAR * heaviest)
+            for row in self.rows
+        ]
 
     def _cells(self, options):
-        table = np.array([row.shares for row in self.rows]).reshape(len(self.rows), len(self.outputs))
-        image = self.ax_.imshow(table, **({"aspect": "auto", "cmap": "Blues", "vmin": 0.0} | options))
-        self.ax_.set_xticks(np.arange(len(self.outputs)), self.outputs, rotation=0 if len(self.outputs) <= 6 else 60)
+        table = np.array([row.shares for row in self.rows]).reshape(
+            len(self.rows), len(self.outputs)
+        )
+        image = self.ax_.imshow(
+            table, **({"aspect": "auto", "cmap": "Blues", "vmin": 0.0} | options)
+        )
+        self.ax_.set_xticks(
+            np.arange(len(self.outputs)), self.outputs, rotation=0 if len(self.outputs) <= 6 else 60
+        )
         self.ax_.tick_params(length=0)
-        bar = self.figure_.colorbar(image, ax=self.ax_, label="share of the output's weight", shrink=0.9, pad=0.02)
+        bar = self.figure_.colorbar(
+            image, ax=self.ax_, label="share of the output's weight", shrink=0.9, pad=0.02
+        )
         bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         if len(self.outputs) > NUMBERED:
             return
         for (i, j), share in np.ndenumerate(table):
             if share >= 0.005:
                 dark = share > 0.6 * table.max()
-                self.ax_.text(j, i, f"{share:.0%}", ha="center", va="center", fontsize="small", color="w" if dark else "0.2")
+                self.ax_.text(
+                    j,
+                    i,
+                    f"{share:.0%}",
+                    ha="center",
+                    va="center",
+                    fontsize="small",
+                    color="w" if dark else "0.2",
+                )

@@ -50,8 +50,10 @@ def certified(result):
     gap, certificate = result.duality_gap, result.certificate
     if math.isfinite(gap):
         return (
-            f"The objective is {number(certificate.primal, 6)}, and no kernel weights and no coefficients can bring it below "
-            f"{number(certificate.dual, 6)}: at most {percent(max(gap, 1e-6))} of it is left to gain. "
+            f"The objective is {number(certificate.primal, 6)}, and no kernel weights and no "
+            "coefficients can bring it below "
+            f"{number(certificate.dual, 6)}: at most {percent(max(gap, 1e-6))} of it is left to "
+            "gain. "
             "That is the relative duality gap: proven, up to rounding, not estimated."
         )
     unproven = "This formulation has no duality gap, so nothing is proven about the distance to the best possible objective."

@@ -1,4 +1,6 @@
-"""What all MKL estimators share: the way from data to a solved problem, and back to decision values."""
+"""What all MKL estimators share: the way from data to a solved problem, and back to decision
+values.
+"""
 
 import warnings
 from itertools import chain
@@ -13,18 +15,18 @@ from threadpoolctl import threadpool_limits
 
 from .._callers import outside
 from .._canonical import canonical_rows, fixed_rows
+from .._threads import Threads, thread_count
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
-from ..banks.codes import knowing, refuse_categories
-from ..banks.device import on_device
-from ..banks.threads import Threads, thread_count
+from ..banks.codes import refuse_categories, with_categories
+from ..banks.torch import on_device
 from ..display.notebook import RichDisplay
-from ..kernels import KernelBank, Precomputed, paper_bank
+from ..kernels import KernelCollection, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
 from ..result import Status, merged
 from ..solvers import choose_solver, drive
-from .checks import choose_combination, choose_regulariser, memory_budget
+from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
 from .paths import choose_p
 from .reading import ReadsTables
@@ -78,7 +80,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             return canonical_rows(X, codes, sample_weight)
         if not self.kernels.same_data(X):
             raise ValueError(
-                f"This bank was fitted on other data ({self.kernels.n} points); pass the same X to fit, "
+                f"This bank was fitted on other data ({self.kernels.n} points); pass the same X to "
+                "fit, "
                 "or give the kernels themselves, not a fitted bank."
             )
         return fixed_rows(sample_weight)
@@ -91,23 +94,37 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             return self._combination_bank(combination, X)
         if isinstance(self.kernels, Bank):
             if self.approximation is not None:
-                raise ValueError("An approximation needs the kernels themselves, not a fitted bank.")
-            if self.device != "cpu":
-                raise ValueError(f"device={self.device!r} needs the kernels themselves, not a fitted bank.")
-            if self.normalise != self.kernels.normalise:
                 raise ValueError(
-                    f"normalise={self.normalise!r}, but the bank was fitted with normalise={self.kernels.normalise!r}."
+                    "An approximation needs the kernels themselves, not a fitted bank."
+                )
+            if self.device != "cpu":
+                raise ValueError(
+                    f"device={self.device!r} needs the kernels themselves, not a fitted bank."
+                )
+            if self.normalize != self.kernels.normalize:
+                raise ValueError(
+                    f"normalize={self.normalize!r}, but the bank was fitted with "
+                    f"normalize={self.kernels.normalize!r}."
                 )
             return self.kernels
         if isinstance(self.kernels, str):
             if self.kernels != "auto":
-                raise ValueError(f"kernels={self.kernels!r} is not known; use 'auto', kernels, a mapping or a KernelBank.")
+                raise ValueError(
+                    f"kernels={self.kernels!r} is not known; use 'auto', kernels, a mapping or a "
+                    "KernelCollection."
+                )
             kernels = paper_bank(X, sample_weight, list(categories), self._column_names())
         else:
-            kernels = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank(self.kernels)
-            kernels = kernels.suited(X.shape[1], getattr(self, "feature_names_in_", None), categories)
+            kernels = (
+                self.kernels
+                if isinstance(self.kernels, KernelCollection)
+                else KernelCollection(self.kernels)
+            )
+            kernels = kernels.for_columns(
+                X.shape[1], getattr(self, "feature_names_in_", None), categories
+            )
         on_points = {
-            "normalise": self.normalise,
+            "normalize": self.normalize,
             "sample_weight": sample_weight,
             "feature_names": getattr(self, "feature_names_in_", None),
             "categories": categories,
@@ -120,23 +137,37 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if self.approximation is not None:
             kernels = KernelsOnPoints(kernels, X, **on_points)
             bank = self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose)
-            return reduced(bank, on_machine["memory_budget"]) if self.device == "cpu" else on_device(bank, self.device)
+            return (
+                reduced(bank, on_machine["memory_budget"])
+                if self.device == "cpu"
+                else on_device(bank, self.device)
+            )
         return make_bank(kernels, X, **on_points, **on_machine, device=self.device)
 
     def _combination_bank(self, combination, X):
         """The bank of a kernel that is not a sum."""
         if not (isinstance(self.kernels, str) and self.kernels == "auto"):
             raise ValueError(
-                f"kernels={self.kernels!r} are for sums of kernels; combination={self.combination!r} makes its own: leave "
+                f"kernels={self.kernels!r} are for sums of kernels; "
+                f"combination={self.combination!r} makes its own: leave "
                 "kernels='auto'."
             )
         if self.approximation is not None:
-            raise ValueError("Approximations are for sums of kernels; with a combination leave approximation=None.")
-        if self.normalise not in ("diagonal", None):
-            raise ValueError(f"normalise={self.normalise!r} is for sums of kernels; a combination is taken as it is.")
+            raise ValueError(
+                "Approximations are for sums of kernels; with a combination leave "
+                "approximation=None."
+            )
+        if self.normalize not in ("diagonal", None):
+            raise ValueError(
+                f"normalize={self.normalize!r} is for sums of kernels; a combination is taken as "
+                "it is."
+            )
         refuse_categories(self.categories_, f"combination={self.combination!r}")
         names = getattr(self, "feature_names_in_", None)
-        return on_device(CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs), self.device)
+        return on_device(
+            CombinationBank(combination.fit(X), feature_names=names, n_jobs=self.n_jobs),
+            self.device,
+        )
 
     def _prepare(self, X, targets, distinct, cost, offset=0.0):
         """Kernels, targets (t, n) and costs for C = 1 of the distinct rows, (n,) or (t, n)."""
@@ -144,7 +175,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         prepared = Prepared(self._bank(X, distinct.weight), targets, cost, distinct, offset)
         if self.checkpoint is None:
             return prepared
-        from ..io.fingerprints import fingerprint
+        from ..persistence.fingerprints import fingerprint
 
         return prepared._replace(marks=fingerprint(self, X, targets, cost))
 
@@ -161,11 +192,17 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         """Parameters that are chosen on held-out data; a checkpoint remembers them."""
         chosen = {} if run.journal is None else run.journal.notes
         if "p" in chosen and self.p == "auto":
-            self.p_, self.p_scores_ = float(chosen["p"]), {float(p): score for p, score in chosen["p_scores"]}
+            self.p_, self.p_scores_ = (
+                float(chosen["p"]),
+                {float(p): score for p, score in chosen["p_scores"]},
+            )
             return
         choose_p(self, X, y, sample_weight)
         if run.journal is not None and self.p == "auto":
-            run.journal.notes = {"p": str(self.p_), "p_scores": [[str(p), score] for p, score in self.p_scores_.items()]}
+            run.journal.notes = {
+                "p": str(self.p_),
+                "p_scores": [[str(p), score] for p, score in self.p_scores_.items()],
+            }
             run.journal.write()
 
     def _solve(self, prepared, run, start=None):
@@ -173,15 +210,23 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if getattr(self, "weights", "shared") == "per_class":
             parts = self._results_per_output(prepared, run, start)
             results, banks, others = zip(*parts, strict=True)
-            self.result_, self.bank_, self.other_results_ = merged(results), banks[-1], list(chain(*others))
+            self.result_, self.bank_, self.other_results_ = (
+                merged(results),
+                banks[-1],
+                list(chain(*others)),
+            )
         else:
-            self.result_, self.bank_, self.other_results_ = self._best_result(prepared, run, start, self.max_iter)
+            self.result_, self.bank_, self.other_results_ = self._best_result(
+                prepared, run, start, self.max_iter
+            )
         self._keep(prepared)
         run.result = self.result_
         self._warn()
 
     def _results_per_output(self, prepared, run, start):
-        """What `_best_result` gives for every output; after Ctrl-C the others get one SVM at their first weights."""
+        """What `_best_result` gives for every output; after Ctrl-C the others get one SVM at their
+        first weights.
+        """
         parts, steps, names = [], self.max_iter, self._output_names()
         for c in prepared.outputs:
             begin = None if start is None else start.part(c)
@@ -191,7 +236,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         return parts
 
     def _best_result(self, prepared, run, start, max_iter, stage=""):
-        """Result, bank (in float64 if float32 was too coarse for the tolerance), and the results of other starts."""
+        """Result, bank (in float64 if float32 was too coarse for the tolerance), and the results of
+        other starts.
+        """
         found = []
         rng = check_random_state(self.random_state)
         starts = getattr(prepared.bank, "starts", 1)
@@ -201,9 +248,16 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             problem = self._problem(prepared, start)
             if attempt:  # the first start is that of the combination itself
                 weights, beta = problem.start
-                problem.start = problem.regulariser.project(weights * rng.uniform(0.0, 2.0, weights.size)), beta
-            where = ", ".join([stage] * bool(stage) + [f"start {attempt + 1} of {starts}"] * (starts > 1))
-            solver, before, options = run.watched(where, problem, choose_solver(self.solver, problem))
+                problem.start = (
+                    problem.regularizer.project(weights * rng.uniform(0.0, 2.0, weights.size)),
+                    beta,
+                )
+            where = ", ".join(
+                [stage] * bool(stage) + [f"start {attempt + 1} of {starts}"] * (starts > 1)
+            )
+            solver, before, options = run.watched(
+                where, problem, choose_solver(self.solver, problem)
+            )
             result = drive(solver, problem, tol=self.tol, max_iter=max_iter, **options)
             run.finished(where, result, solver, before)
             found.append((result, problem.bank))
@@ -217,7 +271,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             prepared.bank,
             prepared.targets,
             getattr(self, "C", 1.0) * prepared.cost,
-            choose_regulariser(self.p_ if self.p == "auto" else self.p, self.regulariser),
+            choose_regularizer(self.p_ if self.p == "auto" else self.p, self.regularizer),
             loss=self._loss(),
             start=start,
             memory_budget=memory_budget(self.cache_size),
@@ -227,31 +281,46 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         result, distinct = self.result_, prepared.distinct
         self.kernel_weights_ = result.weights
         self.intercept_ = result.intercept + prepared.offset
-        self.n_iter_ = max(result.n_iter, 1)  # the first weights were a round too, even if they were the best
-        beta = distinct.spread(result.beta)
+        # the first weights were a round too, even if they were the best
+        self.n_iter_ = max(result.n_iter, 1)
+        beta = distinct.expand(result.beta)
         self.support_ = np.flatnonzero(beta.any(axis=0))
         self.dual_coef_ = beta[:, self.support_]
         self._n_fit = beta.shape[1]
         self._bank_support = np.flatnonzero(result.beta.any(axis=0))
         self._coefficients = self._norms = self._contributions = None
-        if isinstance(self.bank_, FactorBank):  # landmarks and coefficients are all that is needed from now on
+        # landmarks and coefficients are all that is needed from now on
+        if isinstance(self.bank_, FactorBank):
             weights = np.broadcast_to(result.weights, (len(result.beta), result.weights.shape[-1]))
-            parts = [self.bank_.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
-            self._norms = np.stack([self.bank_.norms(part) for part in parts])
-            self._coefficients, self.bank_ = self.bank_.lasting(np.concatenate(parts)), self.bank_.features
+            parts = [
+                self.bank_.coefficients(w, b[None])
+                for w, b in zip(weights, result.beta, strict=True)
+            ]
+            self._norms = np.stack([self.bank_.squared_norms(part) for part in parts])
+            self._coefficients, self.bank_ = (
+                self.bank_.lasting(np.concatenate(parts)),
+                self.bank_.features,
+            )
 
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap
         if status.converged and not self.kernel_weights_.any():
             warnings.warn(
-                "All kernel weights are zero: the regulariser outweighs what the kernels explain. Weaken it or raise C.",
+                "All kernel weights are zero: the regularizer outweighs what the kernels explain. "
+                "Weaken it or raise C.",
                 ConvergenceWarning,
                 stacklevel=outside(),
             )
-        if not status.converged and status is not Status.STOPPED:  # whoever stops a fit knows that it is not done
-            advice = "" if status.broken_off else " Allow more iterations (max_iter), a larger tol, a larger p or a smaller C."
+        # whoever stops a fit knows that it is not done
+        if not status.converged and status is not Status.STOPPED:
+            advice = (
+                ""
+                if status.broken_off
+                else " Allow more iterations (max_iter), a larger tol, a larger p or a smaller C."
+            )
             warnings.warn(
-                f"{status.value} The relative duality gap is {gap:.2g}, the tolerance {self.tol:g}.{advice}",
+                f"{status.value} The relative duality gap is {gap:.2g}, the tolerance "
+                f"{self.tol:g}.{advice}",
                 ConvergenceWarning,
                 stacklevel=outside(),
             )
@@ -274,7 +343,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
                     scores += w[:, None] * (self.dual_coef_ @ K[:, self.support_].T)
             return scores
         X, categories = self._read_new(X)
-        bank = knowing(self.bank_, categories) if categories else self.bank_
+        bank = with_categories(self.bank_, categories) if categories else self.bank_
         if self._coefficients is not None:
             return self._factor_scores(X, bank)
         if self._bank_support.size == 0:
@@ -289,7 +358,10 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _factor_scores(self, X, features):
         """Decision values through low-rank factors, a block of points at a time."""
-        scores, blocks = np.empty((len(self.intercept_), X.shape[0])), range(0, X.shape[0], FACTOR_ROWS)
+        scores, blocks = (
+            np.empty((len(self.intercept_), X.shape[0])),
+            range(0, X.shape[0], FACTOR_ROWS),
+        )
 
         def fill(start):
             part = slice(start, start + FACTOR_ROWS)
@@ -300,50 +372,68 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         return scores + self.intercept_[:, None]
 
     def _cross_grams(self, X):
-        """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for ordinary X."""
+        """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for
+        ordinary X.
+        """
         spec = getattr(getattr(self.bank_, "bank", self.bank_), "spec", None)
         kernels = spec.kernels if spec is not None else []
-        if self.n_features_in_ != 1 or not kernels or not all(isinstance(kernel, Precomputed) for kernel in kernels):
+        if (
+            self.n_features_in_ != 1
+            or not kernels
+            or not all(isinstance(kernel, Precomputed) for kernel in kernels)
+        ):
             return None
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != 1:
             X = [X]
-        elif not (isinstance(X, (list, tuple)) and all(np.ndim(K) == 2 for K in X)) and np.ndim(X) != 3:
+        elif (
+            not (isinstance(X, (list, tuple)) and all(np.ndim(K) == 2 for K in X))
+            and np.ndim(X) != 3
+        ):
             return None
         grams = [np.asarray(K) for K in X]
         if len(grams) != len(kernels):
-            raise ValueError(f"There are {len(kernels)} precomputed kernels, but {len(grams)} test matrices were given.")
+            raise ValueError(
+                f"There are {len(kernels)} precomputed kernels, but {len(grams)} test matrices "
+                "were given."
+            )
         for k, K in enumerate(grams):
             if K.shape[0] != grams[0].shape[0]:
-                raise ValueError(f"Test matrix {k} has {K.shape[0]} rows, the first has {grams[0].shape[0]}.")
+                raise ValueError(
+                    f"Test matrix {k} has {K.shape[0]} rows, the first has {grams[0].shape[0]}."
+                )
             if K.shape[1] != self._n_fit:
                 raise ValueError(
-                    f"Test matrix {k} has shape {K.shape}; K(test, train) is needed, with one column for each of the "
-                    f"{self._n_fit} training samples in the order given to fit (K(test, test) will not do)."
+                    f"Test matrix {k} has shape {K.shape}; K(test, train) is needed, with one "
+                    "column for each of the "
+                    f"{self._n_fit} training samples in the order given to fit (K(test, test) will "
+                    "not do)."
                 )
             if not np.isfinite(K).all():
                 raise ValueError(f"Test matrix {k} holds NaN or infinite values.")
-        if self.bank_.normalise in ("cosine", "center"):
+        if self.bank_.normalize in ("cosine", "center"):
             raise ValueError(
-                f"normalise={self.bank_.normalise!r} needs more of new samples than K(test, train): pass sample indices."
+                f"normalize={self.bank_.normalize!r} needs more of new samples than K(test, "
+                "train): pass sample indices."
             )
         return grams
 
     def save(self, path, *, extra=None):
         """Write the fitted model to a file that `manykernels.load` reads.
 
-        The file holds numbers and texts only, with a checksum: loading it runs no code of the file's. It is written in one
-        step, so that a crash or a full disk leaves the file that was there before. Kernels given by functions or by classes of
-        your own cannot be stored so; use pickle, joblib or skops for them. Of `Precomputed` kernels the Gram matrices are not
-        stored: the loaded model predicts from the matrices K(test, train).
+        The file holds numbers and texts only, with a checksum: loading it runs no code of the
+        file's. It is written in one step, so that a crash or a full disk leaves the file that was
+        there before. Kernels given by functions or by classes of your own cannot be stored so; use
+        pickle, joblib or skops for them. Of `Precomputed` kernels the Gram matrices are not stored:
+        the loaded model predicts from the matrices K(test, train).
 
         Parameters
         ----------
         path : path
         extra : dict, optional
-            More to keep with the model, such as how the data were scaled; anything that JSON can hold. After loading it is the
-            attribute ``extra_``.
+            More to keep with the model, such as how the data were scaled; anything that JSON can
+            hold. After loading it is the attribute ``extra_``.
         """
-        from ..io.models import save
+        from ..persistence.models import save
 
         check_is_fitted(self)
         save(self, path, extra)

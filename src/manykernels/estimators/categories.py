@@ -1,4 +1,6 @@
-"""Columns of strings and categories as codes: learned in training, the same in prediction whatever a new frame looks like."""
+"""Columns of strings and categories as codes: learned in training, the same in prediction whatever
+a new frame looks like.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -8,10 +10,11 @@ CATEGORICAL = ("category", "categorical", "enum")
 
 
 def as_table(X):
-    """X with two dimensions and with entries as they are, where NumPy would make strings of numbers beside strings.
+    """X with two dimensions and with entries as they are, where NumPy would make strings of numbers
+    beside strings.
 
-    A list, array or series of strings becomes one column, tensors of PyTorch and arrays of CuPy come to the host; everything
-    else stays what it is.
+    A list, array or series of strings becomes one column, tensors of PyTorch and arrays of CuPy
+    come to the host; everything else stays what it is.
     """
     X = on_host(X)
     if sparse.issparse(X) or hasattr(X, "columns"):
@@ -107,18 +110,24 @@ def _columns(X, chosen):
 
 
 def _candidates(X):
-    """Columns that may hold strings or categories: of a frame of many numbers, few need to be looked at."""
+    """Columns that may hold strings or categories: of a frame of many numbers, few need to be
+    looked at.
+    """
     if not hasattr(X, "dtypes"):
         return range(X.shape[1])
     return [f for f, dtype in enumerate(X.dtypes) if getattr(dtype, "kind", "O") == "O"]
 
 
 def _categorical(column):
-    return str(getattr(column, "dtype", "")).lower().startswith(CATEGORICAL) or _holds_strings(np.asarray(column))
+    return str(getattr(column, "dtype", "")).lower().startswith(CATEGORICAL) or _holds_strings(
+        np.asarray(column)
+    )
 
 
 def _holds_strings(values):
-    return values.dtype.kind in "UT" or (values.dtype.kind == "O" and any(isinstance(value, str) for value in values.flat))
+    return values.dtype.kind in "UT" or (
+        values.dtype.kind == "O" and any(isinstance(value, str) for value in values.flat)
+    )
 
 
 def _entries(X, f, name):
@@ -127,7 +136,8 @@ def _entries(X, f, name):
     missing = sum(map(is_missing, values))
     if missing:
         raise ValueError(
-            f"Column {name!r} has missing values in {missing} of {len(values)} rows; drop these rows, or make 'missing' a "
+            f"Column {name!r} has missing values in {missing} of {len(values)} rows; drop these "
+            "rows, or make 'missing' a "
             "category of its own."
         )
     return [_plain(value) for value in values]
@@ -141,14 +151,22 @@ def _plain(value):
 
 def is_missing(value):
     """Whether an entry is None, NaN, or one of pandas' ways to say so."""
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    return (
+        value is None
+        or (isinstance(value, float) and value != value)
+        or type(value).__name__ in ("NAType", "NaTType")
+    )
 
 
 def _numbers(X, chosen, names):
     """Some columns as numbers; raise and name the column if one holds something else."""
     try:
         part = _columns(X, chosen)
-        return part.to_numpy(dtype=float, na_value=np.nan) if hasattr(X, "iloc") else np.asarray(part, dtype=float)
+        return (
+            part.to_numpy(dtype=float, na_value=np.nan)
+            if hasattr(X, "iloc")
+            else np.asarray(part, dtype=float)
+        )
     except ValueError as error:
         if len(chosen) == 1:
             raise ValueError(f"Column {names[chosen[0]]!r} must hold numbers: {error}") from None

@@ -6,13 +6,13 @@ import os
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
-from ..banks.device.choose import check_device
+from ..banks.torch.place import check_device
 from ..callbacks import check_callbacks
 from ..combinations import COMBINATIONS, Combination
-from ..io.checkpoints import Checkpoint
 from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
-from ..regularisers import PNormBall, Regulariser
+from ..persistence.checkpoints import Checkpoint
+from ..regularizers import PNormBall, Regularizer
 
 POLARS_TIMES = ("Date", "Time", "Duration")
 
@@ -21,7 +21,10 @@ def check_parameters(estimator):
     """Raise for a parameter out of its range."""
     check_device(estimator.device)
     if not (estimator.approximation is None or isinstance(estimator.approximation, Approximation)):
-        raise TypeError(f"approximation must be None or an object such as Nystroem(rank=200), got {estimator.approximation!r}.")
+        raise TypeError(
+            "approximation must be None or an object such as Nystroem(rank=200), got "
+            f"{estimator.approximation!r}."
+        )
     check_callbacks(estimator.callbacks)
     check_checkpoint(estimator.checkpoint)
     if hasattr(estimator, "C"):
@@ -29,7 +32,9 @@ def check_parameters(estimator):
     check_real("tol", estimator.tol)
     if estimator.cache_size is not None:
         check_real("cache_size", estimator.cache_size)
-    if estimator.max_iter is not None and not (isinstance(estimator.max_iter, numbers.Integral) and estimator.max_iter >= 0):
+    if estimator.max_iter is not None and not (
+        isinstance(estimator.max_iter, numbers.Integral) and estimator.max_iter >= 0
+    ):
         raise ValueError(f"max_iter must be a whole number or None, got {estimator.max_iter!r}.")
     check_random_state(estimator.random_state)
 
@@ -39,7 +44,9 @@ def check_checkpoint(checkpoint):
     if isinstance(checkpoint, Checkpoint):
         checkpoint, every = checkpoint.path, checkpoint.every
         if not isinstance(every, numbers.Real) or not every >= 0:
-            raise ValueError(f"A checkpoint is written every so many seconds, 0 or more, got every={every!r}.")
+            raise ValueError(
+                f"A checkpoint is written every so many seconds, 0 or more, got every={every!r}."
+            )
     if not isinstance(checkpoint, (str, os.PathLike, type(None))):
         raise TypeError(f"checkpoint must be None, a path or a Checkpoint, got {checkpoint!r}.")
 
@@ -50,20 +57,25 @@ def check_real(name, value):
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
 
 
-def choose_regulariser(p, regulariser):
-    """The regulariser that the parameters ask for: ``p`` is short for `PNormBall`."""
-    if regulariser is None:
+def choose_regularizer(p, regularizer):
+    """The regularizer that the parameters ask for: ``p`` is short for `PNormBall`."""
+    if regularizer is None:
         if isinstance(p, bool) or not isinstance(p, numbers.Real) or not p >= 1:
-            hint = " Give it as regulariser=." if isinstance(p, Regulariser) else ""
+            hint = " Give it as regularizer=." if isinstance(p, Regularizer) else ""
             raise ValueError(
-                f"p must be 'auto' or a number of at least 1 (below 1 the problem is not convex), got {p!r}.{hint}"
+                "p must be 'auto' or a number of at least 1 (below 1 the problem is not convex), "
+                f"got {p!r}.{hint}"
             )
         return PNormBall(p)
     if p not in (1.0, np.inf):  # the defaults
-        raise ValueError(f"Give p={p!r} or regulariser={regulariser!r}, not both: p is short for PNormBall(p).")
-    if not isinstance(regulariser, Regulariser):
-        raise TypeError(f"regulariser must be a Regulariser object such as PNormBall(2), got {regulariser!r}.")
-    return regulariser
+        raise ValueError(
+            f"Give p={p!r} or regularizer={regularizer!r}, not both: p is short for PNormBall(p)."
+        )
+    if not isinstance(regularizer, Regularizer):
+        raise TypeError(
+            f"regularizer must be a Regularizer object such as PNormBall(2), got {regularizer!r}."
+        )
+    return regularizer
 
 
 def choose_combination(combination):
@@ -76,7 +88,9 @@ def choose_combination(combination):
     elif isinstance(combination, Combination):
         return combination
     names = ", ".join(map(repr, ["sum", *COMBINATIONS]))
-    raise ValueError(f"combination={combination!r} is not known; use {names} or a Combination object.")
+    raise ValueError(
+        f"combination={combination!r} is not known; use {names} or a Combination object."
+    )
 
 
 def choose_loss(loss, names, **parameters):
@@ -85,7 +99,9 @@ def choose_loss(loss, names, **parameters):
         return LOSSES[loss](**parameters.get(loss, {}))
     if isinstance(loss, Loss) and any(isinstance(loss, LOSSES[name]) for name in names):
         return loss
-    raise ValueError(f"loss={loss!r} does not suit this estimator; use {' or '.join(map(repr, names))}.")
+    raise ValueError(
+        f"loss={loss!r} does not suit this estimator; use {' or '.join(map(repr, names))}."
+    )
 
 
 def check_choice(name, value, choices):
@@ -97,10 +113,22 @@ def check_choice(name, value, choices):
 def refuse_odd_arrays(name, array):
     """Raise for arrays that NumPy would turn into plain numbers without a word."""
     if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
-        raise ValueError(f"{name} is a masked array with masked entries; fill them or drop their rows first.")
-    dtypes = array.dtypes if hasattr(array, "columns") and hasattr(array, "dtypes") else [getattr(array, "dtype", None)]
-    if any(dtype.kind in "Mm" if hasattr(dtype, "kind") else str(dtype).startswith(POLARS_TIMES) for dtype in dtypes):
-        raise ValueError(f"{name} holds dates or times; turn them into numbers first, such as days since a start.")
+        raise ValueError(
+            f"{name} is a masked array with masked entries; fill them or drop their rows first."
+        )
+    dtypes = (
+        array.dtypes
+        if hasattr(array, "columns") and hasattr(array, "dtypes")
+        else [getattr(array, "dtype", None)]
+    )
+    if any(
+        dtype.kind in "Mm" if hasattr(dtype, "kind") else str(dtype).startswith(POLARS_TIMES)
+        for dtype in dtypes
+    ):
+        raise ValueError(
+            f"{name} holds dates or times; turn them into numbers first, such as days since a "
+            "start."
+        )
 
 
 def check_weights(sample_weight, X):
@@ -111,9 +139,13 @@ def check_weights(sample_weight, X):
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(n, float(sample_weight))
     refuse_odd_arrays("sample_weight", sample_weight)
-    sample_weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    sample_weight = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
     if sample_weight.ndim != 1:
-        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {sample_weight.shape}.")
+        raise ValueError(
+            f"Sample weights must be 1D array or scalar, got shape {sample_weight.shape}."
+        )
     check_consistent_length(X, sample_weight)
     if (sample_weight < 0).any():
         raise ValueError("sample_weight has negative entries; weights must be zero or more.")
@@ -123,19 +155,27 @@ def check_weights(sample_weight, X):
 
 
 def class_factors(class_weight, classes, codes, sample_weight):
-    """One factor on C per class: ones, those of a mapping, or ``"balanced"`` so that every class weighs the same."""
+    """One factor on C per class: ones, those of a mapping, or ``"balanced"`` so that every class
+    weighs the same.
+    """
     if class_weight is None:
         return np.ones(classes.size)
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
         return sample_weight.sum() / (classes.size * totals)
     if not hasattr(class_weight, "items"):
-        raise ValueError(f"class_weight must be None, 'balanced' or a mapping from class to weight, got {class_weight!r}.")
+        raise ValueError(
+            "class_weight must be None, 'balanced' or a mapping from class to weight, got "
+            f"{class_weight!r}."
+        )
     known = {label: place for place, label in enumerate(classes.tolist())}
     factors = np.ones(classes.size)
     for label, factor in class_weight.items():
         if label not in known:
-            raise ValueError(f"class_weight names the class {label!r}, which is not in y; y has {classes.tolist()}.")
+            raise ValueError(
+                f"class_weight names the class {label!r}, which is not in y; y has "
+                f"{classes.tolist()}."
+            )
         check_real(f"class_weight[{label!r}]", factor)
         factors[known[label]] = factor
     return factors

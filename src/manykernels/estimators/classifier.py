@@ -14,35 +14,42 @@ from .scikit_learn import with_callbacks
 class MKLClassifier(ClassifierMixin, MKLEstimator):
     """Support vector classification with a learned combination of kernels.
 
-    Learns weights d >= 0 of the kernels together with an SVM on ``sum_k d_k K_k``, or on another combination. Several classes
-    are treated one against the rest or one against one, with one shared set of weights or with their own. The result of a sum
-    carries a certificate: a proven bound on the distance to the optimum.
+    Learns weights d >= 0 of the kernels together with an SVM on ``sum_k d_k K_k``, or on another
+    combination. Several classes are treated one against the rest or one against one, with one
+    shared set of weights or with their own. The result of a sum carries a certificate: a proven
+    bound on the distance to the optimum.
 
     Parameters
     ----------
-    kernels : "auto", list of kernels, mapping from group to kernels, or KernelBank
-        ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on every feature and on all, and
-        `Hamming` for categories. `on_groups` makes kernels for groups of columns.
+    kernels : "auto", list of kernels, mapping from group to kernels, or KernelCollection
+        ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on
+        every feature and on all, and `Hamming` for categories. `on_groups` makes kernels for groups
+        of columns.
     combination : {"sum", "product"} or Combination
-        ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see `manykernels.combinations`). It is
-        not convex: several starts are tried, the best is kept, and there is no certificate.
+        ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see
+        `manykernels.combinations`). It is not convex: several starts are tried, the best is kept,
+        and there is no certificate.
     p : float or "auto"
-        Norm of the weights, 1 (sparse) to infinity (plain sum of kernels); short for ``regulariser=PNormBall(p)``. ``"auto"``
-        chooses p on held-out folds, at the given C, and then trains on everything.
-    regulariser : Regulariser, optional
+        Norm of the weights, 1 (sparse) to infinity (plain sum of kernels); short for
+        ``regularizer=PNormBall(p)``. ``"auto"`` chooses p on held-out folds, at the given C, and
+        then trains on everything.
+    regularizer : Regularizer, optional
     C : float
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge", "squared_hinge", "hard_margin"} or Loss
-        ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two classes or weights per class.
+        ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two
+        classes or weights per class.
     solver : str or Solver
-        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp", "alignment" or "uniform";
-        for approximations also "primal" (smooth losses), "interior" (losses with corners) and "gfb".
-        ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate
-        or the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL; with ten thousand points or more, weights
-        come from a sample of them first. The last two set the weights by a rule and train one SVM.
+        "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp",
+        "alignment" or "uniform"; for approximations also "primal" (smooth losses), "interior"
+        (losses with corners) and "gfb". ``"auto"`` follows the table `manykernels.solvers.AUTO`:
+        Newton's method on the dual where it fits (a smooth conjugate or the simplex, and memory for
+        a combined kernel), else SPG-GMKL or MKLGL; with ten thousand points or more, weights come
+        from a sample of them first. The last two set the weights by a rule and train one SVM.
     approximation : Approximation, optional
-        Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see `manykernels.lowrank`), for very many
-        points. The certificate is then with respect to the approximated kernels.
+        Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see
+        `manykernels.lowrank`), for very many points. The certificate is then with respect to the
+        approximated kernels.
     tol : float
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
     max_iter : int, optional
@@ -51,47 +58,53 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Whether all outputs of a problem with several classes share the kernel weights.
     multiclass : {"ovr", "ovo"}
         One output per class, against the rest, or one per pair of classes.
-    normalise : {"diagonal", "trace", "cosine", "center", None}
-        ``"diagonal"`` gives every kernel mean diagonal one, so that C means what it means in SVC; ``"trace"`` (unit trace) is
-        the papers' choice and goes with C of 100 and more; ``"cosine"`` divides by the roots of the diagonal; ``"center"``
-        moves the mean to the origin of feature space and then gives mean diagonal one.
+    normalize : {"diagonal", "trace", "cosine", "center", None}
+        ``"diagonal"`` gives every kernel mean diagonal one, so that C means what it means in SVC;
+        ``"trace"`` (unit trace) is the papers' choice and goes with C of 100 and more; ``"cosine"``
+        divides by the roots of the diagonal; ``"center"`` moves the mean to the origin of feature
+        space and then gives mean diagonal one.
     cache_size : float, optional
-        Memory for a combined kernel in MB, a quarter of the machine's by default. A kernel that does not fit is computed row
-        by row as needed.
+        Memory for a combined kernel in MB, a quarter of the machine's by default. A kernel that
+        does not fit is computed row by row as needed.
     device : str
-        Where the work on pairs of points is done: ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` for a GPU (with PyTorch), ``"torch"``
-        for PyTorch on the CPU. Problems that a GPU would not make faster stay on the CPU.
+        Where the work on pairs of points is done: ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` for a GPU
+        (with PyTorch), ``"torch"`` for PyTorch on the CPU. Problems that a GPU would not make
+        faster stay on the CPU.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int or RandomState, optional
         For the folds of ``p="auto"`` and the starts of combinations.
     checkpoint : path or Checkpoint, optional
-        A file that keeps the best weights so far while `fit` runs: every 30 seconds, at the end, at Ctrl-C and at SIGTERM,
-        which then ends the process with 143. `fit` goes on from the file if it is there, and refuses one of other data or
-        parameters; ``max_iter``, ``tol``, ``solver`` and what says how to compute may change. The file stays when the fit
-        ends, so that a fit that is run again ends at once.
+        A file that keeps the best weights so far while `fit` runs: every 30 seconds, at the end, at
+        Ctrl-C and at SIGTERM, which then ends the process with 143. `fit` goes on from the file if
+        it is there, and refuses one of other data or parameters; ``max_iter``, ``tol``, ``solver``
+        and what says how to compute may change. The file stays when the fit ends, so that a fit
+        that is run again ends at once.
     callbacks : list, optional
-        Functions of a `Record`, or objects with methods of `manykernels.callbacks.Callback`, called for every iteration; one
-        that returns True ends the fit.
+        Functions of a `Record`, or objects with methods of `manykernels.callbacks.Callback`, called
+        for every iteration; one that returns True ends the fit.
     verbose : int
         1 for a line that follows the fit on a terminal, 2 for a printed line per iteration.
 
     Attributes
     ----------
     kernel_weights_ : (m,) array, (n_outputs, m) for weights per class
-        Weights of the normalised kernels.
+        Weights of the normalized kernels.
     kernel_names_ : list of str
     kernel_contributions_ : (m,) array
-        Share of each kernel in the squared norm of the decision function; computed when it is asked for.
+        Share of each kernel in the squared norm of the decision function; computed when it is asked
+        for.
     group_weights_, group_contributions_ : dict
-        Share of each group of kernels in the weights and in the contributions; a kernel without a group is one by itself.
+        Share of each group of kernels in the weights and in the contributions; a kernel without a
+        group is one by itself.
     dual_coef_ : (n_outputs, n_support) array
         Signed dual coefficients, as in SVC; one output for two classes.
     support_ : (n_support,) indices of the support vectors in the training data
     intercept_ : (n_outputs,) array
     classes_ : array
     result_ : Result
-        Status, objective, relative duality gap, history and counters; ``resumed`` if it began from a checkpoint.
+        Status, objective, relative duality gap, history and counters; ``resumed`` if it began from
+        a checkpoint.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
     bank_ : Bank or FeatureMap
@@ -102,12 +115,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
     categories_ : dict from column to list
-        What the columns of strings and categories held in training; a column without a name is ``"x0"``, ``"x1"`` …
+        What the columns of strings and categories held in training; a column without a name is
+        ``"x0"``, ``"x1"`` …
 
     Notes
-    -----
-    Equal rows are merged and weighted before training, so a row repeated twice and a row of weight two are the same, and the
-    result does not depend on the order of the rows.
+    ----- Equal rows are merged and weighted before training, so a row repeated twice and a row of
+    weight two are the same, and the result does not depend on the order of the rows.
     """
 
     def __init__(
@@ -116,7 +129,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         *,
         combination="sum",
         p=1.0,
-        regulariser=None,
+        regularizer=None,
         C=1.0,
         loss="hinge",
         solver="auto",
@@ -126,7 +139,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         class_weight=None,
         weights="shared",
         multiclass="ovr",
-        normalise="diagonal",
+        normalize="diagonal",
         cache_size=None,
         device="cpu",
         n_jobs=None,
@@ -138,7 +151,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.kernels = kernels
         self.combination = combination
         self.p = p
-        self.regulariser = regulariser
+        self.regularizer = regularizer
         self.C = C
         self.loss = loss
         self.solver = solver
@@ -148,7 +161,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.class_weight = class_weight
         self.weights = weights
         self.multiclass = multiclass
-        self.normalise = normalise
+        self.normalize = normalize
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs
@@ -164,9 +177,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-            For `Precomputed` kernels, the column of sample indices. Columns of strings and categories are for kernels that
-            read them, such as `Hamming` and `Spectrum`; new categories are welcome in prediction and equal to none of these.
-            A list of strings is one column.
+            For `Precomputed` kernels, the column of sample indices. Columns of strings and
+            categories are for kernels that read them, such as `Hamming` and `Spectrum`; new
+            categories are welcome in prediction and equal to none of these. A list of strings is
+            one column.
         y : (n_samples,) array of labels
         sample_weight : (n_samples,) array, optional
             Factor on C for each row; zero leaves the row out.
@@ -186,7 +200,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         factors = class_factors(self.class_weight, self.classes_, codes, distinct.weight)
         positive, negative = self._sides()
         targets = np.stack([np.where(np.isin(codes, side), 1.0, -1.0) for side in positive])
-        member = np.stack([np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)])
+        member = np.stack(
+            [np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)]
+        )
         return self._prepare(X, targets, distinct, member * (distinct.weight * factors[codes]))
 
     def _check_data(self, X, y):
@@ -202,7 +218,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         if self.multiclass == "ovo":
             pairs = list(combinations(range(count), 2))
             return [[b] for _, b in pairs], [[a] for a, _ in pairs]
-        return [[c] for c in range(count)], [[other for other in range(count) if other != c] for c in range(count)]
+        return [[c] for c in range(count)], [
+            [other for other in range(count) if other != c] for c in range(count)
+        ]
 
     def _loss(self):
         return choose_loss(self.loss, ("hinge", "squared_hinge", "hard_margin"))
@@ -210,14 +228,19 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     def _output_names(self):
         if self.multiclass == "ovo" or self.classes_.size == 2:
             positive, negative = self._sides()
-            return [f"{self.classes_[b[0]]} / {self.classes_[a[0]]}" for b, a in zip(positive, negative, strict=True)]
+            return [
+                f"{self.classes_[b[0]]} / {self.classes_[a[0]]}"
+                for b, a in zip(positive, negative, strict=True)
+            ]
         return [str(label) for label in self.classes_]
 
     def decision_function(self, X):
-        """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples, n_classes).
+        """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples,
+        n_classes).
 
-        One against one, it is the number of pairs that a class wins, with the distances deciding between equals. For
-        `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train) of all kernels.
+        One against one, it is the number of pairs that a class wins, with the distances deciding
+        between equals. For `Precomputed` kernels, X is the column of sample indices, or the
+        matrices K(test, train) of all kernels.
         """
         scores = self._scores(X)
         if self.classes_.size == 2:
@@ -227,11 +250,15 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     def predict(self, X):
         """The predicted class of each row."""
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return self.classes_[
+            (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        ]
 
 
 def _votes(scores, count):
-    """Pairs won by every class, (n_samples, n_classes), and less than a third of a vote for the distances."""
+    """Pairs won by every class, (n_samples, n_classes), and less than a third of a vote for the
+    distances.
+    """
     votes, sums = np.zeros((2, count, scores.shape[1]))
     for (a, b), f in zip(combinations(range(count), 2), scores, strict=True):
         votes[b] += f > 0
@@ -245,6 +272,8 @@ def _encode(y, sample_weight):
     """Classes among the rows that count, and the code of each row (0 for rows that do not)."""
     classes = np.unique(y[sample_weight > 0])
     if classes.size < 2:
-        raise ValueError(f"A classifier needs at least two classes; y has 1 class: {classes.tolist()}.")
+        raise ValueError(
+            f"A classifier needs at least two classes; y has 1 class: {classes.tolist()}."
+        )
     codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
     return classes, codes

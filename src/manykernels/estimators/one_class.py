@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 
 from ..losses import OneClass
-from ..regularisers import PNormBall
+from ..regularizers import PNormBall
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights
 from .scikit_learn import with_callbacks
@@ -13,9 +13,10 @@ from .scikit_learn import with_callbacks
 class MKLOneClass(OutlierMixin, MKLEstimator):
     """One-class support vector machine with a learned combination of kernels.
 
-    The weights maximise the distance of the data from the origin of feature space. A wide kernel, in which all points look
-    alike, lies furthest from it, so a small p gives such kernels all the weight whatever the data: learn weights (p = 2, say)
-    among kernels of comparable width, such as one per source of data. The default is the plain sum, p = inf.
+    The weights maximize the distance of the data from the origin of feature space. A wide kernel,
+    in which all points look alike, lies furthest from it, so a small p gives such kernels all the
+    weight whatever the data: learn weights (p = 2, say) among kernels of comparable width, such as
+    one per source of data. The default is the plain sum, p = inf.
 
     Parameters
     ----------
@@ -23,18 +24,22 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     combination : {"sum"}
     p : float
         Norm of the weights.
-    regulariser : PNormBall, optional
-        In place of p. Others do not bound the weights, and the larger the weights, the further the data from the origin.
+    regularizer : PNormBall, optional
+        In place of p. Others do not bound the weights, and the larger the weights, the further the
+        data from the origin.
     nu : float
-        Upper bound on the share of training points outside, lower bound on the share of support vectors, in (0, 1].
-    solver, approximation, tol, max_iter, normalise, cache_size, device, n_jobs, random_state, checkpoint, callbacks, verbose
+        Upper bound on the share of training points outside, lower bound on the share of support
+        vectors, in (0, 1].
+    solver, approximation, tol, max_iter, normalize, cache_size, device, n_jobs, random_state,
+    checkpoint, callbacks, verbose
         As for `MKLClassifier`.
 
     Attributes
     ----------
     offset_ : float
         ``decision_function = score_samples - offset_``.
-    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_, categories_
+    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
+    categories_
         As for `MKLClassifier`.
     dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_
         As for `MKLClassifier`.
@@ -46,13 +51,13 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         *,
         combination="sum",
         p=float("inf"),
-        regulariser=None,
+        regularizer=None,
         nu=0.5,
         solver="auto",
         approximation=None,
         tol=1e-3,
         max_iter=None,
-        normalise="diagonal",
+        normalize="diagonal",
         cache_size=None,
         device="cpu",
         n_jobs=None,
@@ -64,13 +69,13 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self.kernels = kernels
         self.combination = combination
         self.p = p
-        self.regulariser = regulariser
+        self.regularizer = regularizer
         self.nu = nu
         self.solver = solver
         self.approximation = approximation
         self.tol = tol
         self.max_iter = max_iter
-        self.normalise = normalise
+        self.normalize = normalize
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs
@@ -90,10 +95,14 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         """
         check_parameters(self)
         if self.p == "auto":
-            raise ValueError("p='auto' compares scores on held-out data, which novelty detection has not: give p as a number.")
-        if self.combination != "sum" or not isinstance(self.regulariser, PNormBall | None):
             raise ValueError(
-                "Novelty detection needs a sum of kernels and bounded weights: leave combination='sum', give p or a PNormBall."
+                "p='auto' compares scores on held-out data, which novelty detection has not: give "
+                "p as a number."
+            )
+        if self.combination != "sum" or not isinstance(self.regularizer, PNormBall | None):
+            raise ValueError(
+                "Novelty detection needs a sum of kernels and bounded weights: leave "
+                "combination='sum', give p or a PNormBall."
             )
         return self._fit(X, y, sample_weight)
 

@@ -1,4 +1,6 @@
-"""Regularisation paths: many values of C and p for little more than the price of one, and p chosen on held-out data."""
+"""Regularization paths: many values of C and p for little more than the price of one, and p chosen
+on held-out data.
+"""
 
 import numbers
 
@@ -68,8 +70,8 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
     C : float or sequence of floats, optional
         The estimator's own by default.
     p : float or sequence of floats, optional
-        The estimator's own by default. For every p, all C are visited from small to large; from one p to the next the weights
-        are carried over, so neighbouring values should follow each other.
+        The estimator's own by default. For every p, all C are visited from small to large; from one
+        p to the next the weights are carried over, so neighbouring values should follow each other.
 
     Returns
     -------
@@ -87,14 +89,18 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
     if any(isinstance(norm, str) for norm in norms):
         raise ValueError(f"A path needs numbers for p, got {norms}: give p=[1, 1.33, 2] or so.")
     if estimator.checkpoint is not None:
-        raise ValueError("A path trains many models and makes no checkpoints: leave checkpoint=None.")
+        raise ValueError(
+            "A path trains many models and makes no checkpoints: leave checkpoint=None."
+        )
     template = _twin(estimator)
     check_parameters(template)
     prepared = template._data(X, y, sample_weight)
     models, starts = [], {}
     for norm in norms:
         for cost in costs:
-            model = _like(template, p=_plain(norm), **({"C": float(cost)} if hasattr(template, "C") else {}))
+            model = _like(
+                template, p=_plain(norm), **({"C": float(cost)} if hasattr(template, "C") else {})
+            )
             start = starts.get(float(cost), models[-1] if models else None)
             with Run(model) as run:
                 run.begin(prepared)
@@ -110,21 +116,27 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
 
 
 def choose_p(estimator, X, y, sample_weight):
-    """For ``p="auto"``, set ``p_`` and ``p_scores_`` by cross-validation along the path, from the plain sum to the sparsest."""
+    """For ``p="auto"``, set ``p_`` and ``p_scores_`` by cross-validation along the path, from the
+    plain sum to the sparsest.
+    """
     if estimator.p != "auto":
         vars(estimator).pop("p_", None)
         vars(estimator).pop("p_scores_", None)
         return
-    if estimator.regulariser is not None:
-        raise ValueError(f"Give p='auto' or regulariser={estimator.regulariser!r}, not both.")
+    if estimator.regularizer is not None:
+        raise ValueError(f"Give p='auto' or regularizer={estimator.regularizer!r}, not both.")
     if isinstance(estimator.kernels, Bank):
-        raise ValueError("p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted on all of it.")
+        raise ValueError(
+            "p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted "
+            "on all of it."
+        )
     estimator._check_data(X, y)
     X = X.tocsr() if sparse.issparse(X) else as_table(X)
     weight = check_weights(sample_weight, np.asarray(y))
     used, y = np.flatnonzero(weight > 0), np.asarray(y)
     norms, scores = sorted(NORMS, reverse=True), []
-    quiet = _twin(estimator).set_params(checkpoint=None, callbacks=None)  # these are for the training on everything
+    # these are for the training on everything
+    quiet = _twin(estimator).set_params(checkpoint=None, callbacks=None)
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)
         models = path(quiet, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
@@ -140,12 +152,20 @@ def _folds(estimator, y):
     seed = check_random_state(estimator.random_state)
     if not is_classifier(estimator):
         if y.shape[0] < 4:
-            raise ValueError(f"p='auto' needs at least four samples to hold some out, got {y.shape[0]}; give p as a number.")
+            raise ValueError(
+                f"p='auto' needs at least four samples to hold some out, got {y.shape[0]}; give p "
+                "as a number."
+            )
         return KFold(min(FOLDS, y.shape[0] // 2), shuffle=True, random_state=seed).split(y)
     smallest = np.unique(y, return_counts=True)[1].min()
     if smallest < 2:
-        raise ValueError("p='auto' needs at least two samples of every class to hold some out; give p as a number.")
-    return StratifiedKFold(min(FOLDS, smallest), shuffle=True, random_state=seed).split(np.zeros(y.size), y)
+        raise ValueError(
+            "p='auto' needs at least two samples of every class to hold some out; give p as a "
+            "number."
+        )
+    return StratifiedKFold(min(FOLDS, smallest), shuffle=True, random_state=seed).split(
+        np.zeros(y.size), y
+    )
 
 
 def _rows(X, chosen):
@@ -156,14 +176,18 @@ def _rows(X, chosen):
 
 
 def _twin(estimator):
-    """An unfitted estimator with the same parameters; scikit-learn's `clone` would copy a fitted bank."""
+    """An unfitted estimator with the same parameters; scikit-learn's `clone` would copy a fitted
+    bank.
+    """
     return type(estimator)(**estimator.get_params(deep=False))
 
 
 def _like(template, **parameters):
     """A twin with the attributes that the template learned from the data."""
     model = _twin(template).set_params(**parameters)
-    vars(model).update({name: value for name, value in vars(template).items() if name.endswith("_")})
+    vars(model).update(
+        {name: value for name, value in vars(template).items() if name.endswith("_")}
+    )
     return model
 
 

@@ -10,7 +10,9 @@ from .views import advice
 
 
 class ReadsTables:
-    """Checks X and y, and turns strings and categories into codes that are the same in training and prediction."""
+    """Checks X and y, and turns strings and categories into codes that are the same in training and
+    prediction.
+    """
 
     def _read(self, X, y="no_validation", **options):
         """X, and y if there is one, as checked arrays; strings and categories in X become codes."""
@@ -29,7 +31,9 @@ class ReadsTables:
         return self._validated(X, "no_validation", getattr(self, "categories_", {}), reset=False)
 
     def _validated(self, X, y, categories, reset=True, **options):
-        """What scikit-learn makes of X and y, and the entries that codes stand for; errors say which group is in trouble."""
+        """What scikit-learn makes of X and y, and the entries that codes stand for; errors say
+        which group is in trouble.
+        """
         options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         try:
             if not categories:
@@ -37,7 +41,9 @@ class ReadsTables:
             validate_data(self, X, y, reset=reset, skip_check_array=True)
             X, known = encoded(X, categories, self._column_names())
             if isinstance(y, str) and y == "no_validation":
-                return check_array(X, estimator=self, input_name="X", **options), self._by_column(known)
+                return check_array(X, estimator=self, input_name="X", **options), self._by_column(
+                    known
+                )
             return check_X_y(X, y, estimator=self, **options), self._by_column(known)
         except ValueError as error:
             names = getattr(self, "feature_names_in_", None)
@@ -45,7 +51,11 @@ class ReadsTables:
 
     def _by_column(self, categories):
         """Categories by the number of their column in place of its name."""
-        return {f: categories[name] for f, name in enumerate(self._column_names()) if name in categories}
+        return {
+            f: categories[name] for f, name in enumerate(self._column_names()) if name in categories
+        }
 
     def _column_names(self):
-        return list(getattr(self, "feature_names_in_", [f"x{f}" for f in range(self.n_features_in_)]))
+        return list(
+            getattr(self, "feature_names_in_", [f"x{f}" for f in range(self.n_features_in_)])
+        )

@@ -15,20 +15,22 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
 
     Parameters
     ----------
-    kernels, combination, p, regulariser
+    kernels, combination, p, regularizer
         As for `MKLClassifier`.
     C : float
         Cost of an error.
     epsilon : float
         Errors below it cost nothing, for the loss ``"epsilon_insensitive"``.
     loss : {"epsilon_insensitive", "squared"} or Loss
-        As in scikit-learn's SVR, or ``C (y - f)^2``: kernel ridge regression with an intercept and penalty ``1 / (2 C)``.
-    solver, approximation, tol, max_iter, normalise, cache_size, device, n_jobs, random_state, checkpoint, callbacks, verbose
+        As in scikit-learn's SVR, or ``C (y - f)^2``: kernel ridge regression with an intercept and
+        penalty ``1 / (2 C)``.
+    solver, approximation, tol, max_iter, normalize, cache_size, device, n_jobs, random_state,
+    checkpoint, callbacks, verbose
         As for `MKLClassifier`.
 
     Attributes
-    ----------
-    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_, categories_
+    ---------- kernel_weights_, kernel_names_, kernel_contributions_, group_weights_,
+    group_contributions_, categories_
         As for `MKLClassifier`.
     dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_, p_, p_scores_
         As for `MKLClassifier`; one output per target.
@@ -40,7 +42,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         *,
         combination="sum",
         p=1.0,
-        regulariser=None,
+        regularizer=None,
         C=1.0,
         epsilon=0.1,
         loss="epsilon_insensitive",
@@ -48,7 +50,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         approximation=None,
         tol=1e-3,
         max_iter=None,
-        normalise="diagonal",
+        normalize="diagonal",
         cache_size=None,
         device="cpu",
         n_jobs=None,
@@ -60,7 +62,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.kernels = kernels
         self.combination = combination
         self.p = p
-        self.regulariser = regulariser
+        self.regularizer = regularizer
         self.C = C
         self.epsilon = epsilon
         self.loss = loss
@@ -68,7 +70,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.approximation = approximation
         self.tol = tol
         self.max_iter = max_iter
-        self.normalise = normalise
+        self.normalize = normalize
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs
@@ -103,7 +105,9 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         # digits of a large mean would be lost in every step; the intercept takes it up again
         targets = Y[distinct.rows].T
         offset = np.average(targets, axis=1, weights=distinct.weight)
-        return self._prepare(X, np.ascontiguousarray(targets - offset[:, None]), distinct, distinct.weight, offset)
+        return self._prepare(
+            X, np.ascontiguousarray(targets - offset[:, None]), distinct, distinct.weight, offset
+        )
 
     def _check_data(self, X, y):
         return self._read(X, y, multi_output=True, y_numeric=True)
@@ -115,7 +119,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     def predict(self, X):
         """The predicted values, (n_samples,), or (n_samples, n_targets) if y had two dimensions.
 
-        For `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train) of all kernels.
+        For `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train)
+        of all kernels.
         """
         scores = self._scores(X)
         return scores[0] if self._y_ndim_ == 1 else scores.T

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 
 from ..callbacks import Announcer
-from ..io.checkpoints import Journal
+from ..persistence.checkpoints import Journal
 from ..result import Resumed
-from ..solvers.resumed import FromIterate
+from ..solvers.wrappers.resumed import FromIterate
 
 log = logging.getLogger("manykernels")
 
@@ -43,7 +43,11 @@ class Run:
         self.announcer.end(self.result)
         if self.terminated:
             path = getattr(self.estimator.checkpoint, "path", self.estimator.checkpoint)
-            print(f"Terminated. What was reached is in the checkpoint {path}; run again to go on.", file=sys.stderr, flush=True)
+            print(
+                f"Terminated. What was reached is in the checkpoint {path}; run again to go on.",
+                file=sys.stderr,
+                flush=True,
+            )
         self._leave_if_terminated()
 
     def _terminate(self, *_):
@@ -65,7 +69,8 @@ class Run:
         self.announcer.begin()
 
     def watched(self, stage, problem, solver):
-        """The solver, which goes on from the checkpoint if there is one, and what `drive` should call.
+        """The solver, which goes on from the checkpoint if there is one, and what `drive` should
+        call.
 
         Parameters
         ----------
@@ -83,7 +88,11 @@ class Run:
             proved = tol if abs(section.gap) <= tol else np.inf
             solver = FromIterate(solver, problem.start, section.status(tol, repr(solver)), proved)
             problem.start = problem.latest = section.weights, section.beta
-        return solver, before, {"watch": self.announcer.watch(stage), "keep": self._keeper(name, problem, before)}
+        return (
+            solver,
+            before,
+            {"watch": self.announcer.watch(stage), "keep": self._keeper(name, problem, before)},
+        )
 
     def _keeper(self, name, problem, before):
         if self.journal is None and not self.announcer.callbacks:
@@ -106,7 +115,8 @@ class Run:
 
     def _say(self, before: Resumed):
         text = (
-            f"Going on from the checkpoint {self.journal.path}: {before.iteration} iterations, relative gap {before.gap:.2g}, "
+            f"Going on from the checkpoint {self.journal.path}: {before.iteration} iterations, "
+            f"relative gap {before.gap:.2g}, "
             f"{before.seconds:.1f} s so far."
         )
         log.info(text)

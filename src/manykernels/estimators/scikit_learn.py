@@ -17,7 +17,8 @@ except ImportError:  # before 1.9
 
 
 class Bridge:
-    """A callback of ours that speaks to scikit-learn's: a task for the fit, and one in it for every iteration.
+    """A callback of ours that speaks to scikit-learn's: a task for the fit, and one in it for every
+    iteration.
 
     Parameters
     ----------
@@ -42,12 +43,16 @@ class Bridge:
         task = self.context.subcontext(task_name=f"{record.stage} iteration".strip())
         task.call_on_fit_task_begin(estimator=estimator, **self.data)
         return task.call_on_fit_task_end(
-            estimator=estimator, **self.data, reconstruction_attributes=lambda: _current(estimator, self.run)
+            estimator=estimator,
+            **self.data,
+            reconstruction_attributes=lambda: _current(estimator, self.run),
         )
 
     def on_fit_end(self, estimator, result):
         if result is not None:
-            self.context.call_on_fit_task_end(estimator=estimator, **self.data, reconstruction_attributes=lambda: {})
+            self.context.call_on_fit_task_end(
+                estimator=estimator, **self.data, reconstruction_attributes=lambda: {}
+            )
 
 
 def bridges(estimator, X, y, sample_weight):
@@ -56,12 +61,22 @@ def bridges(estimator, X, y, sample_weight):
 
 
 def _current(estimator, run):
-    """Attributes of the model at the best iterate so far, None where outputs have weights of their own."""
+    """Attributes of the model at the best iterate so far, None where outputs have weights of their
+    own.
+    """
     if run.best is None or getattr(estimator, "weights", "shared") == "per_class":
         return None
     problem, best = run.best
     model = copy.copy(estimator)
-    of = (best.weights, best.beta, best.certificate.intercept, Status.STOPPED, best.certificate, 0, problem.counters)
+    of = (
+        best.weights,
+        best.beta,
+        best.certificate.intercept,
+        Status.STOPPED,
+        best.certificate,
+        0,
+        problem.counters,
+    )
     model.result_, model.bank_, model.other_results_ = Result(*of), problem.bank, []
     model._keep(run.prepared)
     return vars(model)

@@ -9,16 +9,18 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..combinations import Product
-from ..regularisers import L1
+from ..regularizers import L1
 from .checks import check_choice, check_real
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
 
 
 class MKLFeatureSelector(SelectorMixin, BaseEstimator):
-    """Keeps the features that a machine with the kernel ``exp(-sum_f d_f (x_f - z_f)^2)`` and an l1 penalty on d gives weight.
+    """Keeps the features that a machine with the kernel ``exp(-sum_f d_f (x_f - z_f)^2)`` and an l1
+    penalty on d gives weight.
 
-    Features should be on one scale, as after scikit-learn's StandardScaler: the penalty is on the weights.
+    Features should be on one scale, as after scikit-learn's StandardScaler: the penalty is on the
+    weights.
 
     Parameters
     ----------
@@ -84,10 +86,19 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         """
         check_choice("task", self.task, ("auto", "classification", "regression"))
         check_real("strength", self.strength)
-        if self.max_features is not None and not (isinstance(self.max_features, Integral) and self.max_features >= 1):
-            raise ValueError(f"max_features must be a whole number of at least 1 or None, got {self.max_features!r}.")
+        if self.max_features is not None and not (
+            isinstance(self.max_features, Integral) and self.max_features >= 1
+        ):
+            raise ValueError(
+                "max_features must be a whole number of at least 1 or None, got "
+                f"{self.max_features!r}."
+            )
         validate_data(self, X, y, accept_sparse="csr", multi_output=True)
-        options = {"combination": Product(starts=self.starts), "regulariser": L1(self.strength), "C": self.C}
+        options = {
+            "combination": Product(starts=self.starts),
+            "regularizer": L1(self.strength),
+            "C": self.C,
+        }
         options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
         if self._regression(y):
             model = MKLRegressor(epsilon=self.epsilon, **options)

@@ -3,7 +3,7 @@
 from .base import Kernel
 from .callable import FunctionKernel
 from .categorical import Hamming
-from .collection import KernelBank
+from .collection import KernelCollection
 from .grids import paper_bank
 from .groups import on_groups
 from .precomputed import Precomputed
@@ -15,7 +15,7 @@ __all__ = [
     "FunctionKernel",
     "Hamming",
     "Kernel",
-    "KernelBank",
+    "KernelCollection",
     "Laplacian",
     "Linear",
     "Polynomial",

@@ -10,16 +10,19 @@ READS = ("numbers", "categories", "strings")
 class Kernel(ABC):
     """One kernel: parameters plus the features it sees.
 
-    A new kernel needs only `block`; give `diagonal` too when it is cheaper than a block. Kernels are values: they are
-    never changed after construction and hold nothing that was learned from data.
+    A new kernel needs only `block`; give `diagonal` too when it is cheaper than a block. Kernels
+    are values: they are never changed after construction and hold nothing that was learned from
+    data.
 
     Attributes
     ----------
     features : None, int, str, slice or sequence of int, str or bool
-        The columns of X that the kernel sees; None for all. Names refer to the columns of a DataFrame.
+        The columns of X that the kernel sees; None for all. Names refer to the columns of a
+        DataFrame.
     reads : {"numbers", "categories", "strings"}
-        What the kernel makes of a column of strings or categories. ``"numbers"`` refuses it; ``"categories"`` gets numbers
-        that are equal where the entries are; ``"strings"`` gets the entries themselves, as an array of objects.
+        What the kernel makes of a column of strings or categories. ``"numbers"`` refuses it;
+        ``"categories"`` gets numbers that are equal where the entries are; ``"strings"`` gets the
+        entries themselves, as an array of objects.
     """
 
     features = None
@@ -28,13 +31,17 @@ class Kernel(ABC):
 
     @abstractmethod
     def block(self, A, B):
-        """Values between the rows of A and the rows of B, shape (len(A), len(B)); both hold only `features`."""
+        """Values between the rows of A and the rows of B, shape (len(A), len(B)); both hold only
+        `features`.
+        """
 
     def diagonal(self, A):
         """Values ``k(x, x)`` for the rows of A."""
         if self.unit_diagonal:
             return np.ones(A.shape[0])
-        return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])], dtype=float)
+        return np.array(
+            [self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])], dtype=float
+        )
 
     @property
     def needs_data(self):
@@ -42,7 +49,9 @@ class Kernel(ABC):
         return False
 
     def resolved(self, A, sample_weight):
-        """This kernel, checked, with parameters such as ``gamma="scale"`` replaced by numbers for the training data A."""
+        """This kernel, checked, with parameters such as ``gamma="scale"`` replaced by numbers for
+        the training data A.
+        """
         return self
 
     @property
@@ -51,7 +60,9 @@ class Kernel(ABC):
         return type(self).__name__
 
     def name(self, feature_names=None, columns=None):
-        """A readable name, such as ``RBF(gamma=0.5) on mean radius``; `columns` are the resolved features, where known."""
+        """A readable name, such as ``RBF(gamma=0.5) on mean radius``; `columns` are the resolved
+        features, where known.
+        """
         features = self.features if columns is None or isinstance(self.features, slice) else columns
         return f"{self.label} on {describe_features(features, feature_names)}"
 
@@ -63,11 +74,20 @@ def describe_features(features, feature_names=None):
     if isinstance(features, str):
         return features
     if isinstance(features, slice):
-        parts = [features.start, features.stop] + ([features.step] if features.step is not None else [])
+        parts = [features.start, features.stop] + (
+            [features.step] if features.step is not None else []
+        )
         return "features [" + ":".join("" if part is None else str(part) for part in parts) + "]"
     listed = [features] if isinstance(features, (int, np.integer)) else list(features)
-    words = [f if isinstance(f, str) else feature_names[f] if feature_names is not None else f"x{f}" for f in listed]
-    return ", ".join(words) if len(words) <= 4 else f"{', '.join(words[:2])}, … ({len(words)} features)"
+    words = [
+        f if isinstance(f, str) else feature_names[f] if feature_names is not None else f"x{f}"
+        for f in listed
+    ]
+    return (
+        ", ".join(words)
+        if len(words) <= 4
+        else f"{', '.join(words[:2])}, … ({len(words)} features)"
+    )
 
 
 def resolve_features(features, n_features, feature_names=None):
@@ -90,10 +110,16 @@ def resolve_features(features, n_features, feature_names=None):
     if isinstance(features, slice):
         chosen = np.arange(n_features)[features]
     else:
-        listed = np.atleast_1d(np.asarray(list(features) if isinstance(features, (set, frozenset)) else features))
+        listed = np.atleast_1d(
+            np.asarray(list(features) if isinstance(features, (set, frozenset)) else features)
+        )
         if listed.ndim != 1:
             raise ValueError(f"features must be a flat list of columns, got {features!r}.")
-        chosen = _indices(listed, n_features, feature_names) if listed.size else np.empty(0, dtype=np.intp)
+        chosen = (
+            _indices(listed, n_features, feature_names)
+            if listed.size
+            else np.empty(0, dtype=np.intp)
+        )
     if chosen.size == 0:
         raise ValueError(f"features={features!r} selects none of the {n_features} columns of X.")
     return chosen
@@ -104,24 +130,36 @@ def _indices(listed, n_features, feature_names):
         return _named(listed.tolist(), feature_names)
     if listed.dtype == bool:
         if listed.size != n_features:
-            raise ValueError(f"A boolean choice of features needs one entry per column: {n_features}, got {listed.size}.")
+            raise ValueError(
+                f"A boolean choice of features needs one entry per column: {n_features}, got "
+                f"{listed.size}."
+            )
         return np.flatnonzero(listed)
     if listed.dtype.kind not in "iu":
-        raise ValueError(f"features must be indices, names, booleans or a slice, got values of type {listed.dtype}.")
+        raise ValueError(
+            "features must be indices, names, booleans or a slice, got values of type "
+            f"{listed.dtype}."
+        )
     outside = listed[(listed < -n_features) | (listed >= n_features)]
     if outside.size:
-        raise ValueError(f"Feature indices {outside[:5].tolist()} are outside the {n_features} columns of X.")
+        raise ValueError(
+            f"Feature indices {outside[:5].tolist()} are outside the {n_features} columns of X."
+        )
     return listed % n_features
 
 
 def _named(names, feature_names):
     if feature_names is None:
-        raise ValueError(f"Features were chosen by name ({names[:5]}), but X has no column names: pass a DataFrame.")
+        raise ValueError(
+            f"Features were chosen by name ({names[:5]}), but X has no column names: pass a "
+            "DataFrame."
+        )
     position = {name: i for i, name in enumerate(feature_names)}
     unknown = [name for name in names if name not in position]
     if unknown:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise ValueError(
-            f"Unknown column names {unknown[:5]}{more}; X has {list(feature_names)[:10]}{' …' * (len(position) > 10)}."
+            f"Unknown column names {unknown[:5]}{more}; X has "
+            f"{list(feature_names)[:10]}{' …' * (len(position) > 10)}."
         )
     return np.array([position[name] for name in names])

@@ -9,10 +9,11 @@ from .base import Kernel
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
-    """A kernel from a function ``function(A, B) -> (len(A), len(B))``, as scikit-learn's pairwise functions are.
+    """A kernel from a function ``function(A, B) -> (len(A), len(B))``, as scikit-learn's pairwise
+    functions are.
 
-    A function in a list of kernels is wrapped in one of these. So are the kernel objects of scikit-learn's
-    ``gaussian_process.kernels``; of those the ``diag`` is used too.
+    A function in a list of kernels is wrapped in one of these. So are the kernel objects of
+    scikit-learn's ``gaussian_process.kernels``; of those the ``diag`` is used too.
 
     Parameters
     ----------
@@ -33,13 +34,18 @@ class FunctionKernel(Kernel):
         values = np.asarray(self.function(A, B), dtype=float)
         if values.shape != (A.shape[0], B.shape[0]):
             raise ValueError(
-                f"The kernel {self.label} returned shape {values.shape} for {A.shape[0]} and {B.shape[0]} rows; "
+                f"The kernel {self.label} returned shape {values.shape} for {A.shape[0]} and "
+                f"{B.shape[0]} rows; "
                 f"it must return ({A.shape[0]}, {B.shape[0]})."
             )
         return values
 
     def diagonal(self, A):
-        return np.asarray(self.function.diag(A), dtype=float) if self.needs_data else super().diagonal(A)
+        return (
+            np.asarray(self.function.diag(A), dtype=float)
+            if self.needs_data
+            else super().diagonal(A)
+        )
 
     @property
     def needs_data(self):
@@ -47,9 +53,12 @@ class FunctionKernel(Kernel):
 
     def resolved(self, A, sample_weight):
         """This kernel, after a look at whether ``diag`` and values belong together."""
-        if self.needs_data and not np.allclose(self.diagonal(A[:1]), np.diagonal(self.block(A[:1], A[:1])), rtol=1e-6):
+        if self.needs_data and not np.allclose(
+            self.diagonal(A[:1]), np.diagonal(self.block(A[:1], A[:1])), rtol=1e-6
+        ):
             raise ValueError(
-                f"The kernel {self.label} has another diagonal than its values: noise, such as a WhiteKernel's, is not a "
+                f"The kernel {self.label} has another diagonal than its values: noise, such as a "
+                "WhiteKernel's, is not a "
                 "kernel between samples. Leave it out; C says how far errors count."
             )
         return self
@@ -58,4 +67,8 @@ class FunctionKernel(Kernel):
     def label(self):
         if self.title:
             return self.title
-        return str(self.function) if self.needs_data else getattr(self.function, "__name__", type(self.function).__name__)
+        return (
+            str(self.function)
+            if self.needs_data
+            else getattr(self.function, "__name__", type(self.function).__name__)
+        )

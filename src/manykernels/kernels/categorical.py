@@ -13,8 +13,8 @@ from .vector import dense
 class Hamming(Kernel):
     """The share of columns in which two rows are equal, ``sum_f w_f [x_f = y_f] / sum_f w_f``.
 
-    For categories: strings, pandas or polars categories, numbers that stand for kinds. A category that was not there in
-    training is equal to none.
+    For categories: strings, pandas or polars categories, numbers that stand for kinds. A category
+    that was not there in training is equal to none.
 
     Parameters
     ----------
@@ -32,9 +32,15 @@ class Hamming(Kernel):
         if self.weights is None:
             return self
         weights = np.asarray(self.weights, dtype=float)
-        if weights.shape != A.shape[1:] or not np.isfinite(weights).all() or weights.min() < 0 or not weights.any():
+        if (
+            weights.shape != A.shape[1:]
+            or not np.isfinite(weights).all()
+            or weights.min() < 0
+            or not weights.any()
+        ):
             raise ValueError(
-                f"Hamming needs one weight of at least zero for each of its {A.shape[1]} columns, and one above zero, "
+                f"Hamming needs one weight of at least zero for each of its {A.shape[1]} columns, "
+                "and one above zero, "
                 f"got {self.weights!r}."
             )
         return self

@@ -11,7 +11,7 @@ from .callable import FunctionKernel
 from .vector import RBF
 
 
-class KernelBank:
+class KernelCollection:
     """Many kernels, in order and with names; `fit` puts them on a data set.
 
     Parameters
@@ -25,7 +25,8 @@ class KernelBank:
 
     @classmethod
     def masked_rbf(cls, gammas, masks):
-        """Gaussian kernels on arbitrary feature subsets, stored as arrays: ``exp(-gammas[k] |x - y|^2 over masks[k])``.
+        """Gaussian kernels on arbitrary feature subsets, stored as arrays: ``exp(-gammas[k] |x -
+        y|^2 over masks[k])``.
 
         Parameters
         ----------
@@ -33,7 +34,7 @@ class KernelBank:
             Positive.
         masks : bool array of shape (m, n_features)
         """
-        return MaskedKernelBank(gammas, masks)
+        return MaskedCollection(gammas, masks)
 
     def __len__(self):
         return len(self.kernels)
@@ -44,17 +45,39 @@ class KernelBank:
     def names(self, feature_names=None):
         """One readable name per kernel, ``group: kernel`` where groups were given."""
         prefixes = [f"{group}: " if group else "" for group in self.groups]
-        return [prefix + kernel.name(feature_names) for prefix, kernel in zip(prefixes, self.kernels, strict=True)]
+        return [
+            prefix + kernel.name(feature_names)
+            for prefix, kernel in zip(prefixes, self.kernels, strict=True)
+        ]
 
-    def suited(self, n_features, feature_names, categories):
-        """The kernels for a table with these columns, some of which hold categories; here, whatever they are."""
+    def for_columns(self, n_features, feature_names, categories):
+        """The kernels for a table with these columns, some of which hold categories; here, whatever
+        they are.
+        """
         return self
 
-    def fit(self, X, *, normalise="diagonal", sample_weight=None, dtype=np.float64, n_jobs=None, storage="auto"):
+    def fit(
+        self,
+        X,
+        *,
+        normalize="diagonal",
+        sample_weight=None,
+        dtype=np.float64,
+        n_jobs=None,
+        storage="auto",
+    ):
         """The same kernels on the data X, ready for computing; see `manykernels.banks.make_bank`."""
         from ..banks import make_bank
 
-        return make_bank(self, X, normalise=normalise, sample_weight=sample_weight, dtype=dtype, n_jobs=n_jobs, storage=storage)
+        return make_bank(
+            self,
+            X,
+            normalize=normalize,
+            sample_weight=sample_weight,
+            dtype=dtype,
+            n_jobs=n_jobs,
+            storage=storage,
+        )
 
     def __repr__(self):
         return f"{type(self).__name__}({len(self)} kernels)"
@@ -65,14 +88,19 @@ class KernelBank:
         return collection_html(self)
 
 
-class MaskedKernelBank(KernelBank):
-    """Gaussian kernels on feature subsets as two arrays; ``bank[k]`` makes a view. Made by `KernelBank.masked_rbf`."""
+class MaskedCollection(KernelCollection):
+    """Gaussian kernels on feature subsets as two arrays; ``bank[k]`` makes a view. Made by
+    `KernelCollection.masked_rbf`.
+    """
 
     def __init__(self, gammas, masks):
         gammas = np.ascontiguousarray(gammas, dtype=float)
         masks = np.asarray(masks)
         if masks.ndim != 2 or gammas.shape != masks.shape[:1]:
-            raise ValueError(f"masked_rbf needs gammas (m,) and masks (m, n_features), got {gammas.shape}, {masks.shape}.")
+            raise ValueError(
+                f"masked_rbf needs gammas (m,) and masks (m, n_features), got {gammas.shape}, "
+                f"{masks.shape}."
+            )
         if gammas.size == 0:
             raise ValueError("The list of kernels is empty.")
         if not (np.isfinite(gammas).all() and (gammas > 0).all()):
@@ -98,7 +126,10 @@ class MaskedKernelBank(KernelBank):
         if not isinstance(k, numbers.Integral):
             raise TypeError(f"A kernel is chosen by its number, got {k!r}.")
         k = range(len(self))[k]
-        return RBF(gamma=float(self.gammas[k]), features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()))
+        return RBF(
+            gamma=float(self.gammas[k]),
+            features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()),
+        )
 
     def select(self, kernels):
         """The collection of some of the kernels."""
@@ -138,10 +169,12 @@ class _Names(Sequence):
 
 def _listed(kernels):
     """Flat lists of kernels and of their group names."""
-    if isinstance(kernels, KernelBank):
+    if isinstance(kernels, KernelCollection):
         return _several(kernels), list(kernels.groups)
     if isinstance(kernels, Mapping):
-        pairs = [(kernel, str(group)) for group, some in kernels.items() for kernel in _several(some)]
+        pairs = [
+            (kernel, str(group)) for group, some in kernels.items() for kernel in _several(some)
+        ]
     else:
         pairs = [(kernel, "") for kernel in _several(kernels)]
     if not pairs:
@@ -150,12 +183,19 @@ def _listed(kernels):
 
 
 def _several(kernels):
-    if isinstance(kernels, KernelBank):
+    if isinstance(kernels, KernelCollection):
         return [kernels[k] for k in range(len(kernels))]
     if isinstance(kernels, Kernel) or callable(kernels):
         return [kernels]
-    if isinstance(kernels, str) or not isinstance(kernels, Iterable) or isinstance(kernels, Iterator):
-        raise TypeError(f"kernels must be 'auto', a list of kernels, a mapping or a KernelBank, got {kernels!r}.")
+    if (
+        isinstance(kernels, str)
+        or not isinstance(kernels, Iterable)
+        or isinstance(kernels, Iterator)
+    ):
+        raise TypeError(
+            "kernels must be 'auto', a list of kernels, a mapping or a KernelCollection, got "
+            f"{kernels!r}."
+        )
     return list(kernels)
 
 
@@ -164,4 +204,6 @@ def _as_kernel(kernel):
         return kernel
     if callable(kernel) and not isinstance(kernel, type):
         return FunctionKernel(kernel)
-    raise TypeError(f"A kernel must be a Kernel object or a function of two blocks of rows, got {kernel!r}.")
+    raise TypeError(
+        f"A kernel must be a Kernel object or a function of two blocks of rows, got {kernel!r}."
+    )

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from .categorical import Hamming
-from .collection import KernelBank
+from .collection import KernelCollection
 from .points import as_points
 from .vector import RBF, Polynomial, weighted_variance
 
@@ -15,27 +15,29 @@ MOST_KINDS = 0.5  # distinct categories per sample
 
 
 def paper_bank(X, sample_weight=None, categorical=(), feature_names=None):
-    """The bank of the MKL papers: on every feature and on all, Gaussians of ten widths and polynomials of degree 1 to 3.
+    """The bank of the MKL papers: on every feature and on all, Gaussians of ten widths and
+    polynomials of degree 1 to 3.
 
-    The widths ``2^-3 … 2^6`` and the dot products are in units of the feature's standard deviation (for the kernels on
-    all features, of the root mean variance), so that on standardised data they are exactly the papers' and on other data
-    they still fit. A constant feature counts as having unit variance. Its polynomials are not centred, so standardise
-    features that lie far from zero.
+    The widths ``2^-3 … 2^6`` and the dot products are in units of the feature's standard deviation
+    (for the kernels on all features, of the root mean variance), so that on standardized data they
+    are exactly the papers' and on other data they still fit. A constant feature counts as having
+    unit variance. Its polynomials are not centered, so standardize features that lie far from zero.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_samples, n_features)
     sample_weight : array of shape (n_samples,), optional
     categorical : sequence of int
-        Columns that hold codes of categories. Each has a `Hamming` kernel, and so have all of them together; the other kernels
-        are on the other columns. Columns like names, in which few entries come twice, are left out with a warning: they
-        identify a sample and say nothing of others.
+        Columns that hold codes of categories. Each has a `Hamming` kernel, and so have all of them
+        together; the other kernels are on the other columns. Columns like names, in which few
+        entries come twice, are left out with a warning: they identify a sample and say nothing of
+        others.
     feature_names : sequence of str, optional
         For that warning.
 
     Returns
     -------
-    KernelBank of ``13 (n_features + 1)`` kernels if there are no categories.
+    KernelCollection of ``13 (n_features + 1)`` kernels if there are no categories.
     """
     categorical = tuple(categorical)
     numeric = tuple(f for f in range(X.shape[1]) if f not in categorical)
@@ -45,19 +47,24 @@ def paper_bank(X, sample_weight=None, categorical=(), feature_names=None):
         names = [f if feature_names is None else str(feature_names[f]) for f in out]
         warnings.warn(
             f"The columns {names} hold categories that hardly ever come twice; they are left "
-            "out. If they are strings to be compared, give kernels for them, such as Spectrum(features=...).",
+            "out. If they are strings to be compared, give kernels for them, such as "
+            "Spectrum(features=...).",
             stacklevel=5,
         )
-    return KernelBank(_on_numbers(X, sample_weight, numeric) + _on_categories(kinds))
+    return KernelCollection(_on_numbers(X, sample_weight, numeric) + _on_categories(kinds))
 
 
 def _on_numbers(X, sample_weight, columns):
     if not columns:
         return []
     everything = None if len(columns) == X.shape[1] else columns
-    variances = weighted_variance(as_points(X if everything is None else X[:, columns]), sample_weight)
+    variances = weighted_variance(
+        as_points(X if everything is None else X[:, columns]), sample_weight
+    )
     variances = np.where(variances > 0, variances, 1.0)
-    kernels = [kernel for f, v in zip(columns, variances, strict=True) for kernel in _one_subset(v, (f,))]
+    kernels = [
+        kernel for f, v in zip(columns, variances, strict=True) for kernel in _one_subset(v, (f,))
+    ]
     return kernels + _one_subset(variances.mean(), everything)
 
 
@@ -69,4 +76,6 @@ def _on_categories(columns):
 def _one_subset(variance, features):
     gammas = 1.0 / (2.0 * PAPER_WIDTHS[::-1] ** 2 * variance)
     gaussians = [RBF(gamma=float(gamma), features=features) for gamma in gammas]
-    return gaussians + [Polynomial(degree=q, gamma=float(1.0 / variance), features=features) for q in PAPER_DEGREES]
+    return gaussians + [
+        Polynomial(degree=q, gamma=float(1.0 / variance), features=features) for q in PAPER_DEGREES
+    ]

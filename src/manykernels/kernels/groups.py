@@ -7,10 +7,16 @@ import numpy as np
 
 from .base import resolve_features
 from .categorical import Hamming
-from .collection import KernelBank
+from .collection import KernelCollection
 from .vector import RBF, Linear
 
-FACTORS = (0.0625, 0.25, 1.0, 4.0)  # of gamma="scale": widths from four times to half of what it gives
+# of gamma="scale": widths from four times to half of what it gives
+FACTORS = (
+    0.0625,
+    0.25,
+    1.0,
+    4.0,
+)
 
 
 def on_groups(groups, kernels=None):
@@ -23,25 +29,35 @@ def on_groups(groups, kernels=None):
     groups : mapping from name to columns
         Names, indices, a slice or whatever else `Kernel.features` may be.
     kernels : kernel, list of kernels, or mapping from group to such, optional
-        To be put on the groups; they must not have features of their own. By default, and for groups that a mapping leaves
-        out, Gaussians of four widths around ``gamma="scale"`` and a linear kernel; in an estimator that finds categories
-        among the columns of a group, `Hamming` on those and the others on the rest.
+        To be put on the groups; they must not have features of their own. By default, and for
+        groups that a mapping leaves out, Gaussians of four widths around ``gamma="scale"`` and a
+        linear kernel; in an estimator that finds categories among the columns of a group, `Hamming`
+        on those and the others on the rest.
 
     Returns
     -------
-    KernelBank
-        With the names in ``groups``. Linear kernels see columns as they are: bring them to one scale before.
+    KernelCollection
+        With the names in ``groups``. Linear kernels see columns as they are: bring them to one
+        scale before.
     """
     if not isinstance(groups, Mapping) or not groups:
-        raise TypeError(f"groups must be a mapping such as {{'clinical': ['age', 'stage'], 'mrna': [...]}}, got {groups!r}.")
+        raise TypeError(
+            f"groups must be a mapping such as {{'clinical': ['age', 'stage'], 'mrna': [...]}}, "
+            f"got {groups!r}."
+        )
     own = kernels if isinstance(kernels, Mapping) else dict.fromkeys(groups, kernels)
     unknown = [group for group in own if group not in groups]
     if unknown:
-        raise ValueError(f"There are kernels for {unknown[:5]}, which are not among the groups {list(groups)[:10]}.")
-    return GroupedBank(groups, {group: kernels for group, kernels in own.items() if kernels is not None})
+        raise ValueError(
+            f"There are kernels for {unknown[:5]}, which are not among the groups "
+            f"{list(groups)[:10]}."
+        )
+    return GroupedBank(
+        groups, {group: kernels for group, kernels in own.items() if kernels is not None}
+    )
 
 
-class GroupedBank(KernelBank):
+class GroupedBank(KernelCollection):
     """Kernels on groups of columns. Made by `on_groups`.
 
     Parameters
@@ -53,19 +69,30 @@ class GroupedBank(KernelBank):
 
     def __init__(self, columns, own):
         self.columns, self.own = columns, own
-        super().__init__({str(group): self._on(group, features) for group, features in columns.items()})
+        super().__init__(
+            {str(group): self._on(group, features) for group, features in columns.items()}
+        )
 
     def _on(self, group, features):
         if features is None:
             raise ValueError(f"Group {group!r} has no columns: give their names or indices.")
-        features = features if isinstance(features, (str, int, slice, tuple)) else tuple(np.asarray(features).tolist())
+        features = (
+            features
+            if isinstance(features, (str, int, slice, tuple))
+            else tuple(np.asarray(features).tolist())
+        )
         if group not in self.own:
             return default_kernels(features)
-        return [_seeing(kernel, features) for kernel in KernelBank(self.own[group]).kernels]
+        return [_seeing(kernel, features) for kernel in KernelCollection(self.own[group]).kernels]
 
-    def suited(self, n_features, feature_names, categories):
+    def for_columns(self, n_features, feature_names, categories):
         """The same, with `Hamming` on the categories of the groups that have the default kernels."""
-        return KernelBank({str(group): self._split(group, n_features, feature_names, categories) for group in self.columns})
+        return KernelCollection(
+            {
+                str(group): self._split(group, n_features, feature_names, categories)
+                for group in self.columns
+            }
+        )
 
     def _split(self, group, n_features, feature_names, categories):
         features = self.columns[group]
@@ -82,12 +109,17 @@ class GroupedBank(KernelBank):
 
 def default_kernels(features):
     """Gaussians of some widths and a linear kernel."""
-    return [RBF(features=features, factor=factor) for factor in FACTORS] + [Linear(features=features)]
+    return [RBF(features=features, factor=factor) for factor in FACTORS] + [
+        Linear(features=features)
+    ]
 
 
 def _seeing(kernel, columns):
     if kernel.features is not None:
-        raise ValueError(f"{kernel!r} has features of its own; give kernels without, on_groups puts them on the groups.")
+        raise ValueError(
+            f"{kernel!r} has features of its own; give kernels without, on_groups puts them on the "
+            "groups."
+        )
     twin = copy.copy(kernel)
     object.__setattr__(twin, "features", columns)  # a new value, not yet seen by anybody
     return twin

@@ -24,7 +24,8 @@ def as_points(X, like=None):
         raise ValueError(f"Points must be a table of two dimensions, got shape {X.shape}.")
     if X.dtype.kind not in "fiub":
         raise ValueError(
-            f"Points must be real numbers, got {X.dtype}; strings and categories are read by the estimators, not by banks."
+            f"Points must be real numbers, got {X.dtype}; strings and categories are read by the "
+            "estimators, not by banks."
         )
     X = X if X.dtype == np.float64 else X.astype(np.float64)
     if not np.isfinite(X.data if sparse.issparse(X) else X).all():
@@ -32,7 +33,9 @@ def as_points(X, like=None):
     if like is None:
         return X
     if X.shape[1] != like.shape[1]:
-        raise ValueError(f"These points have {X.shape[1]} features, the bank was fitted on {like.shape[1]}.")
+        raise ValueError(
+            f"These points have {X.shape[1]} features, the bank was fitted on {like.shape[1]}."
+        )
     if sparse.issparse(like):
         return sparse.csr_array(X)
     return X.toarray() if sparse.issparse(X) else X

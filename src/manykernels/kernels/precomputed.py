@@ -6,10 +6,11 @@ from .base import Kernel
 
 
 class Precomputed(Kernel):
-    """A kernel given by its Gram matrix over all samples, as an array or a memory map; it is never copied whole.
+    """A kernel given by its Gram matrix over all samples, as an array or a memory map; it is never
+    copied whole.
 
-    X is then a column of sample indices into the matrix, so that splitting X splits the kernel: `GridSearchCV`,
-    `cross_val_score` and pipelines work unchanged.
+    X is then a column of sample indices into the matrix, so that splitting X splits the kernel:
+    `GridSearchCV`, `cross_val_score` and pipelines work unchanged.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ class Precomputed(Kernel):
         """The sample indices in A (n, 1), checked against the size of the matrix."""
         if A.shape[1] != 1:
             raise ValueError(
-                f"Precomputed kernels need X to be one column of sample indices, got {A.shape[1]} columns; "
+                f"Precomputed kernels need X to be one column of sample indices, got {A.shape[1]} "
+                "columns; "
                 "use X = np.arange(n_samples)[:, None], or say features=<the index column>."
             )
         values = np.asarray(A.toarray() if hasattr(A, "toarray") else A).ravel()
@@ -46,14 +48,21 @@ class Precomputed(Kernel):
             raise ValueError("Precomputed kernels need X to be a column of whole sample indices.")
         if indices.size and (indices.min() < 0 or indices.max() >= self.K.shape[0]):
             raise ValueError(
-                f"Sample indices run from {indices.min()} to {indices.max()}, but the Gram matrix has {self.K.shape[0]} rows."
+                f"Sample indices run from {indices.min()} to {indices.max()}, but the Gram matrix "
+                f"has {self.K.shape[0]} rows."
             )
         return indices
 
     def resolved(self, A, sample_weight):
         if hasattr(self.K, "toarray"):
-            raise ValueError("Precomputed needs a dense matrix, got a sparse one; pass K.toarray().")
-        return self if isinstance(self.K, np.ndarray) else Precomputed(np.asarray(self.K), self.features, self.title)
+            raise ValueError(
+                "Precomputed needs a dense matrix, got a sparse one; pass K.toarray()."
+            )
+        return (
+            self
+            if isinstance(self.K, np.ndarray)
+            else Precomputed(np.asarray(self.K), self.features, self.title)
+        )
 
     @property
     def label(self):
@@ -80,8 +89,10 @@ class GramElsewhere(Precomputed):
 
     def indices(self, A):
         raise ValueError(
-            "The Gram matrices of precomputed kernels are not in a model file: predict from the matrices K(test, train) of all "
-            "kernels (a list of arrays, one column per training sample), and give Precomputed(K) again to train."
+            "The Gram matrices of precomputed kernels are not in a model file: predict from the "
+            "matrices K(test, train) of all "
+            "kernels (a list of arrays, one column per training sample), and give Precomputed(K) "
+            "again to train."
         )
 
     def resolved(self, A, sample_weight):
@@ -100,7 +111,11 @@ def submatrix(K, rows, cols):
 
 
 def _consecutive(indices):
-    if indices.size and indices[-1] - indices[0] + 1 == indices.size and (np.diff(indices) == 1).all():
+    if (
+        indices.size
+        and indices[-1] - indices[0] + 1 == indices.size
+        and (np.diff(indices) == 1).all()
+    ):
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return indices
 
@@ -108,11 +123,14 @@ def _consecutive(indices):
 def check_gram(K, where="The Gram matrix"):
     """Raise unless K is a square, finite, symmetric and not clearly indefinite matrix.
 
-    A principal submatrix of at most 512 rows is tried for a Cholesky factor, which is all that a negative eigenvalue
-    needs to be found in practice and costs little; symmetry and finiteness are checked on all entries, in strips.
+    A principal submatrix of at most 512 rows is tried for a Cholesky factor, which is all that a
+    negative eigenvalue needs to be found in practice and costs little; symmetry and finiteness are
+    checked on all entries, in strips.
     """
     if getattr(K, "ndim", 0) != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"{where} must be square, (n_samples, n_samples), got shape {np.shape(K)}.")
+        raise ValueError(
+            f"{where} must be square, (n_samples, n_samples), got shape {np.shape(K)}."
+        )
     if K.dtype.kind not in "fiub":
         raise ValueError(f"{where} must hold real numbers, got {K.dtype}.")
     largest = _check_entries(K, where)
@@ -126,9 +144,15 @@ def _check_entries(K, where, strip=512):
         if not np.isfinite(rows).all():
             raise ValueError(f"{where} holds NaN or infinite values.")
         largest = max(largest, np.abs(rows).max(initial=0.0))
-        asymmetry = max(asymmetry, np.abs(rows - np.asarray(K[:, start : start + strip], dtype=float).T).max(initial=0.0))
+        asymmetry = max(
+            asymmetry,
+            np.abs(rows - np.asarray(K[:, start : start + strip], dtype=float).T).max(initial=0.0),
+        )
     if asymmetry > 1e-5 * largest:
-        raise ValueError(f"{where} is not symmetric: entries differ from their mirror image by up to {asymmetry:.3g}.")
+        raise ValueError(
+            f"{where} is not symmetric: entries differ from their mirror image by up to "
+            f"{asymmetry:.3g}."
+        )
     return largest
 
 
@@ -144,5 +168,6 @@ def _check_definite(K, largest, where):
         smallest, *_, greatest = np.linalg.eigvalsh(sample) * largest
         raise ValueError(
             f"{where} is not positive semidefinite: its most negative eigenvalue is {smallest:.3g} "
-            f"(the largest is {greatest:.3g}{'' if rows.size == K.shape[0] else f', on {rows.size} of the samples'})."
+            "(the largest is "
+            f"{greatest:.3g}{'' if rows.size == K.shape[0] else f', on {rows.size} of the samples'})."
         ) from None

@@ -11,7 +11,9 @@ from scipy import sparse
 from .._canonical import scramble
 from .base import Kernel
 
-CROWDED = 0.05  # share of entries that are not zero, from which on a product of dense matrices is faster
+CROWDED = (
+    0.05  # share of entries that are not zero, from which on a product of dense matrices is faster
+)
 
 
 class Counts(NamedTuple):
@@ -36,23 +38,26 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Spectrum(Kernel):
-    """Strings by the substrings of length k that they share: ``sum_s count_s(x) count_s(y)`` over all s of k letters.
+    """Strings by the substrings of length k that they share: ``sum_s count_s(x) count_s(y)`` over
+    all s of k letters.
 
-    X has a column of strings: of a data frame, or of an array of objects. Letters are compared as they are, so ``a`` is not
-    ``A``. A string of fewer than k letters is like no other (C. Leslie, E. Eskin and W. S. Noble, PSB 2002).
+    X has a column of strings: of a data frame, or of an array of objects. Letters are compared as
+    they are, so ``a`` is not ``A``. A string of fewer than k letters is like no other (C. Leslie,
+    E. Eskin and W. S. Noble, PSB 2002).
 
     Parameters
     ----------
     k : int
         Letters of a substring. Several kernels with different k make a good bank.
-    normalised : bool
-        Divide by the lengths of the vectors of counts, so that long strings do not outweigh short ones.
+    normalized : bool
+        Divide by the lengths of the vectors of counts, so that long strings do not outweigh short
+        ones.
     features : int or str, optional
         The column of strings; needed when X has others too.
     """
 
     k: int = 3
-    normalised: bool = True
+    normalized: bool = True
     features: object = None
     reads = "strings"
     needs_data = True
@@ -70,11 +75,15 @@ class Spectrum(Kernel):
     def block(self, A, B):
         left, right = self._counts(A, B)
         values = _products(left.matrix, right.matrix)
-        return values / np.outer(_above_zero(left.norms), _above_zero(right.norms)) if self.normalised else values
+        return (
+            values / np.outer(_above_zero(left.norms), _above_zero(right.norms))
+            if self.normalized
+            else values
+        )
 
     def diagonal(self, A):
         norms = (self._recalled(A) or count_substrings(_strings(A), self.k)).norms
-        return (norms > 0.0).astype(float) if self.normalised else np.square(norms)
+        return (norms > 0.0).astype(float) if self.normalized else np.square(norms)
 
     def _counts(self, A, B):
         """Counts of both over one vocabulary: what only one of them has adds nothing."""
@@ -93,14 +102,18 @@ class Spectrum(Kernel):
 
     @property
     def label(self):
-        return f"Spectrum(k={self.k}{'' if self.normalised else ', normalised=False'})"
+        return f"Spectrum(k={self.k}{'' if self.normalized else ', normalized=False'})"
 
 
 def count_substrings(strings, k, vocabulary=None):
-    """`Counts` of the substrings of k letters, by 64-bit keys; of those in a vocabulary only, if one is given."""
+    """`Counts` of the substrings of k letters, by 64-bit keys; of those in a vocabulary only, if
+    one is given.
+    """
     keys, owners = _substrings(strings, k)
     everything, places = np.unique(keys, return_inverse=True)
-    matrix = sparse.csr_array((np.ones(keys.size), (owners, places)), shape=(len(strings), everything.size))
+    matrix = sparse.csr_array(
+        (np.ones(keys.size), (owners, places)), shape=(len(strings), everything.size)
+    )
     matrix.sum_duplicates()
     norms = np.sqrt(matrix.multiply(matrix).sum(axis=1))
     if vocabulary is None:
@@ -108,13 +121,17 @@ def count_substrings(strings, k, vocabulary=None):
     places = np.searchsorted(vocabulary, everything)
     known = np.flatnonzero(np.searchsorted(vocabulary, everything, "right") > places)
     kept = matrix[:, known]
-    moved = sparse.csr_array((kept.data, places[known][kept.indices], kept.indptr), shape=(len(strings), vocabulary.size))
+    moved = sparse.csr_array(
+        (kept.data, places[known][kept.indices], kept.indptr), shape=(len(strings), vocabulary.size)
+    )
     return Counts(vocabulary, moved, norms)
 
 
 def _substrings(strings, k):
     """A key for every substring, equal for equal ones, and the number of the string that it is in."""
-    letters = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
+    letters = np.frombuffer(
+        "".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4"
+    ).astype(np.uint64)
     lengths = np.array([len(string) for string in strings], dtype=np.intp)
     windows = np.maximum(lengths - k + 1, 0)
     owners = np.repeat(np.arange(lengths.size), windows)
@@ -122,14 +139,18 @@ def _substrings(strings, k):
     starts = np.arange(owners.size) + first[owners]
     keys = np.zeros(owners.size, dtype=np.uint64)
     for place in range(k):
-        # a sum of scrambled letters, each scrambled in its own way by its place: two substrings in 2^64 would collide
+        # a sum of scrambled letters, each scrambled in its own way by its place: two substrings in
+        # 2^64 would collide
         keys += scramble(letters + scramble(np.uint64(place + 1)))[starts + place]
     return keys, owners
 
 
 def _products(left, right):
     """``left @ right.T`` as an array."""
-    if min(left.nnz / max(np.prod(left.shape), 1), right.nnz / max(np.prod(right.shape), 1)) > CROWDED:
+    if (
+        min(left.nnz / max(np.prod(left.shape), 1), right.nnz / max(np.prod(right.shape), 1))
+        > CROWDED
+    ):
         return left.toarray() @ right.toarray().T
     return (left @ right.T).toarray()
 
@@ -142,9 +163,13 @@ def _strings(A):
     """The strings of a column (n, 1)."""
     A = np.asarray(A, dtype=object)
     if A.ndim != 2 or A.shape[1] != 1:
-        raise ValueError(f"Spectrum needs one column of strings, got shape {A.shape}; say features=<the column>.")
+        raise ValueError(
+            f"Spectrum needs one column of strings, got shape {A.shape}; say features=<the column>."
+        )
     strings = A[:, 0].tolist()
     odd = next((entry for entry in strings if not isinstance(entry, str)), None)
     if odd is not None:
-        raise ValueError(f"Spectrum needs strings, got {odd!r}; say features=<the column of strings>.")
+        raise ValueError(
+            f"Spectrum needs strings, got {odd!r}; say features=<the column of strings>."
+        )
     return strings

@@ -19,7 +19,8 @@ def dense(A):
 
 def dot_products(A, B):
     """``A @ B.T`` as a dense float array, for dense or sparse arguments."""
-    if sparse.issparse(B) and A.shape[0] <= FEW:  # through a dense block: a product of sparse matrices would sort B first
+    # through a dense block: a product of sparse matrices would sort B first
+    if sparse.issparse(B) and A.shape[0] <= FEW:
         return (_floats(B) @ dense(A).T).T
     product = _floats(A) @ _floats(B).T
     return product.toarray() if sparse.issparse(product) else product
@@ -45,13 +46,19 @@ def squared_norms(A):
 
 
 def weighted_variance(A, sample_weight=None):
-    """Variance of each column, each row counted `sample_weight` times; exactly zero for a constant column."""
-    weights = np.ones(A.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    """Variance of each column, each row counted `sample_weight` times; exactly zero for a constant
+    column.
+    """
+    weights = (
+        np.ones(A.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    )
     weights = weights / weights.sum()
     mean = np.asarray(weights @ A).ravel()
     if sparse.issparse(A):
         A = sparse.csr_array(A)
-        shifted = sparse.csr_array((np.square(A.data - mean[A.indices]), A.indices, A.indptr), shape=A.shape)
+        shifted = sparse.csr_array(
+            (np.square(A.data - mean[A.indices]), A.indices, A.indptr), shape=A.shape
+        )
         stored = sparse.csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
         empty = 1.0 - weights @ stored
         variance = weights @ shifted + np.where(empty > 1e-12, empty, 0.0) * mean**2
@@ -63,13 +70,21 @@ def weighted_variance(A, sample_weight=None):
 
 def check_number(kernel, value, what, positive=True):
     """Raise unless a parameter of a kernel is a finite number above (or at least) zero."""
-    if not isinstance(value, numbers.Real) or not np.isfinite(value) or value < 0 or (positive and value == 0):
-        raise ValueError(f"{type(kernel).__name__} needs {what} {'>' if positive else '>='} 0, got {value!r}.")
+    if (
+        not isinstance(value, numbers.Real)
+        or not np.isfinite(value)
+        or value < 0
+        or (positive and value == 0)
+    ):
+        raise ValueError(
+            f"{type(kernel).__name__} needs {what} {'>' if positive else '>='} 0, got {value!r}."
+        )
 
 
 @dataclass(frozen=True)
 class _Scaled(Kernel):
-    """A kernel with a factor `gamma` on its pairwise number; ``"scale"`` is one over the summed variance of its features.
+    """A kernel with a factor `gamma` on its pairwise number; ``"scale"`` is one over the summed
+    variance of its features.
 
     What gamma is gets multiplied by `factor`: ``RBF(factor=4)`` is half as wide as ``RBF()``.
     """
@@ -86,18 +101,26 @@ class _Scaled(Kernel):
         check_number(self, self.factor, "factor")
         if not self.needs_data:
             check_number(self, self.gamma, "gamma")
-            return self if self.factor == 1.0 else replace(self, gamma=float(self._number()), factor=1.0)
+            return (
+                self
+                if self.factor == 1.0
+                else replace(self, gamma=float(self._number()), factor=1.0)
+            )
         with np.errstate(over="ignore", divide="ignore"):
-            spread = weighted_variance(A, sample_weight).sum()
-            gamma = self.factor / spread if spread > 0 else self.factor
+            variance = weighted_variance(A, sample_weight).sum()
+            gamma = self.factor / variance if variance > 0 else self.factor
         if not (np.isfinite(gamma) and gamma > 0):
-            raise ValueError("gamma='scale' is out of range: the variance of the features is too large or small; rescale them.")
+            raise ValueError(
+                "gamma='scale' is out of range: the variance of the features is too large or "
+                "small; rescale them."
+            )
         return replace(self, gamma=float(gamma), factor=1.0)
 
     def _number(self):
         if isinstance(self.gamma, str):
             raise ValueError(
-                f"gamma={self.gamma!r} is known only once the kernel is fitted to data, in a bank or an estimator."
+                f"gamma={self.gamma!r} is known only once the kernel is fitted to data, in a bank "
+                "or an estimator."
             )
         return self.gamma * self.factor
 
@@ -146,7 +169,9 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """Polynomial kernel ``(gamma x . y + coef0)^degree``, of integer degree and with ``gamma > 0``, ``coef0 >= 0``."""
+    """Polynomial kernel ``(gamma x . y + coef0)^degree``, of integer degree and with ``gamma > 0``,
+    ``coef0 >= 0``.
+    """
 
     degree: int = 3
     gamma: float = 1.0
@@ -170,5 +195,9 @@ class Polynomial(Kernel):
 
     @property
     def label(self):
-        others = [f", {name}={value:.4g}" for name, value in (("gamma", self.gamma), ("coef0", self.coef0)) if value != 1.0]
+        others = [
+            f", {name}={value:.4g}"
+            for name, value in (("gamma", self.gamma), ("coef0", self.coef0))
+            if value != 1.0
+        ]
         return f"Polynomial(degree={self.degree}{''.join(others)})"

@@ -11,9 +11,11 @@ from .maps import LandmarkMap
 
 @dataclass(frozen=True)
 class IncompleteCholesky(Approximation):
-    """Pivoted Cholesky factors: every kernel has landmarks of its own, each where the error is largest.
+    """Pivoted Cholesky factors: every kernel has landmarks of its own, each where the error is
+    largest.
 
-    For precomputed kernels and whatever has few points of its own; needs one column of a kernel per pivot.
+    For precomputed kernels and whatever has few points of its own; needs one column of a kernel per
+    pivot.
 
     Parameters
     ----------
@@ -39,14 +41,20 @@ class IncompleteCholesky(Approximation):
         Z = X[used]
         W = kernels.between(Z, Z).columns(np.arange(used.size))
         chosen = [np.searchsorted(used, own) for own in pivots]
-        projections = [_inverse_factor(K[np.ix_(own, own)]) for K, own in zip(W, chosen, strict=True)]
+        projections = [
+            _inverse_factor(K[np.ix_(own, own)]) for K, own in zip(W, chosen, strict=True)
+        ]
         return LandmarkMap(kernels, Z, projections, dtype, chosen)
 
     def _pivots(self, bank, n):
         """Places of the pivots of one kernel."""
         left = bank.diagonal()[0].copy()
         total, factor, pivots = left.sum(), np.zeros((min(self.rank, n), n)), []
-        while len(pivots) < len(factor) and left.sum() > self.tol * total and left.max() > 1e-12 * total / n:
+        while (
+            len(pivots) < len(factor)
+            and left.sum() > self.tol * total
+            and left.max() > 1e-12 * total / n
+        ):
             pivot, r = int(np.argmax(left)), len(pivots)
             row = bank.columns([pivot])[0][:, 0] - factor[:r, pivot] @ factor[:r]
             factor[r] = row / np.sqrt(left[pivot])
@@ -57,7 +65,9 @@ class IncompleteCholesky(Approximation):
 
 
 def _inverse_factor(W):
-    """``L^-T`` with ``W = L L'``, for independent pivots; a little is added to the diagonal where rounding demands it."""
+    """``L^-T`` with ``W = L L'``, for independent pivots; a little is added to the diagonal where
+    rounding demands it.
+    """
     scale = np.trace(W) / max(len(W), 1)
     for shift in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
         try:
@@ -65,4 +75,6 @@ def _inverse_factor(W):
         except np.linalg.LinAlgError:
             continue
         return solve_triangular(lower, np.eye(len(W)), lower=True).T
-    raise np.linalg.LinAlgError("The pivots of a kernel are not independent: it is not positive semi-definite.")
+    raise np.linalg.LinAlgError(
+        "The pivots of a kernel are not independent: it is not positive semi-definite."
+    )

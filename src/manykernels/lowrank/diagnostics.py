@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from ..kernels.points import as_points
 
 
-def quality(bank, kernels, X, *, sample=512, seed=0):
+def quality(bank, kernels, X, *, sample=512, random_state=0):
     """How good the approximation is, on a random sample of the training points.
 
     Returns
@@ -14,7 +14,9 @@ def quality(bank, kernels, X, *, sample=512, seed=0):
     (m,) array
         ``|K_k - V_k V_k'|_F / |K_k|_F`` on the sample.
     """
-    rows = np.sort(check_random_state(seed).choice(bank.n, min(sample, bank.n), replace=False))
+    rows = np.sort(
+        check_random_state(random_state).choice(bank.n, min(sample, bank.n), replace=False)
+    )
     A = as_points(X)[rows]
     exact = kernels.between(A, A).columns(np.arange(rows.size))
     errors = []
@@ -25,10 +27,11 @@ def quality(bank, kernels, X, *, sample=512, seed=0):
 
 
 def coefficient_bound(exact, approximate, weights, cost):
-    """Proposition 2 of Rakotomamonjy and Chanda: how far the dual coefficients of the two SVMs can be apart.
+    """Proposition 2 of Rakotomamonjy and Chanda: how far the dual coefficients of the two SVMs can
+    be apart.
 
-    ``|beta - beta'| <= sqrt(2 s / lambda_min(K_d))`` with ``s = |cost|^2 |K_d - K'_d|_F / 2``. For banks of a few thousand
-    points; infinite where the exact kernel is singular.
+    ``|beta - beta'| <= sqrt(2 s / lambda_min(K_d))`` with ``s = |cost|^2 |K_d - K'_d|_F / 2``. For
+    banks of a few thousand points; infinite where the exact kernel is singular.
     """
     K, approximated = (bank.combine(weights).astype(float) for bank in (exact, approximate))
     smallest = np.linalg.eigvalsh(K)[0]

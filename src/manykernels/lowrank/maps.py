@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ..banks.threads import Threads
+from .._threads import Threads
 from ..kernels.points import as_points
 from ..kernels.vector import dense
 
@@ -18,11 +18,11 @@ class FeatureMap(ABC):
     ----------
     offsets : (m + 1,) int
         Columns of each kernel.
-    names, groups, normalise : of the kernels
+    names, groups, normalize : of the kernels
     """
 
     def __init__(self, kernels, widths, dtype):
-        self.names, self.groups, self.normalise = kernels.names, kernels.groups, kernels.normalise
+        self.names, self.groups, self.normalize = kernels.names, kernels.groups, kernels.normalize
         self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.intp)
         self.dtype = np.dtype(dtype)
 
@@ -63,7 +63,12 @@ class LandmarkMap(FeatureMap):
 
     def __init__(self, kernels, landmarks, projections, dtype, chosen=None):
         super().__init__(kernels, [P.shape[1] for P in projections], dtype)
-        self.kernels, self.landmarks, self.projections, self.chosen = kernels, landmarks, projections, chosen
+        self.kernels, self.landmarks, self.projections, self.chosen = (
+            kernels,
+            landmarks,
+            projections,
+            chosen,
+        )
 
     def block(self, X):
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
@@ -83,7 +88,9 @@ class FourierMap(FeatureMap):
 
     def block(self, X):
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
-        for k, (columns, F, scale) in enumerate(zip(self.columns, self.frequencies, self.scales, strict=True)):
+        for k, (columns, F, scale) in enumerate(
+            zip(self.columns, self.frequencies, self.scales, strict=True)
+        ):
             angles = dense(X if columns is None else X[:, columns]) @ F
             size = np.sqrt(scale / F.shape[1])
             middle = self.offsets[k] + F.shape[1]

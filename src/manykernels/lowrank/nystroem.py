@@ -24,29 +24,36 @@ class Nystroem(Approximation):
     rank : int
         Columns of each factor at most.
     landmarks : {"uniform", "kmeans", "leverage"}
-        Random points, centres of clusters (dense data), or random points drawn by their estimated ridge leverage.
+        Random points, centers of clusters (dense data), or random points drawn by their estimated
+        ridge leverage.
     n_landmarks : int, optional
         As many as the rank by default. More of them give a better approximation of the same rank.
     cutoff : float
-        Eigenvalues below this part of the largest are dropped: by default what float32 could not hold anyway.
-    seed : int, RandomState or None
+        Eigenvalues below this part of the largest are dropped: by default what float32 could not
+        hold anyway.
+    random_state : int, RandomState or None
     folder : path, optional
-        Where to map factors that are over the memory budget. The file has no name and is gone with the process.
+        Where to map factors that are over the memory budget. The file has no name and is gone with
+        the process.
     """
 
     rank: int = 200
     landmarks: str = "uniform"
     n_landmarks: int | None = None
     cutoff: float = 1e-7
-    seed: object = 0
+    random_state: object = 0
     folder: object = None
 
     def __post_init__(self):
         check_rank(self.rank)
         if self.landmarks not in LANDMARKS:
-            raise ValueError(f"landmarks={self.landmarks!r} is not known; use {', '.join(map(repr, LANDMARKS))}.")
+            raise ValueError(
+                f"landmarks={self.landmarks!r} is not known; use {', '.join(map(repr, LANDMARKS))}."
+            )
         if self.n_landmarks is not None and self.n_landmarks < self.rank:
-            raise ValueError(f"n_landmarks={self.n_landmarks!r} must be at least the rank, {self.rank}.")
+            raise ValueError(
+                f"n_landmarks={self.n_landmarks!r} must be at least the rank, {self.rank}."
+            )
         if not 0.0 <= self.cutoff < 1.0:
             raise ValueError(f"cutoff must be at least 0 and below 1, got {self.cutoff!r}.")
 
@@ -59,23 +66,29 @@ class Nystroem(Approximation):
         """``L D^-1/2`` of the largest eigenvalues of a kernel on the landmarks."""
         values, vectors = eigh(0.5 * (W + W.T))
         values, vectors = values[::-1][: self.rank], vectors[:, ::-1][:, : self.rank]
-        kept = values > max(self.cutoff, len(W) * np.finfo(float).eps) * max(values[0], np.finfo(float).tiny)
+        kept = values > max(self.cutoff, len(W) * np.finfo(float).eps) * max(
+            values[0], np.finfo(float).tiny
+        )
         return vectors[:, kept] / np.sqrt(values[kept])
 
     def _landmarks(self, kernels, X):
-        rng, n = check_random_state(self.seed), X.shape[0]
+        rng, n = check_random_state(self.random_state), X.shape[0]
         count = min(self.n_landmarks or self.rank, n)
         if self.landmarks == "uniform" or count == n:
             return X[np.sort(rng.choice(n, count, replace=False))]
         if self.landmarks == "kmeans":
             kernels.refuse_indices("landmarks='kmeans'")
-            clusters = MiniBatchKMeans(count, random_state=rng, n_init=1, batch_size=max(4096, 4 * count))
+            clusters = MiniBatchKMeans(
+                count, random_state=rng, n_init=1, batch_size=max(4096, 4 * count)
+            )
             return clusters.fit(dense(X)).cluster_centers_
         return X[np.sort(_by_leverage(kernels, X, count, rng))]
 
 
 def _by_leverage(kernels, X, count, rng):
-    """Points drawn by the ridge leverage of the mean of the kernels, which a uniform sketch estimates."""
+    """Points drawn by the ridge leverage of the mean of the kernels, which a uniform sketch
+    estimates.
+    """
     n = X.shape[0]
     candidates = np.sort(rng.choice(n, min(n, max(CANDIDATES, 2 * count)), replace=False))
     sketch = X[np.sort(rng.choice(candidates, min(2 * count, candidates.size), replace=False))]
@@ -85,6 +98,8 @@ def _by_leverage(kernels, X, count, rng):
     diagonal = kernels.combined_diagonal(uniform, X[candidates])
     values = np.linalg.eigvalsh(K_ss)
     ridge = max(values[: max(len(values) - count, 1)].clip(0.0).sum() / count, 1e-10 * values[-1])
-    explained = np.einsum("cs,cs->c", K_cs, np.linalg.solve(K_ss + ridge * np.eye(len(K_ss)), K_cs.T).T)
+    explained = np.einsum(
+        "cs,cs->c", K_cs, np.linalg.solve(K_ss + ridge * np.eye(len(K_ss)), K_cs.T).T
+    )
     leverage = np.maximum(diagonal - explained, 0.0) + 1e-12 * diagonal.max()
     return rng.choice(candidates, count, replace=False, p=leverage / leverage.sum())

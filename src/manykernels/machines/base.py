@@ -30,7 +30,8 @@ class MachineResult(NamedTuple):
 
 
 class Machine(ABC):
-    """Solves ``max_beta  box.value(beta) - beta' K beta / 2`` over the box of a loss, from any start.
+    """Solves ``max_beta  box.value(beta) - beta' K beta / 2`` over the box of a loss, from any
+    start.
 
     The start may come from another kernel: that is what makes a sequence of similar SVMs cheap.
     """
@@ -48,7 +49,8 @@ class Machine(ABC):
         tol : float
             On the violation of the optimality conditions, as in LIBSVM.
         max_steps : int, optional
-            By default a million, or a hundred per point if that is more: only hopeless problems need so many.
+            By default a million, or a hundred per point if that is more: only hopeless problems
+            need so many.
         """
         max_steps = max(1_000_000, 100 * y.size) if max_steps is None else max_steps
         box = loss.box(y, cost)
@@ -60,7 +62,9 @@ class Machine(ABC):
         intercept = loss.intercept(y, cost, scores)
         norm = 0.5 * float(beta @ scores)
         primal = norm + loss.value(y, cost, scores, intercept)
-        return MachineResult(beta, scores, intercept, primal, box.value(beta) - norm, violation, steps)
+        return MachineResult(
+            beta, scores, intercept, primal, box.value(beta) - norm, violation, steps
+        )
 
     @abstractmethod
     def multiply(self, kernel, beta):
@@ -68,4 +72,6 @@ class Machine(ABC):
 
     @abstractmethod
     def ascend(self, kernel, box, beta, F, tol, max_steps):
-        """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``; return (steps, violation)."""
+        """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``; return (steps,
+        violation).
+        """

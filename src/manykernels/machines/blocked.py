@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._loops.smo import Walls, smo
-from ..banks.threads import Threads
+from .._loops.smo import Bounds, smo
+from .._threads import Threads
 from .base import Machine
 
 COLUMNS = 1024
@@ -25,12 +25,19 @@ class Rows(NamedTuple):
     def sums(self, coefficients):
         """The sum of the rows, each times its coefficient, in float64."""
         moved = np.flatnonzero(coefficients)
-        coefficients, places, out = coefficients[moved], self.places[moved], np.empty(self.matrix.shape[1])
+        coefficients, places, out = (
+            coefficients[moved],
+            self.places[moved],
+            np.empty(self.matrix.shape[1]),
+        )
 
         def fill(part):  # a few columns at a time: they are copied, and turned into float64
             out[part] = coefficients @ self.matrix[places, part]
 
-        self.threads.map(fill, [slice(start, min(start + COLUMNS, out.size)) for start in range(0, out.size, COLUMNS)])
+        self.threads.map(
+            fill,
+            [slice(start, min(start + COLUMNS, out.size)) for start in range(0, out.size, COLUMNS)],
+        )
         return out
 
 
@@ -69,7 +76,10 @@ class KernelRows:
         slots = self._slot[chosen]
         if (slots >= 0).all():
             return Rows(self._store, slots, self.bank.threads)
-        known, out = ~np.isin(chosen, missing), np.empty((chosen.size, self.n), dtype=self.bank.dtype)
+        known, out = (
+            ~np.isin(chosen, missing),
+            np.empty((chosen.size, self.n), dtype=self.bank.dtype),
+        )
         out[known], out[~known] = self._store[slots[known]], fresh
         return Rows(out, np.arange(chosen.size), self.bank.threads)
 
@@ -89,8 +99,8 @@ class KernelRows:
 class BlockedMachine(Machine):
     """SMO on a working set of the worst violators, whose rows are computed together.
 
-    Half of the set is renewed each time; the rest are points of the last sets, which keeps pairs that pull at each other
-    from alternating.
+    Half of the set is renewed each time; the rest are points of the last sets, which keeps pairs
+    that pull at each other from alternating.
 
     Parameters
     ----------
@@ -119,14 +129,18 @@ class BlockedMachine(Machine):
             working_set = self._choose(up, down, working_set)
             rows = kernel.rows(working_set)
             inner = max(0.5 * tol, 0.1 * violation)
-            done += self._improve(rows, kernel.diagonal[working_set], box, beta, F, working_set, inner)
+            done += self._improve(
+                rows, kernel.diagonal[working_set], box, beta, F, working_set, inner
+            )
 
     def _choose(self, up, down, previous):
         """The worst violators in both directions, filled up with the latest of the previous set."""
         each = min(self.size // (2 if previous.size == 0 else 4), up.size // 2 or 1)
         worst_up = np.argpartition(-up, each - 1)[:each]
         worst_down = np.argpartition(down, each - 1)[:each]
-        chosen = np.union1d(worst_up[np.isfinite(up[worst_up])], worst_down[np.isfinite(down[worst_down])])
+        chosen = np.union1d(
+            worst_up[np.isfinite(up[worst_up])], worst_down[np.isfinite(down[worst_down])]
+        )
         kept = previous[~np.isin(previous, chosen)][: self.size - chosen.size]
         return np.concatenate([chosen, kept])
 
@@ -135,10 +149,10 @@ class BlockedMachine(Machine):
         square = rows.square(chosen)
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
-        walls = Walls(*(side[chosen] for side in box.bounded()[1:5]))
-        steps, _ = smo(square, diagonal + walls.ridge, walls, part, gradient, tol, limit)
+        bounds = Bounds(*(side[chosen] for side in box.bounded()[1:5]))
+        steps, _ = smo(square, diagonal + bounds.ridge, bounds, part, gradient, tol, limit)
         change = part - beta[chosen]
         F += rows.sums(change)
-        F[chosen] += walls.ridge * change
+        F[chosen] += bounds.ridge * change
         beta[chosen] = part
         return max(steps, 1)

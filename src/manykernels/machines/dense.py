@@ -3,12 +3,13 @@
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .._loops.smo import Walls, smo
+from .._loops.smo import Bounds, smo
 from .base import Machine
 
 ROWS = 256
 ROUNDING = 1e-14  # relative to F, below which a violation is rounding
-ENTRIES_PER_CALL = 50_000_000  # visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
+# visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
+ENTRIES_PER_CALL = 50_000_000
 
 
 class DenseMachine(Machine):
@@ -16,7 +17,8 @@ class DenseMachine(Machine):
 
     def multiply(self, kernel, beta):
         out, support = np.zeros(beta.size), np.flatnonzero(beta)
-        for start in range(0, support.size, ROWS):  # a few rows at a time: they are copied, and turned into float64
+        # a few rows at a time: they are copied, and turned into float64
+        for start in range(0, support.size, ROWS):
             part = support[start : start + ROWS]
             out += beta[part] @ kernel[part]
         return out
@@ -24,24 +26,27 @@ class DenseMachine(Machine):
     def ascend(self, kernel, box, beta, F, tol, max_steps):
         if box.free:
             return _solve(kernel, box, beta, F)
-        diagonal, walls = np.diagonal(kernel) + box.ridge, Walls(*box.bounded()[1:5])
+        diagonal, bounds = np.diagonal(kernel) + box.ridge, Bounds(*box.bounded()[1:5])
         tol = max(tol, ROUNDING * float(np.abs(F).max(initial=0.0)))
         per_call = max(1000, ENTRIES_PER_CALL // beta.size)
         done = 0
         while True:
             limit = min(per_call, max_steps - done)
-            steps, violation = smo(kernel, diagonal, walls, beta, F, tol, limit)
+            steps, violation = smo(kernel, diagonal, bounds, beta, F, tol, limit)
             done += steps
             if steps < limit or done >= max_steps:
                 return done, violation
 
 
 def _solve(kernel, box, beta, F):
-    """The maximum without bounds: the step x with ``(K + diag(ridge)) x + F`` constant and ``sum(x) = 0``."""
+    """The maximum without bounds: the step x with ``(K + diag(ridge)) x + F`` constant and ``sum(x)
+    = 0``.
+    """
     H = np.array(kernel, dtype=float, order="F")
     H[np.diag_indices_from(H)] += box.ridge
     factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-    # what is left after one solve is the error of the factorisation: a second one removes most of it
+    # what is left after one solve is the error of the factorization: a second one removes most of
+    # it
     for _ in range(2):
         x, ones = cho_solve(factor, np.stack([F, np.ones_like(F)], axis=1), check_finite=False).T
         x = ones * (x.sum() / ones.sum()) - x

@@ -1,8 +1,10 @@
-"""The working-set method on a device: vectors and rows of all points stay there, the small program is solved on the host."""
+"""The working-set method on a device: vectors and rows of all points stay there, the small program
+is solved on the host.
+"""
 
 import numpy as np
 
-from .._loops.smo import Walls, smo
+from .._loops.smo import Bounds, smo
 from .base import Machine
 
 SIZE = 1024
@@ -10,7 +12,8 @@ RESIDENT = 0.4  # of the free memory for a combined kernel that stays
 
 
 class DeviceRows:
-    """Rows of a combined kernel on a device: all of them if they fit, else computed when they are asked for.
+    """Rows of a combined kernel on a device: all of them if they fit, else computed when they are
+    asked for.
 
     Parameters
     ----------
@@ -22,15 +25,20 @@ class DeviceRows:
         self.bank, self.weights, self.device, self.n = bank, weights, bank.device, bank.n
         self.diagonal = bank.combined_diagonal(weights)
         fits = bank.n**2 * bank.dtype.itemsize <= RESIDENT * self.device.free()
-        self.whole = bank.combined(weights, self.device.indices(np.arange(bank.n))) if fits else None
+        self.whole = (
+            bank.combined(weights, self.device.indices(np.arange(bank.n))) if fits else None
+        )
 
     def rows(self, chosen):
         """The chosen rows, for a tensor of indices."""
-        return self.bank.combined(self.weights, chosen) if self.whole is None else self.whole[chosen]
+        return (
+            self.bank.combined(self.weights, chosen) if self.whole is None else self.whole[chosen]
+        )
 
 
 class DeviceMachine(Machine):
-    """SMO on a working set of the worst violators, as `BlockedMachine`, with all long vectors on a device.
+    """SMO on a working set of the worst violators, as `BlockedMachine`, with all long vectors on a
+    device.
 
     Parameters
     ----------
@@ -71,7 +79,9 @@ class DeviceMachine(Machine):
         """The worst violators in both directions, filled up with some of the previous set."""
         each = min(self.size // (2 if previous is None else 4), len(up) // 2 or 1)
         best_up, best_down = torch.topk(up, each), torch.topk(-down, each)
-        chosen = torch.cat([best.indices[torch.isfinite(best.values)] for best in (best_up, best_down)]).unique()
+        chosen = torch.cat(
+            [best.indices[torch.isfinite(best.values)] for best in (best_up, best_down)]
+        ).unique()
         if previous is None:
             return chosen
         kept = previous[~torch.isin(previous, chosen)][: self.size - len(chosen)]
@@ -89,8 +99,12 @@ class _Vectors:
     def sides(self):
         """As `Box.sides`."""
         torch, beta, F = self.device.torch, self.beta, self.F
-        up = torch.where(beta < self.upper, -F - torch.where(beta >= 0.0, self.kink, -self.kink), -torch.inf)
-        down = torch.where(beta > self.lower, -F + torch.where(beta <= 0.0, self.kink, -self.kink), torch.inf)
+        up = torch.where(
+            beta < self.upper, -F - torch.where(beta >= 0.0, self.kink, -self.kink), -torch.inf
+        )
+        down = torch.where(
+            beta > self.lower, -F + torch.where(beta <= 0.0, self.kink, -self.kink), torch.inf
+        )
         return up, down
 
     def improve(self, kernel, chosen, tol):
@@ -98,10 +112,18 @@ class _Vectors:
         rows, places = kernel.rows(chosen), chosen.cpu().numpy()
         square = rows[:, chosen].cpu().numpy()
         part, gradient = self.beta[chosen].cpu().numpy(), self.F[chosen].cpu().numpy()
-        walls, before = Walls(*(side[places] for side in self.box[1:5])), part.copy()
-        steps, _ = smo(square, kernel.diagonal[places] + walls.ridge, walls, part, gradient, tol, 100 * places.size)
+        bounds, before = Bounds(*(side[places] for side in self.box[1:5])), part.copy()
+        steps, _ = smo(
+            square,
+            kernel.diagonal[places] + bounds.ridge,
+            bounds,
+            part,
+            gradient,
+            tol,
+            100 * places.size,
+        )
         change = part - before
         self.F += (self.device.put(change).to(rows.dtype) @ rows).double()
-        self.F[chosen] += self.device.put(walls.ridge * change)
+        self.F[chosen] += self.device.put(bounds.ridge * change)
         self.beta[chosen] = self.device.put(part)
         return max(steps, 1)

@@ -2,12 +2,12 @@
 
 from .base import Iterate, Solver, drive
 from .choose import AUTO, SOLVERS, choose_solver
-from .gfb import GFB
 from .group_lasso import GroupLasso
-from .interior import Interior
+from .lowrank.interior import Interior
+from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
-from .primal import PrimalNewton
+from .reference.gfb import GFB
 from .smo_mkl import SMO
 from .spg import SPG
 

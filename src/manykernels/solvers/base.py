@@ -42,15 +42,20 @@ class Solver(ABC):
     hard_margins = False  # whether it works for a loss that can be infinite
 
     def needs(self, problem):  # noqa: B027  (some solvers take any sum of kernels)
-        """Raise an error that names a solver which works, if this one does not fit the regulariser or the size."""
+        """Raise an error that names a solver which works, if this one does not fit the regularizer
+        or the size.
+        """
 
     def check(self, problem):
         """Raise an error that names a solver which works, if this one does not fit the problem."""
         if self.sums_only and not problem.bank.linear:
-            raise ValueError(f"{type(self).__name__} works for sums of kernels only: use solver='spg'.")
+            raise ValueError(
+                f"{type(self).__name__} works for sums of kernels only: use solver='spg'."
+            )
         if isinstance(problem.loss, HardMargin) and not self.hard_margins:
             raise ValueError(
-                f"{type(self).__name__} does not work for a hard margin: use solver='mwu', which needs p = 1, or a large C."
+                f"{type(self).__name__} does not work for a hard margin: use solver='mwu', which "
+                "needs p = 1, or a large C."
             )
         self.needs(problem)
 
@@ -67,8 +72,16 @@ class Solver(ABC):
         return self
 
     def __repr__(self):
-        given = {name: p.default for name, p in inspect.signature(type(self)).parameters.items() if hasattr(self, name)}
-        changed = [f"{name}={getattr(self, name)!r}" for name, default in given.items() if getattr(self, name) != default]
+        given = {
+            name: p.default
+            for name, p in inspect.signature(type(self)).parameters.items()
+            if hasattr(self, name)
+        }
+        changed = [
+            f"{name}={getattr(self, name)!r}"
+            for name, default in given.items()
+            if getattr(self, name) != default
+        ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     @abstractmethod
@@ -120,10 +133,17 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None, keep=None):
                 if keep is not None:
                     keep(best, history[-1])
                 stop = watch is not None and watch(history[-1])
-                status = _status(state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit)
+                status = _status(
+                    state.iterate, tol, solver.stationarity_tol, len(history) - 1, limit
+                )
                 if status is Status.STATIONARY:
-                    best = state.iterate  # an earlier one may have a slightly smaller value, but is not stationary
-                if status is Status.OPTIMAL and _doubtful(state.iterate.certificate, tol) and problem.refine():
+                    # an earlier one may have a slightly smaller value, but is not stationary
+                    best = state.iterate
+                if (
+                    status is Status.OPTIMAL
+                    and _doubtful(state.iterate.certificate, tol)
+                    and problem.refine()
+                ):
                     problem.start, best, status = state.iterate[:2], None, None
                     state = solver.init(problem)
                 elif status is None and stop:
@@ -137,7 +157,16 @@ def drive(solver, problem, *, tol=1e-3, max_iter=None, watch=None, keep=None):
     problem.counters.seconds = time.perf_counter() - began
     certificate = best.certificate
     steps = max(len(history) - 1, 0)
-    return Result(best.weights, best.beta, certificate.intercept, status, certificate, steps, problem.counters, history)
+    return Result(
+        best.weights,
+        best.beta,
+        certificate.intercept,
+        status,
+        certificate,
+        steps,
+        problem.counters,
+        history,
+    )
 
 
 def _doubtful(certificate, tol):
@@ -152,22 +181,28 @@ def _better(best, iterate):
     """
     if best is None or iterate.ended is Status.FIXED_WEIGHTS:
         return iterate
-    key, best_key = ((abs(c.absolute_gap), c.primal, -c.dual) for c in (iterate.certificate, best.certificate))
+    key, best_key = (
+        (abs(c.absolute_gap), c.primal, -c.dual) for c in (iterate.certificate, best.certificate)
+    )
     return iterate if key < best_key else best
 
 
 def _record(iteration, iterate, problem, began):
     used = int(np.count_nonzero(iterate.weights > 1e-9 * iterate.weights.max(initial=0.0)))
     certificate, seconds = iterate.certificate, time.perf_counter() - began
-    return Record(iteration, certificate.primal, certificate.gap, problem.counters.svm_solves, used, seconds)
+    return Record(
+        iteration, certificate.primal, certificate.gap, problem.counters.svm_solves, used, seconds
+    )
 
 
 def _status(iterate, tol, stationarity_tol, iteration, limit):
     if np.isnan(iterate.certificate.gap):
         raise FloatingPointError(
-            "The kernels gave values that are not numbers (NaN): check the data, their scale and the kernels."
+            "The kernels gave values that are not numbers (NaN): check the data, their scale and "
+            "the kernels."
         )
-    if abs(iterate.certificate.gap) <= tol:  # a gap clearly below zero is rounding, and proves nothing
+    # a gap clearly below zero is rounding, and proves nothing
+    if abs(iterate.certificate.gap) <= tol:
         return Status.OPTIMAL
     # as in the paper for the default tolerance, and less where the whole objective is small
     small = stationarity_tol * tol / 1e-3 * min(1.0, abs(iterate.certificate.primal))

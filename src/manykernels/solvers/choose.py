@@ -5,25 +5,27 @@ from typing import NamedTuple
 
 from ..banks.factors import FactorBank
 from ..losses import HardMargin
-from ..regularisers import BlockNorm, SquaredPNorm
+from ..regularizers import BlockNorm, SquaredPNorm
 from .base import Solver
-from .factored import FactorSolver
-from .fixed import Alignment, Uniform
-from .gfb import GFB
 from .group_lasso import GroupLasso
-from .interior import Interior
+from .lowrank.factored import FactorSolver
+from .lowrank.interior import Interior
+from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
-from .primal import PrimalNewton
-from .sample import LARGE, FromSample
-from .simplex import SILP, MirrorDescent, SimpleMKL
+from .reference.fixed import Alignment, Uniform
+from .reference.gfb import GFB
+from .reference.simplex import SILP, MirrorDescent, SimpleMKL
 from .smo_mkl import SMO
 from .spg import SPG
+from .wrappers.sample import LARGE, FromSample
 
 SOLVERS = {
     "newton": Newton,
     "spg": SPG,
-    "pgd": lambda: SPG(spectral=False, nonmonotone=False, tune_precision=False, proximal=False, cautious=False),
+    "pgd": lambda: SPG(
+        spectral=False, nonmonotone=False, tune_tolerance=False, proximal=False, cautious=False
+    ),
     "smo": SMO,
     "group_lasso": GroupLasso,
     "mwu": MultiplicativeWeights,
@@ -39,7 +41,9 @@ SOLVERS = {
 
 
 class Rule(NamedTuple):
-    """A line of the table that ``solver="auto"`` follows: the first whose condition holds and whose solver fits."""
+    """A line of the table that ``solver="auto"`` follows: the first whose condition holds and whose
+    solver fits.
+    """
 
     solver: str
     when: str
@@ -47,32 +51,53 @@ class Rule(NamedTuple):
 
 
 def _narrow(problem):
-    """Whether systems of equations in the space of the factors are cheaper than kernels of all pairs of points."""
+    """Whether systems of equations in the space of the factors are cheaper than kernels of all
+    pairs of points.
+    """
     return isinstance(problem.bank, FactorBank) and 2 * problem.bank.points.width < problem.bank.n
 
 
-# A solver that does not fit (its `check`) is passed over. What was measured is in benchmarks/small.py.
+# A solver that does not fit (its `check`) is passed over. What was measured is in
+# benchmarks/small.py.
 AUTO = (
-    Rule("mwu", "a hard margin, which the others do not take", lambda problem: isinstance(problem.loss, HardMargin)),
-    Rule("primal", "kernels of low rank whose factors have fewer columns than half the points, smooth losses", _narrow),
+    Rule(
+        "mwu",
+        "a hard margin, which the others do not take",
+        lambda problem: isinstance(problem.loss, HardMargin),
+    ),
+    Rule(
+        "primal",
+        "kernels of low rank whose factors have fewer columns than half the points, smooth losses",
+        _narrow,
+    ),
     Rule("interior", "the same with losses that have corners", _narrow),
     Rule(
         "newton",
-        "the conjugate is smooth (p > 1, GeneralisedKL) or is that of the simplex, and a combined kernel and, unless the bank "
+        "the conjugate is smooth (p > 1, GeneralizedKL) or is that of the simplex, and a combined "
+        "kernel and, unless the bank "
         "can do without them, the products of all kernels with all points fit into memory",
         lambda problem: True,
     ),
     Rule(
         "group_lasso",
         "the squared 1-norm, where Newton's method has no curvature and SPG needs more rounds",
-        lambda problem: isinstance(problem.regulariser, SquaredPNorm) and problem.regulariser.p == 1.0,
+        lambda problem: (
+            isinstance(problem.regularizer, SquaredPNorm) and problem.regularizer.p == 1.0
+        ),
     ),
     Rule(
         "group_lasso",
-        "mixed norms of other exponents than 1 and 2 within groups, where SPG has no proximal map and bounces at the kinks",
-        lambda problem: isinstance(problem.regulariser, BlockNorm) and problem.regulariser.r not in (1.0, 2.0),
+        "mixed norms of other exponents than 1 and 2 within groups, where SPG has no proximal map "
+        "and bounces at the kinks",
+        lambda problem: (
+            isinstance(problem.regularizer, BlockNorm) and problem.regularizer.r not in (1.0, 2.0)
+        ),
     ),
-    Rule("spg", "everything else: any regulariser, any number of points and kernels", lambda problem: True),
+    Rule(
+        "spg",
+        "everything else: any regularizer, any number of points and kernels",
+        lambda problem: True,
+    ),
 )
 
 
@@ -82,13 +107,18 @@ def _by_table(problem):
 
 
 def _for_many_points(problem):
-    """The solver with the fewest SVMs from good weights; near them, closed forms converge fast but for p = 1."""
-    smooth = hasattr(problem.regulariser, "reweight") and getattr(problem.regulariser, "smooth", False)
+    """The solver with the fewest SVMs from good weights; near them, closed forms converge fast but
+    for p = 1.
+    """
+    smooth = hasattr(problem.regularizer, "reweight") and getattr(
+        problem.regularizer, "smooth", False
+    )
     return GroupLasso() if smooth else SPG()
 
 
 def choose_solver(solver, problem=None):
-    """A solver from its name, or the object itself; ``"auto"`` follows the table `AUTO` for the problem.
+    """A solver from its name, or the object itself; ``"auto"`` follows the table `AUTO` for the
+    problem.
 
     Problems with many points begin with a sample of them (`FromSample`), where that is possible.
     """
@@ -103,4 +133,7 @@ def choose_solver(solver, problem=None):
         return sampled if sampled.fits(problem) else chosen
     if solver in SOLVERS:
         return SOLVERS[solver]()
-    raise ValueError(f"Unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver object.")
+    raise ValueError(
+        f"Unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver "
+        "object."
+    )

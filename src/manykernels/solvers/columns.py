@@ -8,7 +8,8 @@ BATCH = 8  # columns computed together: the one that is missing and the likelies
 
 
 class Columns:
-    """The column of every kernel at a point, for the rows of some points (the layout); the most recently used ones are kept.
+    """The column of every kernel at a point, for the rows of some points (the layout); the most
+    recently used ones are kept.
 
     Parameters
     ----------
@@ -20,7 +21,9 @@ class Columns:
 
     def __init__(self, bank, layout, budget):
         self.bank, self.layout = bank, layout
-        capacity = int(np.clip(budget // (bank.m * layout.size * bank.dtype.itemsize), 2, layout.size))
+        capacity = int(
+            np.clip(budget // (bank.m * layout.size * bank.dtype.itemsize), 2, layout.size)
+        )
         self.store = np.empty((capacity, bank.m, layout.size), dtype=bank.dtype)
         self.slots = np.full(layout.size, -1)
         self.stamps = np.full(capacity, -1)
@@ -32,7 +35,9 @@ class Columns:
         return np.ascontiguousarray(self.bank.diagonal()[:, self.layout])
 
     def fetch(self, missing, likely, clock):
-        """Compute the column of a point and of the likeliest others that are not here; all by their place in the layout."""
+        """Compute the column of a point and of the likeliest others that are not here; all by their
+        place in the layout.
+        """
         likely = likely[(self.slots[likely] < 0) & (likely != missing)]
         self._load(np.append(missing, likely)[: max(1, min(BATCH, self.stamps.size - 1))], clock)
 
@@ -47,6 +52,6 @@ class Columns:
         places = np.argsort(self.stamps, kind="stable")[: wanted.size]
         evicted = self._owners[places]
         self.slots[evicted[evicted >= 0]] = -1
-        self.store[places] = self.bank.lines(self.layout[wanted], self.layout)
+        self.store[places] = self.bank.kernel_rows(self.layout[wanted], self.layout)
         self._owners[places], self.slots[wanted] = wanted, places
         self.stamps[places] = clock

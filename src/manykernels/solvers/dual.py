@@ -1,15 +1,19 @@
-"""What solvers that ascend on the dual share: a point to begin from, and a point judged by its products."""
+"""What solvers that ascend on the dual share: a point to begin from, and a point judged by its
+products.
+"""
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .base import Iterate
 
-COARSEST = 0.1  # violation of the first SVM
+FIRST_TOLERANCE = 0.1  # violation of the first SVM
 
 
 def rough_start(problem):
-    """Coefficients, products and forms of an SVM solved roughly at the first weights, times the factor that suits the dual."""
+    """Coefficients, products and forms of an SVM solved roughly at the first weights, times the
+    factor that suits the dual.
+    """
     beta = first_svm(problem)
     products = problem.products(beta)
     forms = forms_of(products, beta)
@@ -20,7 +24,7 @@ def rough_start(problem):
 def first_svm(problem):
     """Coefficients of an SVM solved roughly at the first weights."""
     weights, beta = problem.start
-    return problem.evaluate(weights, beta, COARSEST).beta
+    return problem.evaluate(weights, beta, FIRST_TOLERANCE).beta
 
 
 def judged(problem, model, beta, products, forms):
@@ -45,14 +49,15 @@ def forms_of(products, beta):
 def best_multiple(problem, beta, forms):
     """The factor in (0, 1] on beta with the largest dual value; one where the sum of beta is given.
 
-    It costs nothing and saves up to ten iterations where the scale of the weights is not known beforehand (the squared norm).
+    It costs nothing and saves up to ten iterations where the scale of the weights is not known
+    beforehand (the squared norm).
     """
     if any(box.total for box in problem.boxes):
         return 1.0
 
     def loss(log_size):
         size = np.exp(log_size)
-        return problem.regulariser.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
+        return problem.regularizer.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
     found = minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded", options={"xatol": 0.01})
     return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))

@@ -1,10 +1,11 @@
 """MKLGL: closed-form kernel weights through the group lasso.
 
-Z. Xu, R. Jin, H. Yang, I. King and M. R. Lyu, Simple and efficient multiple kernel learning by group lasso, ICML 2010.
+Z. Xu, R. Jin, H. Yang, I. King and M. R. Lyu, Simple and efficient multiple kernel learning by
+group lasso, ICML 2010.
 
-Alternate between an SVM with the current weights, which gives the norms ``|f_k|^2 = d_k^2 s_k`` of the parts of its decision
-function, and the weights that minimise ``sum_k |f_k|^2 / 2 d_k + r(d)``, which have a closed form for every p >= 1.
-Cheap rounds, but many: convergence is linear.
+Alternate between an SVM with the current weights, which gives the norms ``|f_k|^2 = d_k^2 s_k`` of
+the parts of its decision function, and the weights that minimize ``sum_k |f_k|^2 / 2 d_k + r(d)``,
+which have a closed form for every p >= 1. Cheap rounds, but many: convergence is linear.
 """
 
 from typing import NamedTuple
@@ -13,39 +14,46 @@ import numpy as np
 
 from .base import Iterate, Solver
 
-COARSEST, FINEST = 0.1, 1e-12
+FIRST_TOLERANCE, SMALLEST_TOLERANCE = 0.1, 1e-12
 
 
 class State(NamedTuple):
     """Weights to try next, and where the last ones led."""
 
     next_weights: np.ndarray
-    precision: float
+    inner_tolerance: float
     iterate: Iterate
 
 
 class GroupLasso(Solver):
-    """Alternating minimisation with closed-form weights; needs a regulariser with `reweight`."""
+    """Alternating minimization with closed-form weights; needs a regularizer with `reweight`."""
 
     max_iter = 5000
 
     def needs(self, problem):
-        if not hasattr(problem.regulariser, "reweight"):
+        if not hasattr(problem.regularizer, "reweight"):
             raise ValueError(
-                f"MKLGL needs closed-form weights, which {problem.regulariser!r} does not have: use solver='spg', or "
+                f"MKLGL needs closed-form weights, which {problem.regularizer!r} does not have: "
+                "use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )
 
     def init(self, problem):
         weights, beta = problem.start
-        return self._round(problem, weights, beta, COARSEST)
+        return self._round(problem, weights, beta, FIRST_TOLERANCE)
 
     def step(self, problem, state, tol):
-        return self._round(problem, state.next_weights, state.iterate.beta, state.precision)
+        return self._round(problem, state.next_weights, state.iterate.beta, state.inner_tolerance)
 
-    def _round(self, problem, weights, beta, precision):
-        at = problem.evaluate(weights, beta, precision)
+    def _round(self, problem, weights, beta, inner_tolerance):
+        at = problem.evaluate(weights, beta, inner_tolerance)
         forms, _, certificate = problem.judge(at)
-        next_weights = problem.regulariser.reweight(weights**2 * forms)
-        precision = float(np.clip(problem.precision(certificate.absolute_gap, at.beta), FINEST, precision))
-        return State(next_weights, precision, Iterate(at.weights, at.beta, certificate))
+        next_weights = problem.regularizer.reweight(weights**2 * forms)
+        inner_tolerance = float(
+            np.clip(
+                problem.inner_tolerance(certificate.absolute_gap, at.beta),
+                SMALLEST_TOLERANCE,
+                inner_tolerance,
+            )
+        )
+        return State(next_weights, inner_tolerance, Iterate(at.weights, at.beta, certificate))

@@ -1,24 +1,29 @@
 """MWUMKL: multiplicative weights, no SVM solver.
 
-J. Moeller, P. Raman, S. Venkatasubramanian and A. Saha, A geometric algorithm for scalable multiple kernel learning, 2014.
+J. Moeller, P. Raman, S. Venkatasubramanian and A. Saha, A geometric algorithm for scalable multiple
+kernel learning, 2014.
 
-The dual of sparse MKL is a search for the two nearest points of the convex hulls of both classes, in the kernel that keeps them
-furthest apart. A round weighs the kernels by the exponential of the distance so far, and moves both points a little towards
-the examples that lie deepest under those weights (`_loops.multiplicative`). Memory is O(mn).
+The dual of sparse MKL is a search for the two nearest points of the convex hulls of both classes,
+in the kernel that keeps them furthest apart. A round weighs the kernels by the exponential of the
+distance so far, and moves both points a little towards the examples that lie deepest under those
+weights (`_loops.multiplicative`). Memory is O(mn).
 
-``schedule="paper"`` takes the rate and the number of rounds from epsilon. With kernels of unit trace distances are of order
-``1/sqrt(n)`` and that rate is far too cold: weights stay nearly uniform. ``schedule="adaptive"``, ours, sets the largest
-exponent to ``5 sqrt(t)`` in round t, and needs a hundred times fewer rounds for the same value.
+``schedule="paper"`` takes the rate and the number of rounds from epsilon. With kernels of unit
+trace distances are of order ``1/sqrt(n)`` and that rate is far too cold: weights stay nearly
+uniform. ``schedule="adaptive"``, ours, sets the largest exponent to ``5 sqrt(t)`` in round t, and
+needs a hundred times fewer rounds for the same value.
 
-Margins are losses: `HardMargin`, `SquaredHinge` (2-norm), whose ridge is added to every kernel, and `Hinge` (1-norm), where
-coefficients are capped by C. The paper normalises the coefficients to sum one, and then the cap is ``C / sum`` with a sum that
-is not known. We keep them at the scale where the dual value is largest: a capped round gives the lowest scores of both classes,
-pair by pair, as much as C allows, and ends where a pair has nothing to gain. A round may give a class no more than 0.6 of the
-sum so far: without that bound a large C makes for rounds that are far too long. Capped rounds consist of many points but differ
-from their predecessor in a few, so their products are kept and only the difference is computed.
+Margins are losses: `HardMargin`, `SquaredHinge` (2-norm), whose ridge is added to every kernel, and
+`Hinge` (1-norm), where coefficients are capped by C. The paper normalizes the coefficients to sum
+one, and then the cap is ``C / sum`` with a sum that is not known. We keep them at the scale where
+the dual value is largest: a capped round gives the lowest scores of both classes, pair by pair, as
+much as C allows, and ends where a pair has nothing to gain. A round may give a class no more than
+0.6 of the sum so far: without that bound a large C makes for rounds that are far too long. Capped
+rounds consist of many points but differ from their predecessor in a few, so their products are kept
+and only the difference is computed.
 
-The intercept is that of the certificate, the one that minimises the loss at these weights and coefficients; for a hard margin
-it is the middle between the nearest points of both classes.
+The intercept is that of the certificate, the one that minimizes the loss at these weights and
+coefficients; for a hard margin it is the middle between the nearest points of both classes.
 """
 
 from typing import NamedTuple
@@ -28,27 +33,32 @@ from scipy.optimize import minimize_scalar
 
 from .._loops import multiplicative as loops
 from ..losses import UNBOUNDED, HardMargin, Hinge, SquaredHinge
-from ..regularisers import PNormBall
+from ..regularizers import PNormBall
 from ..result import Status
 from .base import Iterate, Solver
 from .columns import Columns
 
 WIDTH = 1.5  # rho of the paper's lemma 4.2
-RATE = 5.0  # of the adaptive schedule; 3 ends 0.2 % lower after 10,000 rounds, 8 no higher and with a noisier primal value
+# of the adaptive schedule; 3 ends 0.2 % lower after 10,000 rounds, 8 no higher and with a noisier
+# primal value
+RATE = 5.0
 ROUNDS = 10_000  # of the adaptive schedule
 ROOM = 0.6  # of a capped round
 BATCH, GROWTH = 50, 1.3  # rounds of the first step, and how many more each next one plays
 CACHE = 2**26  # bytes of columns kept
 STREAM = 2**22  # bytes of one column of every kernel from which none is kept
 MANY = 64  # points in a round from which a pass over the kernels is cheaper than their columns
-ENTRIES_PER_CALL = 100_000_000  # visited by one call of the compiled loop: some tenth of a second, so that Ctrl-C is heard
+# visited by one call of the compiled loop: some tenth of a second, so that Ctrl-C is heard
+ENTRIES_PER_CALL = 100_000_000
 LARGEST_SIZE = 1e4  # of the factor on the coefficients of an iterate
 WARM = 300  # rounds that a given start counts for
 NOTHING = 1e-14  # a form that is zero, as a part of what the diagonals would make it
 
 
 class State(NamedTuple):
-    """The average, how many rounds are in it, how many the next step plays, and the columns at hand."""
+    """The average, how many rounds are in it, how many the next step plays, and the columns at
+    hand.
+    """
 
     average: loops.Average
     done: int
@@ -64,9 +74,11 @@ class MultiplicativeWeights(Solver):
     ----------
     schedule : {"adaptive", "paper"}
     epsilon : float
-        Error to reach on the paper's scale (kernels of unit trace, coefficients that sum to one), for its schedule.
+        Error to reach on the paper's scale (kernels of unit trace, coefficients that sum to one),
+        for its schedule.
     rounds : int, optional
-        To play at most: those of the schedule for ``"paper"``, 10,000 for ``"adaptive"`` by default.
+        To play at most: those of the schedule for ``"paper"``, 10,000 for ``"adaptive"`` by
+        default.
     """
 
     max_iter = 10_000
@@ -82,17 +94,23 @@ class MultiplicativeWeights(Solver):
         self.schedule, self.epsilon, self.rounds = schedule, float(epsilon), rounds
 
     def needs(self, problem):
-        r = problem.regulariser
+        r = problem.regularizer
         if not (isinstance(r, PNormBall) and r.p == 1.0):
-            raise ValueError(f"MWUMKL works for PNormBall(1) only, got {r!r}: use solver='newton' or 'spg'.")
-        if len(problem.targets) > 1 or not isinstance(problem.loss, (Hinge, SquaredHinge, HardMargin)):
             raise ValueError(
-                "MWUMKL separates two classes; for several give weights='per_class', for other losses use solver='newton'."
+                f"MWUMKL works for PNormBall(1) only, got {r!r}: use solver='newton' or 'spg'."
+            )
+        if len(problem.targets) > 1 or not isinstance(
+            problem.loss, (Hinge, SquaredHinge, HardMargin)
+        ):
+            raise ValueError(
+                "MWUMKL separates two classes; for several give weights='per_class', for other "
+                "losses use solver='newton'."
             )
         needed = 8 * problem.bank.m * problem.bank.n * (2 if isinstance(problem.loss, Hinge) else 1)
         if needed > problem.memory_budget:
             raise ValueError(
-                f"MWUMKL holds products of {problem.bank.m} kernels with {problem.bank.n} points ({needed / 2**20:.0f} MB), "
+                f"MWUMKL holds products of {problem.bank.m} kernels with {problem.bank.n} points "
+                f"({needed / 2**20:.0f} MB), "
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
@@ -106,13 +124,21 @@ class MultiplicativeWeights(Solver):
         forms = np.maximum(products @ beta, 0.0)
         towards = np.zeros((bank.m if rules.capped else 0, bank.n))
         average = loops.Average(
-            beta, products, towards, np.zeros(bank.n), forms, np.empty(bank.m), np.empty(bank.n), np.ones(1)
+            beta,
+            products,
+            towards,
+            np.zeros(bank.n),
+            forms,
+            np.empty(bank.m),
+            np.empty(bank.n),
+            np.ones(1),
         )
         loops.rescale(average, rules)
         columns = None
         if bank.m * bank.n * bank.dtype.itemsize <= STREAM:
             whole = bank.m * bank.n**2 * bank.dtype.itemsize
-            cache = CACHE if whole <= 4 * CACHE else CACHE // 4  # a small part of the columns is seldom of use
+            # a small part of the columns is seldom of use
+            cache = CACHE if whole <= 4 * CACHE else CACHE // 4
             columns = Columns(bank, np.arange(bank.n), min(cache, problem.memory_budget))
         return self._judged(problem, rules, State(average, done, BATCH, columns))
 
@@ -130,7 +156,9 @@ class MultiplicativeWeights(Solver):
         rules, limit = self._rules(problem), self._limit(problem)
         aim = min(state.done + state.batch, limit)
         self._play(problem, rules, state, aim)
-        new = self._judged(problem, rules, state._replace(done=aim, batch=int(GROWTH * state.batch)))
+        new = self._judged(
+            problem, rules, state._replace(done=aim, batch=int(GROWTH * state.batch))
+        )
         if aim >= limit and new.iterate.ended is None:
             return new._replace(iterate=new.iterate._replace(ended=self._ended(new.iterate)))
         return new
@@ -139,7 +167,9 @@ class MultiplicativeWeights(Solver):
         """The status after the last round."""
         if np.isinf(iterate.certificate.primal):
             return Status.INSEPARABLE
-        return Status.ROUNDS if self.schedule == "paper" and self.rounds is None else Status.MAX_ITER
+        return (
+            Status.ROUNDS if self.schedule == "paper" and self.rounds is None else Status.MAX_ITER
+        )
 
     def _limit(self, problem):
         if self.rounds is not None:
@@ -156,7 +186,16 @@ class MultiplicativeWeights(Solver):
             rate = -np.log(1.0 - self.epsilon / (2.0 * WIDTH)) / (2.0 * WIDTH * np.sqrt(r))
         caps = cost if capped else np.where(cost > 0.0, UNBOUNDED, 0.0)
         room, limit = (ROOM, 2.0) if capped else (0.5, UNBOUNDED)
-        return loops.Rules(y, np.ascontiguousarray(caps), np.ascontiguousarray(box.ridge), capped, room, limit, rate, grows)
+        return loops.Rules(
+            y,
+            np.ascontiguousarray(caps),
+            np.ascontiguousarray(box.ridge),
+            capped,
+            room,
+            limit,
+            rate,
+            grows,
+        )
 
     def _play(self, problem, rules, state, aim):
         """Rounds until the aim; columns that are missing are computed in between."""
@@ -167,7 +206,13 @@ class MultiplicativeWeights(Solver):
             if columns is None:
                 count = self._choose(problem, rules, at, share, taken, coefficients, done)
             else:
-                args = (columns.store, columns.slots, columns.stamps, done, min(aim, done + per_call))
+                args = (
+                    columns.store,
+                    columns.slots,
+                    columns.stamps,
+                    done,
+                    min(aim, done + per_call),
+                )
                 done, count = loops.rounds(at, rules, *args, share, taken, coefficients)
             if count < 0:
                 continue
@@ -205,11 +250,22 @@ class MultiplicativeWeights(Solver):
             chosen, coefficients = chosen[:0], coefficients[:0]
         keep, places = loops.move(at, rules, share, step), np.arange(chosen.size)
 
-        def blend(part, lines, first):
+        def blend(part, rows, first):
             towards = at.towards[part] if rules.capped else at.towards
-            loops.blend(at.products[part], towards, at.forms[part], at.beta, lines, first, places, coefficients, keep, step)
+            loops.blend(
+                at.products[part],
+                towards,
+                at.forms[part],
+                at.beta,
+                rows,
+                first,
+                places,
+                coefficients,
+                keep,
+                step,
+            )
 
-        problem.bank.visit_lines(chosen, blend)
+        problem.bank.visit_kernel_rows(chosen, blend)
         loops.rescale(at, rules)
 
     def _judged(self, problem, rules, state):
@@ -220,33 +276,58 @@ class MultiplicativeWeights(Solver):
         scores = at.scale[0] * (weights @ at.products)
         size = self._size(problem, at.beta, scores)
         beta = size * at.beta[None]
-        certificate = problem.certificate(weights, beta, scores=size * scores[None], forms=size**2 * at.forms)
+        certificate = problem.certificate(
+            weights, beta, scores=size * scores[None], forms=size**2 * at.forms
+        )
         unbounded = isinstance(problem.loss, HardMargin) and self._touching(problem, at)
-        return state._replace(iterate=Iterate(weights, beta, certificate, ended=Status.INSEPARABLE if unbounded else None))
+        return state._replace(
+            iterate=Iterate(
+                weights, beta, certificate, ended=Status.INSEPARABLE if unbounded else None
+            )
+        )
 
     @staticmethod
     def _size(problem, beta, scores):
         """The factor on beta with the smallest primal value at these weights.
 
-        Before the weights have settled they give beta less than its largest form: decision values would be too small, and the
-        intercept that suits them wrong. The dual value of the certificate is that of the best multiple below.
+        Before the weights have settled they give beta less than its largest form: decision values
+        would be too small, and the intercept that suits them wrong. The dual value of the
+        certificate is that of the best multiple below.
         """
         y, cost, loss = problem.targets[0], problem.cost[0], problem.loss
         form, reach = float(beta @ scores), LARGEST_SIZE
         if isinstance(loss, Hinge):
-            reach = min(reach, float(np.min(np.divide(cost, np.abs(beta), out=np.full_like(cost, reach), where=beta != 0.0))))
+            reach = min(
+                reach,
+                float(
+                    np.min(
+                        np.divide(
+                            cost, np.abs(beta), out=np.full_like(cost, reach), where=beta != 0.0
+                        )
+                    )
+                ),
+            )
         if form <= 0.0 or reach <= 1.0 or isinstance(loss, HardMargin):
             return 1.0
 
         def primal(log_size):
             f = np.exp(log_size) * scores
-            return 0.5 * np.exp(2.0 * log_size) * form + loss.value(y, cost, f, loss.intercept(y, cost, f))
+            return 0.5 * np.exp(2.0 * log_size) * form + loss.value(
+                y, cost, f, loss.intercept(y, cost, f)
+            )
 
-        found = minimize_scalar(primal, bounds=(0.0, np.log(reach)), method="bounded", options={"xatol": 1e-3, "maxiter": 30})
+        found = minimize_scalar(
+            primal,
+            bounds=(0.0, np.log(reach)),
+            method="bounded",
+            options={"xatol": 1e-3, "maxiter": 30},
+        )
         return float(np.exp(found.x)) if found.fun < primal(0.0) else 1.0
 
     @staticmethod
     def _touching(problem, at):
-        """Whether both hulls have a point in common in every kernel, as far as this precision can tell."""
+        """Whether both hulls have a point in common in every kernel, as far as this precision can
+        tell.
+        """
         largest = problem.bank.combined_diagonal(at.weights / at.weights.sum()).max(initial=0.0)
         return at.forms.max(initial=0.0) <= NOTHING * largest * np.abs(at.beta).sum() ** 2

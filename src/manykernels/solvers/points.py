@@ -1,9 +1,10 @@
 """Where Newton's method stands, with the products of all kernels in memory or without.
 
-A point knows beta and its quadratic forms. It is judged by a model (the regulariser, or a smoothed version of it), makes the
-quadratic program of the next step, and says how the forms change along a step. `HeldPoint` keeps the products ``K_k beta``,
-(m, t, n) numbers, and updates them. `StreamedPoint` keeps none: one sweep over the kernels adds up what judging and the program
-need of them, (t, t, n, n) numbers, and another gives the forms along the step.
+A point knows beta and its quadratic forms. It is judged by a model (the regularizer, or a smoothed
+version of it), makes the quadratic program of the next step, and says how the forms change along a
+step. `HeldPoint` keeps the products ``K_k beta``, (m, t, n) numbers, and updates them.
+`StreamedPoint` keeps none: one sweep over the kernels adds up what judging and the program need of
+them, (t, t, n, n) numbers, and another gives the forms along the step.
 """
 
 from typing import NamedTuple
@@ -19,7 +20,9 @@ ROWS = 256
 
 
 class Line(NamedTuple):
-    """Quadratic forms ``s + 2 size slope + size^2 curve`` along a change of beta, and its products if they are held."""
+    """Quadratic forms ``s + 2 size slope + size^2 curve`` along a change of beta, and its products
+    if they are held.
+    """
 
     change: np.ndarray
     slope: np.ndarray
@@ -67,7 +70,9 @@ class HeldPoint(NamedTuple):
 
     def line(self, problem, change):
         moved = problem.products(change)
-        return Line(change, np.einsum("ktn,tn->k", self.products, change), forms_of(moved, change), moved)
+        return Line(
+            change, np.einsum("ktn,tn->k", self.products, change), forms_of(moved, change), moved
+        )
 
     def moved(self, line, size):
         """The point after a step along a line."""
@@ -76,7 +81,9 @@ class HeldPoint(NamedTuple):
 
 
 class StreamedPoint(NamedTuple):
-    """A point without products; `sums` are those of the last sweep here, for a model and its weights."""
+    """A point without products; `sums` are those of the last sweep here, for a model and its
+    weights.
+    """
 
     beta: np.ndarray
     forms: np.ndarray
@@ -86,7 +93,7 @@ class StreamedPoint(NamedTuple):
 
     @classmethod
     def at(cls, problem, beta):
-        return cls(beta, problem.forms(beta))
+        return cls(beta, problem.quadratic_forms(beta))
 
     def times(self, size):
         return StreamedPoint(size * self.beta, size**2 * self.forms)
@@ -94,19 +101,24 @@ class StreamedPoint(NamedTuple):
     def judged(self, problem, model):
         point = self._swept(problem, model)
         scores = _multiply(point.sums.K, point.beta)
-        certificate = problem.certificate(point.weights, point.beta, scores=scores, forms=point.forms)
+        certificate = problem.certificate(
+            point.weights, point.beta, scores=scores, forms=point.forms
+        )
         return point, Iterate(point.weights, point.beta, certificate)
 
     def fresh(self, problem):
-        # any weights are good for a certificate: those of the sweep, whose scores are known, save another one
-        return self._replace(forms=problem.forms(self.beta))
+        # any weights are good for a certificate: those of the sweep, whose scores are known, save
+        # another one
+        return self._replace(forms=problem.quadratic_forms(self.beta))
 
     def scores(self, problem, weights):
         return problem.decision(weights, self.beta)
 
     def program(self, problem, model):
         point = self._swept(problem, model)
-        return point, StreamedProgram(point.sums, model.curvature(point.forms).factor, point.beta, problem.bank.dtype)
+        return point, StreamedProgram(
+            point.sums, model.curvature(point.forms).factor, point.beta, problem.bank.dtype
+        )
 
     def line(self, problem, change):
         slope, curve = problem.along(self.beta, change)
@@ -119,7 +131,11 @@ class StreamedPoint(NamedTuple):
         if self.model is model:
             return self
         weights = model.weights(self.forms)
-        return self._replace(model=model, weights=weights, sums=problem.sweep(weights, self.beta, model.curvature(self.forms)))
+        return self._replace(
+            model=model,
+            weights=weights,
+            sums=problem.sweep(weights, self.beta, model.curvature(self.forms)),
+        )
 
 
 class HeldProgram:
@@ -170,7 +186,9 @@ class StreamedProgram:
         out += self.sums.K
         v = self.sums.mixed[c]
         for start in range(0, v.size, ROWS):
-            out[start : start + ROWS] += np.outer(2.0 * self.factor * v[start : start + ROWS], v).astype(dtype)
+            out[start : start + ROWS] += np.outer(
+                2.0 * self.factor * v[start : start + ROWS], v
+            ).astype(dtype)
         return out
 
     def moved(self, c, change):
@@ -178,10 +196,15 @@ class StreamedProgram:
 
     def coupling(self, c):
         others = (e for e in range(len(self._changes)) if e != c)
-        return sum((2.0 * (self._block(c, e) @ self._changes[e]) for e in others), np.zeros(self._changes.shape[1]))
+        return sum(
+            (2.0 * (self._block(c, e) @ self._changes[e]) for e in others),
+            np.zeros(self._changes.shape[1]),
+        )
 
     def _block(self, c, e):
-        return self.sums.squares[c, e] + self.factor * np.outer(self.sums.mixed[c], self.sums.mixed[e])
+        return self.sums.squares[c, e] + self.factor * np.outer(
+            self.sums.mixed[c], self.sums.mixed[e]
+        )
 
 
 def _multiply(K, beta):

@@ -1,16 +1,19 @@
 """SPG-GMKL: spectral projected gradient descent on the kernel weights.
 
-A. Jain, S. V. N. Vishwanathan and M. Varma, SPG-GMKL: generalized multiple kernel learning with a million kernels, KDD 2012.
-Names in brackets refer to the equations there. Gaps are relative to the objective, so that the thresholds of the paper's
-precision schedule mean the same on every data set.
+A. Jain, S. V. N. Vishwanathan and M. Varma, SPG-GMKL: generalized multiple kernel learning with a
+million kernels, KDD 2012. Names in brackets refer to the equations there. Gaps are relative to the
+objective, so that the thresholds of the paper's schedule of inner tolerances mean the same on every
+data set.
 
-Three things are ours. Where the regulariser has a proximal map, the direction uses it instead of its gradient. The gradient of
-a p-norm with p near 1 behaves like ``d^(p-1)``, which near zero is as steep as one likes: with p = 1.1 weights near zero bounce
-between the bound and the smallest step, drag the spectral length down with them, and 5,000 iterations leave a gap of 5 to 16 %
-where the proximal direction needs tens. And spectral lengths may grow to 10^6, not 10: the paper's bound presumes weights of
-order one, but l1 weights of unit-trace kernels are of order 100, and the bound costs up to five times the iterations. Third,
-products of kernels become the identity when the weights are large, a plateau where all gradients vanish: a step at most doubles
-their sum (`cautious`).
+Three things are ours. Where the regularizer has a proximal map, the direction uses it instead of
+its gradient. The gradient of a p-norm with p near 1 behaves like ``d^(p-1)``, which near zero is as
+steep as one likes: with p = 1.1 weights near zero bounce between the bound and the smallest step,
+drag the spectral length down with them, and 5,000 iterations leave a gap of 5 to 16 % where the
+proximal direction needs tens. And spectral lengths may grow to 10^6, not 10: the paper's bound
+presumes weights of order one, but l1 weights of unit-trace kernels are of order 100, and the bound
+costs up to five times the iterations. Third, products of kernels become the identity when the
+weights are large, a plateau where all gradients vanish: a step at most doubles their sum
+(`cautious`).
 """
 
 from typing import NamedTuple
@@ -25,9 +28,13 @@ SHORTEST = 1e-30  # spectral step length (6)
 SUFFICIENT = 1e-4  # gamma of the line search (10)
 ETA_STEP, ETA_LOW, ETA_HIGH = 0.025, 0.1, 1.0
 SMALLEST_STEP = 1e-8
-FINEST = 1e-13  # inner tolerance below which rounding decides
+SMALLEST_TOLERANCE = 1e-13  # inner tolerance below which rounding decides
 ROUGHEST_END = 1e-3  # inner tolerance to end with where the projected gradient decides
-FLAT, PATIENCE = 1e-2, 30  # without a gap: end when so many iterations brought less than this part of the tolerance
+# without a gap: end when so many iterations brought less than this part of the tolerance
+FLAT, PATIENCE = (
+    1e-2,
+    30,
+)
 
 
 class State(NamedTuple):
@@ -41,11 +48,12 @@ class State(NamedTuple):
         Spectral step length, lambda in the paper.
     reference, count, eta : float
         C, Q and eta of the averaged line search (10)–(12).
-    precision : float
+    inner_tolerance : float
         Tolerance of the inner SVMs, epsilon in the paper.
     iterate : Iterate
     record : (float, int)
-        The last value that was clearly smaller than those before, and how many iterations ago that was.
+        The last value that was clearly smaller than those before, and how many iterations ago that
+        was.
     """
 
     at: Evaluation
@@ -54,15 +62,17 @@ class State(NamedTuple):
     reference: float
     count: float
     eta: float
-    precision: float
+    inner_tolerance: float
     iterate: Iterate
     record: tuple
 
 
 class SPG(Solver):
-    """Spectral projected gradient with averaged non-monotone line search and precision tuning.
+    """Spectral projected gradient with averaged non-monotone line search and tuned inner
+    tolerances.
 
-    Each of the three parts can be switched off; without all three it is plain projected gradient descent (PGD).
+    Each of the three parts can be switched off; without all three it is plain projected gradient
+    descent (PGD).
 
     Parameters
     ----------
@@ -70,18 +80,18 @@ class SPG(Solver):
         Step length from the last two gradients (6); else 1.
     nonmonotone : bool
         Compare with an average of past values (10); else with the last one (Armijo).
-    tune_precision : bool
-        Solve the SVMs roughly far from the optimum (13); else always to `precision`.
+    tune_tolerance : bool
+        Solve the SVMs roughly far from the optimum (13); else always to `inner_tolerance`.
     proximal : bool
-        Use the regulariser's proximal map where it has one; else its gradient, as in the paper.
+        Use the regularizer's proximal map where it has one; else its gradient, as in the paper.
     cautious : bool
         Where the kernel is not a sum, at most double the sum of the weights in an iteration.
     longest : float
         Bound on the spectral step length; 10 in the paper.
-    precision : float
+    inner_tolerance : float
         Inner tolerance when it is not tuned.
     start : {"uniform", "random"}
-        Weights to begin with, unless the problem brings some; random ones depend on `seed`.
+        Weights to begin with, unless the problem brings some; random ones depend on `random_state`.
     """
 
     max_iter = 5000
@@ -91,32 +101,41 @@ class SPG(Solver):
         self,
         spectral=True,
         nonmonotone=True,
-        tune_precision=True,
+        tune_tolerance=True,
         *,
         proximal=True,
         cautious=True,
         longest=1e6,
-        precision=1e-6,
+        inner_tolerance=1e-6,
         start="uniform",
-        seed=0,
+        random_state=0,
     ):
         self.cautious, self.longest = cautious, longest
-        self.spectral, self.nonmonotone, self.tune_precision, self.proximal = spectral, nonmonotone, tune_precision, proximal
-        self.precision, self.start, self.seed = precision, start, seed
+        self.spectral, self.nonmonotone, self.tune_tolerance, self.proximal = (
+            spectral,
+            nonmonotone,
+            tune_tolerance,
+            proximal,
+        )
+        self.inner_tolerance, self.start, self.random_state = inner_tolerance, start, random_state
 
     def init(self, problem):
         if self.start not in ("uniform", "random"):
             raise ValueError(f"start must be 'uniform' or 'random', got {self.start!r}.")
         weights, beta = problem.start
         if self.start == "random" and not beta.any():
-            weights = problem.regulariser.project(weights * np.random.default_rng(self.seed).uniform(0.5, 1.5, weights.size))
-        precision = 0.1 if self.tune_precision else self.precision
-        at = problem.evaluate(weights, beta, precision)
+            weights = problem.regularizer.project(
+                weights * np.random.default_rng(self.random_state).uniform(0.5, 1.5, weights.size)
+            )
+        inner_tolerance = 0.1 if self.tune_tolerance else self.inner_tolerance
+        at = problem.evaluate(weights, beta, inner_tolerance)
         gradient, iterate = _judge(problem, at)
         length = self._first_length(iterate)
-        if precision > ROUGHEST_END:
+        if inner_tolerance > ROUGHEST_END:
             iterate = iterate._replace(stationarity=np.inf)
-        return State(at, gradient, length, at.value, 1.0, 0.85, precision, iterate, (at.value, 0))
+        return State(
+            at, gradient, length, at.value, 1.0, 0.85, inner_tolerance, iterate, (at.value, 0)
+        )
 
     def step(self, problem, state, tol):
         direction, slope = self._direction(problem, state)
@@ -124,25 +143,30 @@ class SPG(Solver):
         if trial is None:
             return self._sharpen(problem, state)
         gradient, iterate = _judge(problem, trial)
-        length = self._spectral_length(problem.regulariser, state, trial.weights, gradient)
+        length = self._spectral_length(problem.regularizer, state, trial.weights, gradient)
         eta = self._next_eta(state, trial, slope, size, direction)
         count = eta * state.count + 1.0
         reference = (eta * state.count * state.reference + trial.value) / count
-        precision = self._next_precision(state.precision, trial, iterate, tol)
+        inner_tolerance = self._next_inner_tolerance(state.inner_tolerance, trial, iterate, tol)
         record = _next_record(state.record, trial.value, tol)
-        rough = state.precision > ROUGHEST_END or trial.noise > tol * abs(iterate.certificate.primal)
-        if rough and self.tune_precision:  # the gradient of a rough SVM may be small by chance
+        rough = state.inner_tolerance > ROUGHEST_END or trial.noise > tol * abs(
+            iterate.certificate.primal
+        )
+        if rough and self.tune_tolerance:  # the gradient of a rough SVM may be small by chance
             iterate = iterate._replace(stationarity=np.inf)
         if record[1] >= PATIENCE and np.isinf(iterate.certificate.gap):
             iterate = iterate._replace(ended=Status.FLAT)
-        return State(trial, gradient, length, reference, count, eta, precision, iterate, record)
+        return State(
+            trial, gradient, length, reference, count, eta, inner_tolerance, iterate, record
+        )
 
     def _direction(self, problem, state):
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
-        direction, slope = self._plain_direction(problem.regulariser, state)
+        direction, slope = self._plain_direction(problem.regularizer, state)
         if problem.bank.linear or not self.cautious:
             return direction, slope
-        # weights far too large turn K_d into the identity, a plateau from which no gradient leads back: at most double them
+        # weights far too large turn K_d into the identity, a plateau from which no gradient leads
+        # back: at most double them
         share = min(1.0, np.abs(state.at.weights).sum() / max(np.abs(direction).sum(), SHORTEST))
         return share * direction, share * slope
 
@@ -160,48 +184,63 @@ class SPG(Solver):
         level = state.reference if self.nonmonotone else state.at.value
         size = 1.0
         while size >= SMALLEST_STEP:
-            weights = problem.regulariser.project(state.at.weights - size * direction)
-            trial = problem.evaluate(weights, state.at.beta, state.precision)
+            weights = problem.regularizer.project(state.at.weights - size * direction)
+            trial = problem.evaluate(weights, state.at.beta, state.inner_tolerance)
             if trial.value <= level - SUFFICIENT * size * slope:
                 return trial, size
             # W is known up to the noise only: no step is too long as far as these SVMs can tell
             noise = max(trial.noise, state.at.noise) + state.iterate.certificate.rounding
-            if self.tune_precision and trial.value - level < noise:
+            if self.tune_tolerance and trial.value - level < noise:
                 return None, size
             size *= 0.5
         return None, size
 
     def _sharpen(self, problem, state):
-        """No step was acceptable: compute more precisely what the error is mostly due to, and begin the averages anew."""
+        """No step was acceptable: compute more precisely what the error is mostly due to, and begin
+        the averages anew.
+        """
         refined = state.iterate.certificate.rounding > state.at.noise and problem.refine()
-        finest = FINEST if self.tune_precision else state.precision
-        precision = state.precision if refined else max(0.1 * state.precision, finest)
-        at = problem.evaluate(state.at.weights, state.at.beta, precision)
+        finest = SMALLEST_TOLERANCE if self.tune_tolerance else state.inner_tolerance
+        inner_tolerance = (
+            state.inner_tolerance if refined else max(0.1 * state.inner_tolerance, finest)
+        )
+        at = problem.evaluate(state.at.weights, state.at.beta, inner_tolerance)
         gradient, iterate = _judge(problem, at)
-        iterate = iterate._replace(ended=None if refined or precision < state.precision else Status.STALLED)
+        iterate = iterate._replace(
+            ended=None if refined or inner_tolerance < state.inner_tolerance else Status.STALLED
+        )
         return state._replace(
             at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, count=1.0,
-            precision=precision, iterate=iterate,
+            inner_tolerance=inner_tolerance, iterate=iterate,
         )  # fmt: skip
 
     def _first_length(self, iterate):
-        """Before two gradients are known: a step that moves the weights by about one in the largest entry."""
-        return float(np.clip(1.0 / max(iterate.stationarity, SHORTEST), SHORTEST, self.longest)) if self.spectral else 1.0
+        """Before two gradients are known: a step that moves the weights by about one in the largest
+        entry.
+        """
+        return (
+            float(np.clip(1.0 / max(iterate.stationarity, SHORTEST), SHORTEST, self.longest))
+            if self.spectral
+            else 1.0
+        )
 
-    def _spectral_length(self, regulariser, state, weights, gradient):
+    def _spectral_length(self, regularizer, state, weights, gradient):
         """Barzilai–Borwein step length (6)."""
         if not self.spectral:
             return 1.0
         moved, change = weights - state.at.weights, gradient - state.gradient
-        if self.proximal and hasattr(regulariser, "prox"):  # the proximal map takes care of the regulariser's curvature
-            change = change - regulariser.gradient(weights) + regulariser.gradient(state.at.weights)
+        # the proximal map takes care of the regularizer's curvature
+        if self.proximal and hasattr(regularizer, "prox"):
+            change = change - regularizer.gradient(weights) + regularizer.gradient(state.at.weights)
         curvature = float(moved @ change)
         if curvature <= 0:  # noise of rough SVMs, or a problem that is not convex
             return min(10.0 * state.length, self.longest)
         return float(np.clip(moved @ moved / curvature, SHORTEST, self.longest))
 
     def _next_eta(self, state, trial, slope, size, direction):
-        """Average over more iterates when the quadratic model predicted the decrease well, over fewer when badly."""
+        """Average over more iterates when the quadratic model predicted the decrease well, over
+        fewer when badly.
+        """
         if not self.nonmonotone:
             return 0.0
         predicted = size * slope - 0.5 * size**2 * float(direction @ direction) / state.length
@@ -210,21 +249,27 @@ class SPG(Solver):
         change = ETA_STEP if error < 0.25 else -ETA_STEP if error > 0.75 else 0.0
         return float(np.clip(state.eta + change, ETA_LOW, ETA_HIGH))
 
-    def _next_precision(self, precision, at, iterate, tol):
+    def _next_inner_tolerance(self, inner_tolerance, at, iterate, tol):
         """The paper's schedule (13), and finer where the SVMs' own gap is a good part of the whole."""
-        if not self.tune_precision:
-            return precision
+        if not self.tune_tolerance:
+            return inner_tolerance
         gap, v = iterate.certificate.gap, iterate.stationarity
         measure, coarse, middle = (v, 5.0, 1.0) if np.isinf(gap) else (gap, 1.0, 0.1)
         scheduled = 1e-1 if measure >= coarse else 1e-2 if measure >= middle else ROUGHEST_END
-        bearable = 0.25 * (iterate.certificate.absolute_gap if np.isfinite(gap) else tol * abs(iterate.certificate.primal))
+        bearable = 0.25 * (
+            iterate.certificate.absolute_gap
+            if np.isfinite(gap)
+            else tol * abs(iterate.certificate.primal)
+        )
         if at.noise > bearable and (np.isfinite(gap) or measure < middle):
-            scheduled = min(scheduled, max(0.1 * precision, FINEST))
-        return min(precision, scheduled)
+            scheduled = min(scheduled, max(0.1 * inner_tolerance, SMALLEST_TOLERANCE))
+        return min(inner_tolerance, scheduled)
 
 
 def _next_record(record, value, tol):
-    """W has a kink where its SVM has several solutions; there no gradient becomes small, and only the value tells."""
+    """W has a kink where its SVM has several solutions; there no gradient becomes small, and only
+    the value tells.
+    """
     best, age = record
     return (value, 0) if value < best - FLAT * tol * abs(best) else (best, age + 1)
 
@@ -232,5 +277,7 @@ def _next_record(record, value, tol):
 def _judge(problem, at):
     """Gradient and iterate at an evaluation."""
     _, gradient, certificate = problem.judge(at)
-    step = at.weights - problem.regulariser.project(at.weights - gradient)
-    return gradient, Iterate(at.weights, at.beta, certificate, stationarity=float(np.abs(step).max()))
+    step = at.weights - problem.regularizer.project(at.weights - gradient)
+    return gradient, Iterate(
+        at.weights, at.beta, certificate, stationarity=float(np.abs(step).max())
+    )

@@ -9,8 +9,8 @@ import numpy as np
 class Tile(NamedTuple):
     """A rectangle of pairs: indices of its points, and how much of it counts.
 
-    ``first`` is the offset of the diagonal: row i counts the columns ``j <= first + i``; it is the width of a tile that counts
-    as a whole.
+    ``first`` is the offset of the diagonal: row i counts the columns ``j <= first + i``; it is the
+    width of a tile that counts as a whole.
     """
 
     rows: np.ndarray
@@ -41,18 +41,24 @@ class Family(ABC):
 
     @abstractmethod
     def combine(self, prepared, tile, out):
-        """``out += sum_l weights[l] K_l`` on the tile; what lies above the diagonal of a triangle may hold anything."""
+        """``out += sum_l weights[l] K_l`` on the tile; what lies above the diagonal of a triangle
+        may hold anything.
+        """
 
     def write(self, tile, out):
         """Every member on the tile into its place of ``out``, (rows, kernels of the bank, cols)."""
         out[:, self.members] = self.values(tile).transpose(1, 0, 2)
 
     def moments(self, *shape):
-        """An array of zeros for sums over tiles: `add_forms` for no shape, `add_products` for the shape (t, rows)."""
+        """An array of zeros for sums over tiles: `add_forms` for no shape, `add_products` for the
+        shape (t, rows).
+        """
         return np.zeros((self.members.size, *shape))
 
     def add_forms(self, B, tile, moments):
-        """Add ``sum_ij B[i, j] K_l[i, j]``, in the family's own terms; B is zero outside the triangle."""
+        """Add ``sum_ij B[i, j] K_l[i, j]``, in the family's own terms; B is zero outside the
+        triangle.
+        """
         moments += np.tensordot(self.values(tile), B, 2)
 
     def add_products(self, beta, tile, moments):
@@ -65,7 +71,9 @@ class Family(ABC):
 
 
 class OneKernel(Family):
-    """Any kernel object by itself, through its `block`; ``factors`` multiply rows and columns (cosine normalisation)."""
+    """Any kernel object by itself, through its `block`; ``factors`` multiply rows and columns
+    (cosine normalization).
+    """
 
     def __init__(self, member, kernel, scale, left, right, dtype, factors=None):
         super().__init__([member], dtype)

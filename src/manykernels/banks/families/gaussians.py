@@ -7,10 +7,10 @@ import numpy as np
 
 from ..._loops import rbf, tables
 from ...kernels.vector import dense
-from ..chains import Chains
-from ..distances import LARGEST, Manhattan, make_distances
-from ..tables import GaussianTable
 from .base import Family
+from .chains import Chains
+from .distances import LARGEST, Manhattan, make_distances
+from .tables import GaussianTable
 
 MANY_CHAINS = 2  # more cost more than looking the sum up in a table
 
@@ -27,7 +27,7 @@ class _Gaussians(Family):
         """The tile as `rbf.Pairs`."""
 
     def prepared(self, weights):
-        return self.chains.spread(weights * self.scales, self.dtype)
+        return self.chains.tabulate(weights * self.scales, self.dtype)
 
     def combine(self, prepared, tile, out):
         rbf.combine(self.pairs(tile), prepared, tile.first, out)
@@ -46,7 +46,10 @@ class _Gaussians(Family):
     def gathered(self, moments):
         if moments.ndim == 2:
             return self.chains.gather(moments) * self.scales
-        return np.stack([self.chains.gather(of_output) for of_output in moments], axis=1) * self.scales[:, None, None]
+        return (
+            np.stack([self.chains.gather(of_output) for of_output in moments], axis=1)
+            * self.scales[:, None, None]
+        )
 
     def write(self, tile, out):
         for members, scales in self._places:
@@ -54,12 +57,21 @@ class _Gaussians(Family):
 
     @cached_property
     def _places(self):
-        """Tables of member numbers and scales by chain and place; more than one where members are equal."""
+        """Tables of member numbers and scales by chain and place; more than one where members are
+        equal.
+        """
         tables, left = [], np.arange(self.members.size)
         while left.size:
-            _, first = np.unique(np.stack([self.chains.row[left], self.chains.place[left]]), axis=1, return_index=True)
+            _, first = np.unique(
+                np.stack([self.chains.row[left], self.chains.place[left]]),
+                axis=1,
+                return_index=True,
+            )
             chosen = left[first]
-            members, scales = np.full(self.chains.shape, -1), np.zeros(self.chains.shape, dtype=self.dtype)
+            members, scales = (
+                np.full(self.chains.shape, -1),
+                np.zeros(self.chains.shape, dtype=self.dtype),
+            )
             at = self.chains.row[chosen], self.chains.place[chosen]
             members[at], scales[at] = self.members[chosen], self.scales[chosen]
             tables.append((members, scales))
@@ -68,7 +80,10 @@ class _Gaussians(Family):
 
     def values(self, tile):
         pairs = self.pairs(tile)
-        exponents = np.exp2(self.chains.place)[:, None, None] * self._first_exponents(pairs)[self.chains.row]
+        exponents = (
+            np.exp2(self.chains.place)[:, None, None]
+            * self._first_exponents(pairs)[self.chains.row]
+        )
         return np.exp2(-exponents) * self.scales[:, None, None]
 
     @staticmethod
@@ -79,19 +94,21 @@ class _Gaussians(Family):
 
 
 class FeatureGaussians(_Gaussians):
-    """Gaussians on single features, any number of them: ``exp(-gammas[l] (x_f - y_f)^2)``, ``f = features[l]``."""
+    """Gaussians on single features, any number of them: ``exp(-gammas[l] (x_f - y_f)^2)``, ``f =
+    features[l]``.
+    """
 
     def __init__(self, members, features, gammas, scales, left, right, dtype):
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas, features)
-        # centred, so that float32 keeps the digits of features that lie far from zero
-        centre = np.median(dense(right[:, self.chains.group]), axis=0)
+        # centered, so that float32 keeps the digits of features that lie far from zero
+        center = np.median(dense(right[:, self.chains.group]), axis=0)
         widths = np.sqrt(self.chains.base * rbf.LOG2_E)
-        self.right = self._columns(right, centre, widths)
-        self.left = self.right if left is right else self._columns(left, centre, widths)
+        self.right = self._columns(right, center, widths)
+        self.left = self.right if left is right else self._columns(left, center, widths)
 
-    def _columns(self, X, centre, widths):
-        scaled = (dense(X[:, self.chains.group]) - centre) * widths
+    def _columns(self, X, center, widths):
+        scaled = (dense(X[:, self.chains.group]) - center) * widths
         return np.ascontiguousarray(np.clip(scaled, -LARGEST, LARGEST).T, dtype=self.dtype)
 
     def pairs(self, tile):
@@ -103,12 +120,14 @@ class FeatureGaussians(_Gaussians):
 class _Distances(_Gaussians):
     """Kernels of one distance over several features, in units of the widest kernel.
 
-    A few chains of widths are computed as such; if there are more, the sum of the kernels is looked up in a table.
+    A few chains of widths are computed as such; if there are more, the sum of the kernels is looked
+    up in a table.
 
     Parameters
     ----------
     distances : callable
-        What has ``tile(tile)``, from the smallest and the largest factor of the distances, in base two.
+        What has ``tile(tile)``, from the smallest and the largest factor of the distances, in base
+        two.
     """
 
     def __init__(self, members, gammas, scales, dtype, distances):
@@ -136,7 +155,11 @@ class _Distances(_Gaussians):
             tables.look_up(self._distances.tile(tile), prepared, self._table.grid, tile.first, out)
 
     def moments(self, *shape):
-        return super().moments(*shape) if self._table is None else np.zeros((*shape, *self._table.nodes.shape))
+        return (
+            super().moments(*shape)
+            if self._table is None
+            else np.zeros((*shape, *self._table.nodes.shape))
+        )
 
     def add_forms(self, B, tile, moments):
         if self._table is None:
@@ -148,15 +171,24 @@ class _Distances(_Gaussians):
         if self._table is None:
             super().add_products(beta, tile, moments)
         else:
-            tables.deposit_rows(self._distances.tile(tile), np.ascontiguousarray(beta, self.dtype), self._table.grid, moments)
+            tables.deposit_rows(
+                self._distances.tile(tile),
+                np.ascontiguousarray(beta, self.dtype),
+                self._table.grid,
+                moments,
+            )
 
     @property
     def tabulated(self):
         return self._table is not None
 
     def swept(self, moments, diagonal, vector, threads):
-        """Sums over the members as in `Sums`, from the cells and sums of all points that `TiledBank.sweep` collects."""
-        return self._table.swept(*moments, diagonal * np.square(self.scales), vector * self.scales, threads)
+        """Sums over the members as in `Sums`, from the cells and sums of all points that
+        `TiledBank.sweep` collects.
+        """
+        return self._table.swept(
+            *moments, diagonal * np.square(self.scales), vector * self.scales, threads
+        )
 
     def gathered(self, moments):
         if self._table is None:
@@ -168,11 +200,17 @@ class DistanceGaussians(_Distances):
     """Gaussians ``exp(-gammas[l] |x - y|^2)``."""
 
     def __init__(self, members, gammas, scales, left, right, dtype):
-        super().__init__(members, gammas, scales, dtype, partial(make_distances, left, right, dtype=dtype))
+        super().__init__(
+            members, gammas, scales, dtype, partial(make_distances, left, right, dtype=dtype)
+        )
 
 
 class DistanceLaplacians(_Distances):
-    """Laplacian kernels ``exp(-gammas[l] |x - y|_1)``: Gaussians of the root of the Manhattan distance."""
+    """Laplacian kernels ``exp(-gammas[l] |x - y|_1)``: Gaussians of the root of the Manhattan
+    distance.
+    """
 
     def __init__(self, members, gammas, scales, left, right, dtype):
-        super().__init__(members, gammas, scales, dtype, lambda unit, _: Manhattan(left, right, unit, dtype))
+        super().__init__(
+            members, gammas, scales, dtype, lambda unit, _: Manhattan(left, right, unit, dtype)
+        )

@@ -9,12 +9,17 @@ from .base import Family
 
 
 def power_coefficients(kernels, scales, units):
-    """Coefficients c[l, r] of ``K_l = sum_r c[l, r] (t / units[l])^r`` for polynomial kernels of the dot product t."""
+    """Coefficients c[l, r] of ``K_l = sum_r c[l, r] (t / units[l])^r`` for polynomial kernels of
+    the dot product t.
+    """
     degrees = [getattr(kernel, "degree", 1) for kernel in kernels]
     table = np.zeros((len(kernels), max(degrees) + 1))
-    for row, kernel, degree, scale, unit in zip(table, kernels, degrees, scales, units, strict=True):
+    for row, kernel, degree, scale, unit in zip(
+        table, kernels, degrees, scales, units, strict=True
+    ):
         gamma, coef0 = getattr(kernel, "gamma", 1.0), getattr(kernel, "coef0", 0.0)
-        # the scale goes inside the power: outside, both factors may be out of range though their product is not
+        # the scale goes inside the power: outside, both factors may be out of range though their
+        # product is not
         root = scale ** (1.0 / degree)
         for r in range(degree + 1):
             row[r] = comb(degree, r) * (gamma * unit * root) ** r * (coef0 * root) ** (degree - r)
@@ -24,8 +29,8 @@ def power_coefficients(kernels, scales, units):
 class FeaturePolynomials(Family):
     """Linear and polynomial kernels on single features, through their few monomials ``x_f^r``.
 
-    ``K_l(x, y) = sum_r c[l, r] (x_f y_f)^r`` has rank degree + 1, so quadratic forms cost O(n) per kernel and the combined
-    kernel is one matrix product, whatever the number of kernels.
+    ``K_l(x, y) = sum_r c[l, r] (x_f y_f)^r`` has rank degree + 1, so quadratic forms cost O(n) per
+    kernel and the combined kernel is one matrix product, whatever the number of kernels.
     """
 
     explicit = True
@@ -65,7 +70,13 @@ class FeaturePolynomials(Family):
     def add_products(self, beta, tile, moments):
         sums = self.right[:, :, tile.cols].astype(float) @ beta.T
         left = self.left[:, :, tile.rows].astype(float)
-        moments += np.einsum("lr,rlt,rli->lti", self.coefficients, sums[:, self.slot], left[:, self.slot], optimize=True)
+        moments += np.einsum(
+            "lr,rlt,rli->lti",
+            self.coefficients,
+            sums[:, self.slot],
+            left[:, self.slot],
+            optimize=True,
+        )
 
     def forms(self, a, b):
         """``sum_c a_c' K_l b_c`` of each member; a and b (t, n)."""
@@ -84,9 +95,10 @@ class DotPolynomials(Family):
         self.left, self.right = left, right
 
     def _dots(self, tile):
-        return (dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)) / self.unit).astype(
-            self.dtype
-        )
+        return (
+            dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols))
+            / self.unit
+        ).astype(self.dtype)
 
     def prepared(self, weights):
         return (weights @ self.coefficients).astype(self.dtype)

@@ -1,9 +1,0 @@
-"""Banks whose n×n work is done by PyTorch, on a GPU or on its CPU device.
-
-`on_device` turns a bank into one of these; nothing else in the library knows where the work is done. Arrays go in and come out
-as NumPy arrays.
-"""
-
-from .choose import on_device
-
-__all__ = ["on_device"]

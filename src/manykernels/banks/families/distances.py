@@ -1,0 +1,122 @@
+"""Squared distances of tiles of points, by the fastest way that keeps their digits."""
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from ..._loops.bits import differing_bits, packed
+from ..._loops.rbf import squared_distances
+from ...kernels.vector import chosen_rows, dense, dot_products, squared_norms
+
+LARGEST = 1e15  # exponents beyond are all the same, and its square is a float32
+# squared norm, in units of the narrowest kernel: float64 has sixteen digits, and half of them are
+# needed
+FARTHEST = 1e8
+# a product of sparse rows takes as long per entry as one of dense rows for sixty
+DENSE_ENTRIES, DENSER = (
+    2**24,
+    60,
+)
+
+
+def make_distances(left, right, unit, narrowest, dtype):
+    """An object whose ``tile(tile)`` is ``unit |x - y|^2``, at most LARGEST, in a new array of the
+    dtype.
+
+    Parameters
+    ----------
+    left, right : points, dense or sparse; the same object for the training points
+    unit, narrowest : float
+        Factors of the widest and of the narrowest kernel.
+    """
+    same = left is right
+    if all(_faster_dense(X) for X in (left, right)):
+        right = dense(right)
+        left = right if same else dense(left)
+    if (
+        not any(map(sparse.issparse, (left, right)))
+        and _is_binary(right)
+        and (same or _is_binary(left))
+    ):
+        return Bits(left, right, unit, dtype)
+    distances = Dots(left, right, unit, dtype)
+    if distances.farthest * narrowest > FARTHEST:
+        return Differences(left, right, unit, dtype)
+    return distances
+
+
+class Bits:
+    """Of points whose features are 0 or 1."""
+
+    def __init__(self, left, right, unit, dtype):
+        self.unit, self.dtype = min(unit, LARGEST / right.shape[1]), dtype
+        rows = packed(right)
+        self.right = np.ascontiguousarray(rows.T)
+        self.left = rows if left is right else packed(left)
+
+    def tile(self, tile):
+        out = np.empty((tile.rows.size, tile.cols.size), self.dtype)
+        rows = np.ascontiguousarray(chosen_rows(self.left, tile.rows))
+        differing_bits(rows, np.ascontiguousarray(self.right[:, tile.cols]), self.unit, out)
+        return out
+
+
+class Dots:
+    """From a matrix product in float64: in float32 near points would keep no digit, and narrow
+    kernels live on those.
+    """
+
+    def __init__(self, left, right, unit, dtype):
+        self.same, self.unit, self.dtype = left is right, unit, dtype
+        center = 0.0 if sparse.issparse(right) else np.median(right, axis=0)
+        self.right = _moved(right, center)
+        self.left = self.right if self.same else _moved(left, center)
+        with np.errstate(over="ignore"):  # then they are too far apart for this
+            self.right_norms = squared_norms(self.right)
+            self.left_norms = self.right_norms if self.same else squared_norms(self.left)
+        self.farthest = max(self.right_norms.max(initial=0.0), self.left_norms.max(initial=0.0))
+
+    def tile(self, tile):
+        dots = dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols))
+        cols = tile.cols if self.same else np.full_like(tile.cols, -1)
+        out = np.empty(dots.shape, self.dtype)
+        norms = self.left_norms[tile.rows], self.right_norms[tile.cols]
+        squared_distances(dots, tile.rows, norms[0], cols, norms[1], self.unit, LARGEST, out)
+        return out
+
+
+class Differences:
+    """Feature by feature, where the points lie so far apart that even a product in float64 would
+    not do.
+    """
+
+    metric = "sqeuclidean"
+
+    def __init__(self, left, right, unit, dtype):
+        self.left, self.right, self.unit, self.dtype = left, right, unit, dtype
+
+    def tile(self, tile):
+        a, b = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
+        return np.minimum(self.unit * cdist(dense(a), dense(b), self.metric), LARGEST).astype(
+            self.dtype
+        )
+
+
+class Manhattan(Differences):
+    """Sums of absolute differences."""
+
+    metric = "cityblock"
+
+
+def _faster_dense(X):
+    """Whether products of the points are faster as an array, and it is not large."""
+    return not sparse.issparse(X) or X.shape[0] * X.shape[1] <= min(DENSE_ENTRIES, DENSER * X.nnz)
+
+
+def _moved(X, center):
+    """As floats around a center; sparse points stay where they are."""
+    return X.astype(float) if sparse.issparse(X) else X - center
+
+
+def _is_binary(X):
+    return bool(((X == 0) | (X == 1)).all())

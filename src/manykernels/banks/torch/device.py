@@ -1,0 +1,116 @@
+"""One place where PyTorch computes: tensors in, tensors out, and memory that may run out."""
+
+from functools import cached_property
+
+import numpy as np
+
+PART = 0.1  # of the free memory that one tile may take
+ASSUMED = 2**30  # bytes, on devices that do not say how much is free
+SMALLEST = 16  # rows of a tile, below which running out of memory is an error
+
+
+class Device:
+    """A device of PyTorch's, by its name.
+
+    Parameters
+    ----------
+    name : str
+        ``"cuda"``, ``"cuda:1"``, or ``"torch"`` for PyTorch on the CPU.
+    """
+
+    def __init__(self, name):
+        self.name = name
+        self.rows = None  # of a tile, once memory has run out
+        # of points that were visited so far; times their number, where kernels have pairs of their
+        # own
+        self.pairs = 0
+
+    @cached_property
+    def torch(self):
+        try:
+            import torch
+        except ImportError as error:
+            raise ImportError(
+                f"device={self.name!r} needs PyTorch: install torch, or manykernels[gpu]."
+            ) from error
+        if not self._is_here(torch):
+            raise ValueError(
+                f"device={self.name!r} was asked for, but PyTorch finds no such device here: use "
+                "device='cpu'."
+            )
+        return torch
+
+    def _is_here(self, torch):
+        if self.name == "torch":
+            return True
+        number = self.name.partition(":")[2]
+        return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+
+    def __setstate__(self, state):
+        """A model that was trained on a device which is not here goes on with PyTorch on the CPU."""
+        vars(self).update(state)
+        try:
+            import torch
+        except ImportError:
+            return
+        if not self._is_here(torch):
+            self.name = "torch"
+
+    @property
+    def place(self):
+        return self.torch.device("cpu" if self.name == "torch" else self.name)
+
+    @property
+    def fused(self):
+        """Whether fused kernels can be compiled for it."""
+        return self.name.startswith("cuda")
+
+    def __getstate__(self):
+        return {"name": self.name, "rows": None, "pairs": 0}
+
+    def put(self, array, dtype=np.float64):
+        """An array as a tensor on the device."""
+        return self.torch.as_tensor(np.ascontiguousarray(array, dtype=dtype), device=self.place)
+
+    def entry(self, dtype):
+        """PyTorch's name for a type of NumPy's."""
+        return getattr(self.torch, np.dtype(dtype).name)
+
+    def indices(self, array):
+        return self.put(array, np.int64)
+
+    def free(self):
+        """Bytes that are free."""
+        if not self.fused:
+            return ASSUMED
+        reserved = self.torch.cuda.memory_reserved(self.place) - self.torch.cuda.memory_allocated(
+            self.place
+        )
+        return self.torch.cuda.mem_get_info(self.place)[0] + reserved
+
+    def tiles(self, count, row_bytes):
+        """Slices of `count` rows, as many at a time as fit; fewer once memory has run out."""
+        fitting = max(SMALLEST, int(PART * self.free() // max(row_bytes, 1)))
+        start = 0
+        while start < count:
+            step = fitting if self.rows is None else min(fitting, self.rows)
+            stop = min(start + step, count)
+            yield slice(start, stop)
+            start = stop
+
+    def sparing(self, work, part):
+        """``work(part)`` for a slice of rows; where memory runs out, for its halves. Work that
+        fails must leave no trace.
+        """
+        try:
+            work(part)
+        except self.torch.OutOfMemoryError:
+            size = part.stop - part.start
+            if size <= SMALLEST:
+                raise
+            if self.fused:
+                self.torch.cuda.empty_cache()
+            self.rows = size // 2
+            middle = part.start + self.rows
+            self.sparing(work, slice(part.start, middle))
+            self.sparing(work, slice(middle, part.stop))

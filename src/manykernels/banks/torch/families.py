@@ -1,0 +1,167 @@
+"""Families of kernels on a device: a matrix of pairwise numbers, and all their members from it."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ...kernels.vector import dense
+from ..families import Tile
+from .exponentials import combine, forms
+
+
+class DeviceFamily(ABC):
+    """Kernels that share their pairwise number; `members` are their places in the bank, `scales`
+    normalize them.
+
+    Rows and columns of a tile are tensors of indices.
+    """
+
+    def __init__(self, device, members, scales, dtype):
+        self.device, self.members, self.dtype = device, np.asarray(members), dtype
+        self.scales = np.asarray(scales, dtype=float)
+
+    @abstractmethod
+    def pairs(self, rows, cols):
+        """What `values` and the others need of a tile."""
+
+    @abstractmethod
+    def value(self, pairs, place):
+        """Member number `place` on a tile, before it is scaled."""
+
+    def combine(self, pairs, weights, out):
+        """``out += sum_l weights[l] K_l``."""
+        for place in np.flatnonzero(weights):
+            out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
+
+    def forms(self, pairs, B):
+        """``sum_ij B_ij K_l,ij`` for every member, float64 tensor."""
+        torch = self.device.torch
+        sums = [
+            (self.value(pairs, place) * B).sum(dim=1).sum(dtype=torch.float64)
+            for place in range(self.members.size)
+        ]
+        return torch.stack(sums) * self.device.put(self.scales)
+
+    def products(self, pairs, coefficients):
+        """``K_l coefficients`` for coefficients (cols, t), (members, rows, t)."""
+        torch = self.device.torch
+        rows = [self.value(pairs, place) @ coefficients for place in range(self.members.size)]
+        return torch.stack(rows).double() * self.device.put(self.scales)[:, None, None]
+
+
+def squared_distances(a, b):
+    """Squared distances between the rows of two tensors, which rounding must not make negative."""
+    distances = a.square().sum(dim=1)[:, None] + b.square().sum(dim=1)
+    return distances.addmm_(a, b.T, alpha=-2.0).clamp_(min=0.0)
+
+
+class _Points(DeviceFamily):
+    """A family of kernels of feature vectors."""
+
+    def __init__(self, device, members, scales, dtype, left, right):
+        super().__init__(device, members, scales, dtype)
+        # distances do not mind, and numbers get smaller
+        middle = np.median(dense(right), axis=0) if self.centered else 0.0
+        self.right = device.put(dense(right) - middle)
+        self.left = self.right if left is right else device.put(dense(left) - middle)
+
+    centered = True
+
+
+class _Exponentials(_Points):
+    """Kernels ``exp(-gamma D)`` of a distance D."""
+
+    def __init__(self, device, members, gammas, *of):
+        super().__init__(device, members, *of)
+        self.gammas = np.asarray(gammas, dtype=float)
+
+    def value(self, pairs, place):
+        return self.device.torch.exp(-self.gammas[place] * pairs)
+
+    def combine(self, pairs, weights, out):
+        used = np.flatnonzero(weights)
+        gammas, weights = (
+            self.device.put(values, self.dtype)
+            for values in (self.gammas[used], (weights * self.scales)[used])
+        )
+        combine(self.device, pairs, gammas, weights, out)
+
+    def forms(self, pairs, B):
+        return forms(
+            self.device, pairs, B, self.device.put(self.gammas, self.dtype)
+        ) * self.device.put(self.scales)
+
+    def _rounded(self, distances):
+        return distances.to(self.device.entry(self.dtype))
+
+
+class Gaussians(_Exponentials):
+    """Gaussian kernels, by products of matrices in float64: in float32 near points would lose their
+    distance.
+    """
+
+    def pairs(self, rows, cols):
+        return self._rounded(squared_distances(self.left[rows], self.right[cols]))
+
+
+class FeatureGaussians(_Exponentials):
+    """Gaussian kernels of one feature."""
+
+    def pairs(self, rows, cols):
+        return self._rounded((self.left[rows] - self.right[cols].T).square_())
+
+
+class Laplacians(_Exponentials):
+    """Laplacian kernels."""
+
+    def pairs(self, rows, cols):
+        return self._rounded(self.device.torch.cdist(self.left[rows], self.right[cols], p=1.0))
+
+
+class Polynomials(_Points):
+    """Powers of a dot product; linear kernels are the first power."""
+
+    centered = False
+
+    def __init__(self, device, members, kernels, *of):
+        super().__init__(device, members, *of)
+        names = ("gamma", "coef0", "degree")
+        self.parameters = [tuple(getattr(kernel, name, default) for name, default in zip(names, (1.0, 0.0, 1), strict=True))
+                           for kernel in kernels]  # fmt: skip
+
+    def pairs(self, rows, cols):
+        return self.left[rows] @ self.right[cols].T
+
+    def value(self, pairs, place):
+        gamma, coef0, degree = self.parameters[place]
+        values = (gamma * pairs).add_(coef0)
+        return (values if degree == 1 else values.pow_(degree)).to(self.device.entry(self.dtype))
+
+
+class FromHost(DeviceFamily):
+    """Kernels that only the host can compute; matrices of all pairs stay on the device if they fit.
+
+    Parameters
+    ----------
+    family : Family
+    shape : (rows, columns) of the whole
+    budget : int
+        Bytes for matrices that stay.
+    """
+
+    def __init__(self, device, family, dtype, shape, budget):
+        super().__init__(device, family.members, np.ones(family.members.size), dtype)
+        self.family, self.held = family, None
+        if family.members.size * shape[0] * shape[1] * np.dtype(dtype).itemsize <= budget:
+            self.held = self._computed(np.arange(shape[0]), np.arange(shape[1]))
+
+    def _computed(self, rows, cols):
+        return self.device.put(self.family.values(Tile(rows, cols, cols.size)), self.dtype)
+
+    def pairs(self, rows, cols):
+        if self.held is not None:
+            return self.held[:, rows][:, :, cols]
+        return self._computed(rows.cpu().numpy(), cols.cpu().numpy())
+
+    def value(self, pairs, place):
+        return pairs[place]

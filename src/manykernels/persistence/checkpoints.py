@@ -1,0 +1,273 @@
+"""Checkpoints: the best weights and coefficients so far, on disk while a fit runs, and taken up
+again by the next one.
+
+The file ``run.mk`` is always whole: a new one takes its place in one step, and the one before stays
+as ``run.mk.previous``. A fit has one section per problem that it solves: for each output that has
+weights of its own, for each start of a combination.
+"""
+
+import math
+import os
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .._callers import outside
+from ..result import Resumed, Status
+from .container import CannotWrite, CorruptFile, read, write
+
+EVERY = 30.0
+ENDS = ("", *Status.__members__)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a fit keeps what it has; ``checkpoint="run.mk"`` is short for
+    ``Checkpoint("run.mk")``.
+
+    Parameters
+    ----------
+    path : path
+    every : float
+        Seconds between two writes at least. The end of a fit, Ctrl-C and SIGTERM are always
+        written.
+    """
+
+    path: object
+    every: float = EVERY
+
+
+class OtherProblem(ValueError):
+    """A checkpoint of other data or other parameters."""
+
+
+class Section(NamedTuple):
+    """What is known of one problem.
+
+    Attributes
+    ----------
+    weights, beta : (m,) and (t, n)
+    iteration, gap, seconds : of all runs so far
+    ended : str
+        The name of the Status of a run that ended, or nothing.
+    tol, solver : float, str
+        Of the run.
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray
+    iteration: int
+    gap: float
+    seconds: float
+    ended: str = ""
+    tol: float = 0.0
+    solver: str = ""
+
+    def status(self, tol, solver):
+        """How the problem ended, if the solver and the tolerance would end it there again; None
+        otherwise.
+        """
+        status = Status[self.ended] if self.ended else None
+        if (
+            status is None
+            or not status.converged
+            or status is Status.OPTIMAL
+            or self.tol > tol
+            or self.solver != solver
+        ):
+            return None
+        return status
+
+    @property
+    def empty(self):
+        """Whether nothing was found yet: the run was ended before its first SVM."""
+        return not self.beta.any() and not (self.ended and Status[self.ended].converged)
+
+    @property
+    def resumed(self):
+        return Resumed(self.iteration, self.gap, self.seconds)
+
+
+class Journal:
+    """The checkpoint of one fit.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint, or the path
+    marks : mapping from name to text
+        The `fingerprint` of the problem.
+
+    Attributes
+    ----------
+    sections : dict of Section
+    notes : dict
+        JSON-able; whatever else the next fit should know.
+    """
+
+    def __init__(self, checkpoint, marks):
+        checkpoint = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        self.path, self.every, self.marks = (
+            Path(os.path.realpath(checkpoint.path)),
+            checkpoint.every,
+            marks,
+        )
+        self.previous = self.path.with_name(self.path.name + ".previous")
+        self.sections, self.notes = {}, {}
+        self._written, self._rotate, self._latest, self._pending = (
+            time.monotonic(),
+            True,
+            None,
+            False,
+        )
+
+    def open(self):
+        """Read what an earlier fit has left; without one, write an empty file, so that a bad path
+        shows before any work.
+        """
+        found = self._found()
+        if found is None:
+            return self._write()
+        try:
+            marks, self.notes, self.sections = _parts(*found)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CorruptFile(
+                f"{self.path} does not hold a sound checkpoint ({error!r}); delete it."
+            ) from None
+        return self._check(marks)
+
+    def _found(self):
+        """Content of the file, or of the one before if that is all there is."""
+        if not (self.path.exists() or self.previous.exists()):
+            return None
+        try:
+            return read(self.path, "checkpoint")
+        except FileNotFoundError:
+            damage = f"{self.path} is not there."
+        except CorruptFile as error:
+            # what is damaged does not take the place of the one before
+            damage, self._rotate = (
+                error,
+                False,
+            )
+        try:
+            found = read(self.previous, "checkpoint")
+        except (CorruptFile, FileNotFoundError):
+            raise CorruptFile(
+                f"{damage} To begin anew, delete {self.path} or give another path for checkpoint."
+            ) from None
+        warnings.warn(
+            f"{damage} Going on from the checkpoint before it, {self.previous}.",
+            stacklevel=outside(),
+        )
+        return found
+
+    def _check(self, marks):
+        """Raise if the file belongs to another problem."""
+        other = sorted(
+            name
+            for name in marks.keys() | self.marks.keys()
+            if marks.get(name) != self.marks.get(name)
+        )
+        if other:
+            raise OtherProblem(
+                f"The checkpoint {self.path} belongs to another problem: {', '.join(other)} "
+                "changed since. Delete it to begin "
+                "anew, or give another path for checkpoint."
+            )
+
+    def section(self, name, shapes):
+        """What is known of a problem whose weights and coefficients have these shapes; None if
+        there is nothing.
+        """
+        section = self.sections.get(name)
+        if section is None or section.empty:
+            return None
+        if (section.weights.shape, section.beta.shape) != shapes:
+            raise CorruptFile(
+                f"{self.path} holds weights or coefficients of another shape; delete it."
+            )
+        return section
+
+    def keep(self, name, iterate, record, before):
+        """Remember the best iterate of a section, and write it if it is time; `before` is a Resumed
+        or None.
+        """
+        if iterate is not self._latest:
+            self._latest, self._pending = iterate, True
+            of = (
+                iterate.weights,
+                iterate.beta,
+                record.iteration,
+                iterate.certificate,
+                record.seconds,
+            )
+            self.sections[name] = _section(*of, before)
+        if self._pending and time.monotonic() - self._written >= self.every:
+            self.write()
+
+    def finish(self, name, result, tol, solver, before):
+        """Write the outcome of a section."""
+        of = (
+            result.weights,
+            result.beta,
+            result.n_iter,
+            result.certificate,
+            result.counters.seconds,
+        )
+        self.sections[name] = _section(*of, before)._replace(
+            ended=result.status.name, tol=float(tol), solver=solver
+        )
+        self.write()
+
+    def write(self):
+        """Write everything; a disk that is full now may not be so at the next time, and is no
+        reason to lose a fit.
+        """
+        try:
+            self._write()
+        except CannotWrite as error:
+            self._written = time.monotonic()
+            warnings.warn(
+                f"The checkpoint could not be written. {error.strerror}", stacklevel=outside()
+            )
+
+    def _write(self):
+        arrays, numbers = {}, {}
+        for name, section in self.sections.items():
+            arrays |= {f"{name} weights": section.weights, f"{name} beta": section.beta}
+            rest = section._asdict() | {"gap": section.gap if math.isfinite(section.gap) else None}
+            numbers[name] = {
+                key: value for key, value in rest.items() if key not in ("weights", "beta")
+            }
+        content = {"marks": self.marks, "notes": self.notes, "sections": numbers}
+        write(self.path, arrays, content, "checkpoint", self.previous if self._rotate else None)
+        self._written, self._rotate, self._pending = time.monotonic(), True, False
+
+
+def _parts(arrays, content):
+    """Marks, notes and sections of a file."""
+    sections = {}
+    for name, numbers in content["sections"].items():
+        numbers = {**numbers, "gap": math.inf if numbers["gap"] is None else numbers["gap"]}
+        sections[name] = Section(arrays[f"{name} weights"], arrays[f"{name} beta"], **numbers)
+        sound = all(
+            isinstance(numbers[key], (int, float)) for key in ("iteration", "gap", "seconds", "tol")
+        )
+        if not sound or numbers["ended"] not in ENDS or not isinstance(numbers["solver"], str):
+            raise ValueError(f"section {name!r} is not as it should be")
+    return dict(content["marks"]), dict(content["notes"]), sections
+
+
+def _section(weights, beta, iteration, certificate, seconds, before):
+    before = before or Resumed(0, math.inf, 0.0)
+    return Section(
+        weights,
+        beta,
+        iteration + before.iteration,
+        float(certificate.gap),
+        seconds + before.seconds,
+    )

@@ -1,0 +1,291 @@
+"""Parameters and kernels as JSON and arrays, and back.
+
+Plain values, arrays and objects of the library's own classes can be packed. Of an object only its
+class's name and the parameters of its constructor are kept, and only classes of this file's table
+are ever built again: a file cannot name any other code. A value that is packed is either a plain
+one (None, bool, number, text, list) or a mapping with one entry that says what the value is.
+"""
+
+import inspect
+import math
+import numbers
+import os
+from functools import cache
+
+import numpy as np
+
+from .container import CorruptFile
+
+INLINE = 32  # entries of an array that is written as text
+DEPTH = 30  # of values within values
+NUMBERS = (
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
+
+
+class CannotSave(TypeError):
+    """Something that a file cannot hold safely, such as a function."""
+
+
+@cache
+def classes():
+    """The classes whose objects can be packed, by name."""
+    from .. import combinations, kernels, losses, lowrank, regularizers
+    from ..solvers import SOLVERS
+
+    known = [
+        getattr(kernels, name)
+        for name in ("RBF", "Laplacian", "Linear", "Polynomial", "Hamming", "Spectrum")
+    ]
+    known += [combinations.Product, combinations.PolynomialMixture]
+    known += [lowrank.Nystroem, lowrank.IncompleteCholesky, lowrank.RandomFourier]
+    balls = (
+        "PNormBall",
+        "SquaredPNorm",
+        "L1",
+        "GeneralizedKL",
+        "ElasticNet",
+        "BlockNorm",
+        "LogDet",
+    )
+    known += [getattr(regularizers, name) for name in balls]
+    known += losses.LOSSES.values()
+    known += [solver for solver in SOLVERS.values() if isinstance(solver, type)]
+    return {one.__name__: one for one in known}
+
+
+class Packer:
+    """Turns values into JSON; large arrays are put aside.
+
+    Attributes
+    ----------
+    arrays : dict
+        What was put aside, by name.
+    """
+
+    def __init__(self):
+        self.arrays = {}
+
+    def pack(self, value, where):
+        """JSON for a value; `where` it is, for the message if it cannot be packed."""
+        if value is None or isinstance(value, (bool, str)):
+            return str(value) if isinstance(value, np.str_) else value
+        if isinstance(value, np.generic):
+            return self._pack_array(np.asarray(value), where)
+        if isinstance(value, numbers.Integral):
+            return int(value)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        return self._pack_many(value, where)
+
+    def _pack_many(self, value, where):
+        from ..kernels import KernelCollection, Precomputed
+
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if isinstance(value, list):
+            return [self.pack(one, where) for one in value]
+        if isinstance(value, (tuple, set, frozenset)) and type(value).__name__ in (
+            "tuple",
+            "set",
+            "frozenset",
+        ):
+            return {type(value).__name__: [self.pack(one, where) for one in value]}
+        if isinstance(value, slice):
+            return {
+                "slice": [self.pack(part, where) for part in (value.start, value.stop, value.step)]
+            }
+        if isinstance(value, dict):
+            return {
+                "dict": [
+                    [self.pack(key, where), self.pack(one, where)] for key, one in value.items()
+                ]
+            }
+        if isinstance(value, np.ndarray):
+            return self._pack_array(value, where)
+        if isinstance(value, Precomputed):
+            return {"gram": [self.pack(value.features, where), value.title]}
+        if isinstance(value, KernelCollection):
+            return self._pack_collection(value, where)
+        return self._pack_object(value, where)
+
+    def _pack_array(self, array, where):
+        if array.dtype.kind in "OUT":
+            listed = array.ravel().tolist()
+            if all(isinstance(one, str) for one in listed):
+                return {
+                    "strings": [
+                        list(array.shape),
+                        "object" if array.dtype.kind == "O" else "str",
+                        listed,
+                    ]
+                }
+            if not all(isinstance(one, (bool, int, float)) for one in listed):
+                raise CannotSave(
+                    f"{where} holds an array of Python objects, which a file cannot hold safely: "
+                    "make it numbers."
+                )
+            return {"objects": [list(array.shape), [self.pack(one, where) for one in listed]]}
+        if array.dtype.name not in NUMBERS:
+            raise CannotSave(
+                f"{where} holds an array of type {array.dtype}, which a file cannot hold: make it "
+                "numbers."
+            )
+        if array.ndim <= 1 and array.size <= INLINE:
+            return {"array": [array.dtype.name, self.pack(array.tolist(), where)]}
+        name = f"{where} {len(self.arrays)}"
+        kept = {"f": np.float64, "i": np.int64, "u": np.int64}.get(array.dtype.kind)
+        self.arrays[name] = (
+            array if array.dtype.name in ("float32", "uint8", "bool") else array.astype(kept)
+        )
+        return {"tensor": [array.dtype.name, name]}
+
+    def _pack_collection(self, collection, where):
+        if hasattr(collection, "packed"):
+            masks = {
+                "gammas": collection.gammas,
+                "packed": collection.packed,
+                "n_features": collection.n_features,
+            }
+            return {"masked": self.pack(masks, where)}
+        if hasattr(collection, "own"):
+            return {"grouped": self.pack([dict(collection.columns), dict(collection.own)], where)}
+        return {"kernels": [self.pack(list(collection.kernels), where), list(collection.groups)]}
+
+    def _pack_object(self, value, where):
+        kind = type(value)
+        if classes().get(kind.__name__) is not kind:
+            raise CannotSave(
+                f"{where} holds {_short(value)}, which is not of this library, and a model file "
+                "holds no code. Use pickle, "
+                "joblib or skops for this model, and load it only where you trust the file."
+            )
+        names = [name for name in inspect.signature(kind).parameters if hasattr(value, name)]
+        return {
+            "object": [
+                kind.__name__,
+                {name: self.pack(getattr(value, name), where) for name in names},
+            ]
+        }
+
+
+class Unpacker:
+    """Turns JSON into values again.
+
+    Parameters
+    ----------
+    arrays : dict
+        What the packer put aside.
+    """
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+
+    def unpack(self, packed, depth=0):
+        """The value."""
+        if depth > DEPTH:
+            raise CorruptFile("Values are nested too deeply.")
+        if isinstance(packed, list):
+            return [self.unpack(one, depth + 1) for one in packed]
+        if not isinstance(packed, dict):
+            return packed
+        ((kind, content),) = packed.items()
+        if kind not in ("float", "tuple", "set", "frozenset", "slice", "dict", "array", "strings", "objects", "tensor", "gram",
+                        "masked", "grouped", "kernels", "object"):  # fmt: skip
+            raise CorruptFile(f"Unknown kind of value {kind[:40]!r}.")
+        return getattr(self, f"_{kind}")(content, depth + 1)
+
+    def _float(self, content, depth):
+        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
+
+    def _tuple(self, content, depth):
+        return tuple(self.unpack(one, depth) for one in content)
+
+    def _set(self, content, depth):
+        return set(self._tuple(content, depth))
+
+    def _frozenset(self, content, depth):
+        return frozenset(self._tuple(content, depth))
+
+    def _slice(self, content, depth):
+        start, stop, step = self._tuple(content, depth)
+        return slice(start, stop, step)
+
+    def _dict(self, content, depth):
+        return {self.unpack(key, depth): self.unpack(one, depth) for key, one in content}
+
+    def _array(self, content, depth):
+        dtype, listed = content
+        return np.array(self.unpack(listed, depth), dtype=_number_type(dtype))[()]
+
+    def _strings(self, content, depth):
+        shape, dtype, listed = content
+        if not all(isinstance(one, str) for one in listed):
+            raise CorruptFile("A list of names holds something else.")
+        return np.array(listed, dtype={"object": object, "str": str}[dtype]).reshape(shape)
+
+    def _objects(self, content, depth):
+        shape, listed = content
+        out = np.empty(len(listed), dtype=object)
+        out[:] = [self.unpack(one, depth) for one in listed]
+        return out.reshape(shape)
+
+    def _tensor(self, content, depth):
+        dtype, name = content
+        return self.arrays[name].astype(_number_type(dtype), copy=False)
+
+    def _gram(self, content, depth):
+        from ..kernels.precomputed import GramElsewhere
+
+        features, title = content
+        return GramElsewhere(self.unpack(features, depth), title)
+
+    def _masked(self, content, depth):
+        from ..kernels.collection import MaskedCollection
+
+        parts = self.unpack(content, depth)
+        if parts["packed"].shape != (len(parts["gammas"]), -(-parts["n_features"] // 8)):
+            raise CorruptFile("The masks of the kernels do not have the right shape.")
+        masks = np.unpackbits(parts["packed"], axis=1, count=parts["n_features"]).astype(bool)
+        return MaskedCollection(parts["gammas"], masks)
+
+    def _grouped(self, content, depth):
+        from ..kernels.groups import GroupedBank
+
+        columns, own = self.unpack(content, depth)
+        return GroupedBank(columns, own)
+
+    def _kernels(self, content, depth):
+        from ..kernels import KernelCollection
+
+        kernels, groups = content
+        collection = KernelCollection(self.unpack(kernels, depth))
+        if len(groups) != len(collection) or not all(isinstance(group, str) for group in groups):
+            raise CorruptFile("There is not one group per kernel.")
+        collection.groups = list(groups)
+        return collection
+
+    def _object(self, content, depth):
+        name, parameters = content
+        if name not in classes():
+            raise CorruptFile(
+                f"The file asks for {name[:40]!r}, which is not a class that files may hold."
+            )
+        return classes()[name](
+            **{key: self.unpack(value, depth) for key, value in parameters.items()}
+        )
+
+
+def _number_type(name):
+    if name not in NUMBERS:
+        raise CorruptFile(f"Arrays in a file hold numbers, not {str(name)[:40]!r}.")
+    return np.dtype(name)
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

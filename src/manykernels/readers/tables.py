@@ -1,0 +1,213 @@
+"""Data of any kind of file, by the ending of its name."""
+
+import os
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .compressed import OPENERS, opened
+from .libsvm import load_libsvm
+from .npz import read_archive
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
+ENDINGS = (*SEPARATORS, ".parquet", ".npz", *LIBSVM)
+
+
+class Data(NamedTuple):
+    """What a file holds.
+
+    Attributes
+    ----------
+    X : DataFrame (CSV, Parquet), csr_array (LIBSVM, sparse NPZ) or array
+    y : (n_samples,) array, or None where there is no target
+    feature_names : list of str, or None
+    target : str or None
+        The name of the column that became y.
+    zero_based : bool or None
+        For LIBSVM text, whether its first feature has the index 0.
+    """
+
+    X: Any
+    y: np.ndarray | None
+    feature_names: list | None = None
+    target: str | None = None
+    zero_based: bool | None = None
+
+
+def read_table(path, *, target=None, has_target=True, n_features=None, zero_based="auto"):
+    """Rows and targets of a file.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv`` and ``.tsv`` (with a header line), ``.parquet``, ``.npz`` (arrays X and y), or
+        LIBSVM text (``.libsvm``, ``.svm``, ``.svmlight``, ``.txt``). Text may be compressed, with a
+        further ``.gz`` or ``.bz2``.
+    target : str, optional
+        The column of CSV or Parquet that is y; the last one by default.
+    has_target : bool
+        If False, all columns of CSV or Parquet are features, but for the target if it is named and
+        there; y is None if some of its entries are missing. Of other files, y is read where it is
+        there.
+    n_features, zero_based : for LIBSVM text, see `read_libsvm`
+
+    Returns
+    -------
+    Data
+        Columns of text or categories stay as they are.
+    """
+    path = os.fspath(path)
+    ending = _ending(path)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no file {path}.")
+    if os.path.getsize(path) == 0:
+        raise ValueError(f"{path} is empty.")
+    if target is not None and ending not in (*SEPARATORS, ".parquet"):
+        raise ValueError(
+            f"{path} has no named columns, so its target cannot be {target!r}; leave the target "
+            "out."
+        )
+    if ending in LIBSVM:
+        contents = load_libsvm(path, n_features=n_features, zero_based=zero_based)
+        data = Data(contents.X, contents.y, zero_based=contents.zero_based)
+    elif ending == ".npz":
+        data = Data(*read_archive(path))
+    else:
+        frame = (
+            _read_parquet(path) if ending == ".parquet" else _read_text(path, SEPARATORS[ending])
+        )
+        data = _split(frame, target, has_target, path)
+    return _checked(data, has_target, path)
+
+
+def _ending(path):
+    stem, ending = os.path.splitext(path.lower())
+    if ending in OPENERS:
+        inner = os.path.splitext(stem)[1]
+        ending = inner if inner in (*SEPARATORS, *LIBSVM) else ending
+    if ending not in ENDINGS:
+        raise ValueError(
+            f"{path}: files that end in {ending or 'nothing'} are not known; use "
+            f"{', '.join(ENDINGS)} "
+            "(text also with a further .gz or .bz2)."
+        )
+    return ending
+
+
+def _pandas(path):
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs pandas: install pandas, or manykernels[frames]."
+        ) from error
+    return pd
+
+
+def _read_text(path, separator):
+    pd = _pandas(path)
+    try:
+        with opened(path) as file, warnings.catch_warnings():
+            # lines longer than the header would lose their last fields
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                file, sep=separator, index_col=False, low_memory=False, **_exactly(pd)
+            )
+    except (pd.errors.ParserWarning, ValueError) as error:  # pandas' own errors are ValueErrors
+        raise ValueError(
+            f"{path} is not a table with one name in its header for every column: "
+            f"{str(error).strip()}"
+        ) from error
+    _refuse_numbers_as_header(frame, path)
+    for name in frame.columns:
+        _refuse_mixed(frame[name], path)
+    return frame
+
+
+def _exactly(pd):
+    """What makes pandas read the nearest number: its default from version 3.1 on."""
+    version = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    return {} if version >= (3, 1) else {"float_precision": "round_trip"}
+
+
+def _refuse_numbers_as_header(frame, path):
+    if frame.shape[1] and all(_is_number(name) for name in frame.columns):
+        raise ValueError(
+            f"{path} must begin with a line of column names, but that line holds numbers: "
+            f"{_some(frame.columns)}."
+        )
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_mixed(column, path):
+    """Raise for a column of numbers with a few words in it, which would silently become a column of
+    categories.
+    """
+    if column.dtype.kind in "fiub":
+        return
+    words = column.dropna()
+    numeric = np.array([_is_number(word) for word in words], dtype=bool)
+    if 0 < numeric.size < 2 * np.count_nonzero(numeric) and not numeric.all():
+        row, word = words.index[~numeric][0], words[~numeric].iloc[0]
+        raise ValueError(
+            f"{path}: column {column.name!r} mixes numbers with text, such as {word!r} in row "
+            f"{row + 1}; leave missing numbers "
+            "empty, or write all entries as text."
+        )
+
+
+def _read_parquet(path):
+    pd = _pandas(path)
+    try:
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs pyarrow: install pyarrow, or manykernels[all]."
+        ) from error
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+
+
+def _split(frame, target, has_target, path):
+    """The frame without its target column, and that column."""
+    names = [str(name) for name in frame.columns]
+    frame.columns = names
+    if target is None and has_target:
+        target = names[-1] if names else None
+    if target not in names:
+        if has_target:
+            raise ValueError(
+                f"{path} has no column {target!r} for the target; it has {_some(names)}."
+            )
+        return Data(frame, None, names)
+    X, missing = frame.drop(columns=target), frame[target].isna().to_numpy()
+    if has_target and missing.any():
+        raise ValueError(
+            f"{path}: the target {target!r} is missing in row {int(missing.argmax()) + 1}."
+        )
+    y = None if missing.any() else frame[target].to_numpy()
+    return Data(X, y, list(X.columns), target)
+
+
+def _checked(data, has_target, path):
+    if data.X.shape[0] == 0:
+        raise ValueError(f"{path} has no rows.")
+    if data.X.shape[1] == 0:
+        raise ValueError(f"{path} has no features.")
+    if has_target and data.y is None:
+        raise ValueError(f"{path} has no target y.")
+    return data
+
+
+def _some(names, most=10):
+    names = list(map(repr, names))
+    return ", ".join(names[:most]) + (f" … ({len(names)} in all)" if len(names) > most else "")

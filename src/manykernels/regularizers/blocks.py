@@ -1,0 +1,128 @@
+"""Mixed norms over groups of kernels."""
+
+import numpy as np
+
+from .base import TINY, Regularizer, check_strength, conjugate_exponent, p_norm
+from .norms import SquaredPNorm
+
+
+class BlockNorm(Regularizer):
+    """``r(d) = strength / 2 |d|^2`` with the mixed norm ``|d| = (sum_g |d_g|_r^p)^(1/p)`` over
+    groups g of kernels.
+
+    It is the squared p-norm of the vector of group norms. With p = 1 and r = 2 few groups have any
+    weight, and within these all kernels do; with p = 2 and r = 1 all groups do, and few kernels in
+    each.
+
+    Parameters
+    ----------
+    groups : (m,) sequence of labels
+        The group of each kernel, as a number or a name.
+    r, p : float
+        Exponents within and across groups, at least 1 and finite.
+    strength : float
+    """
+
+    def __init__(self, groups, r=2.0, p=1.0, strength=1.0):
+        labels = np.asarray(groups)
+        if labels.ndim != 1 or labels.size == 0:
+            raise ValueError(
+                f"BlockNorm needs groups, a sequence with the label of each kernel, got {groups!r}."
+            )
+        for name, exponent in (("r", r), ("p", p)):
+            if isinstance(exponent, str) or not 1.0 <= exponent < np.inf:
+                raise ValueError(
+                    f"BlockNorm needs 1 <= r < inf and 1 <= p < inf, got {name}={exponent!r}."
+                )
+        check_strength("BlockNorm", strength)
+        self.groups = np.unique(labels, return_inverse=True)[1]
+        self.r, self.p, self.strength = float(r), float(p), float(strength)
+        self._across = SquaredPNorm(p, strength)
+
+    @property
+    def smooth(self):
+        return self.p > 1.0 and self.r > 1.0
+
+    def value(self, d):
+        return self._across.value(self._norms(d, self.r)) if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        return self._across.gradient(self._norms(d, self.r))[self.groups] * self._aligned(d, self.r)
+
+    @property
+    def prox(self):
+        """For r = 2, where it shrinks every group as a whole; the gradient alone would do badly
+        where a group reaches zero.
+        """
+        if self.r != 2.0:
+            raise AttributeError("BlockNorm has a proximal map for r = 2 only.")
+        return self._shrink
+
+    def _shrink(self, d, step):
+        d = np.maximum(d, 0.0)
+        norms = self._norms(d, 2.0)
+        return d * (self._across.prox(norms, step) / np.where(norms > 0.0, norms, 1.0))[self.groups]
+
+    def start(self, m):
+        if self.groups.size != m:
+            raise ValueError(
+                f"BlockNorm was given the groups of {self.groups.size} kernels, but there are {m} "
+                "kernels."
+            )
+        ones = np.ones(m)
+        return ones / p_norm(self._norms(ones, self.r), self.p)
+
+    def conjugate(self, s):
+        return self._across.conjugate(self._norms(s, conjugate_exponent(self.r)))
+
+    def weights(self, s):
+        q = conjugate_exponent(self.r)
+        return self._across.weights(self._norms(s, q))[self.groups] * self._aligned(s, q)
+
+    def reweight(self, squared_norms):
+        """Minimizer of ``sum_k squared_norms[k] / 2 d_k + r(d)``: the group-lasso update for
+        squared norms of the parts.
+        """
+        # within a group of norm one the minimizer is parallel to x, and the minimum is half a
+        # quasinorm of the parts
+        x = self._shares(squared_norms) ** (1.0 / (1.0 + self.r))
+        sizes = self._norms(x, self.r)
+        groups = self._across.reweight(self._norms(squared_norms, self.r / (1.0 + self.r)))
+        # sizes are at least one, or zero like x
+        return (groups / np.maximum(sizes, 1.0))[self.groups] * x
+
+    def _norms(self, x, q):
+        """q-norm of every group of a nonnegative vector, free of overflow."""
+        largest = self._largest(x)
+        return (
+            largest
+            if np.isinf(q)
+            else largest * np.bincount(self.groups, self._shares(x) ** q) ** (1.0 / q)
+        )
+
+    def _largest(self, x):
+        largest = np.zeros(self.groups.max() + 1)
+        np.maximum.at(largest, self.groups, x)
+        return largest
+
+    def _shares(self, x):
+        """Entries relative to the largest of their group; zero where that is zero."""
+        largest = self._largest(x)
+        return x / np.where(largest > 0.0, largest, 1.0)[self.groups]
+
+    def _aligned(self, x, q):
+        """``(x_k / |x_g|_q)^(q-1)``, of dual norm one in every group; equal entries where the group
+        is zero.
+
+        Equal entries are a subgradient of the norm at zero, the limit of its gradients along equal
+        weights.
+        """
+        x = self._shares(np.where(self._largest(x)[self.groups] > 0.0, x, 1.0))
+        if np.isinf(q):
+            top = x >= 1.0 - TINY
+            return top / np.bincount(self.groups, top)[self.groups]
+        return (x / self._norms(x, q)[self.groups]) ** (q - 1.0)
+
+    def __repr__(self):
+        shape = f"{self.groups.size} kernels in {self.groups.max() + 1} groups"
+        return f"BlockNorm({shape}, r={self.r:g}, p={self.p:g}, strength={self.strength:g})"

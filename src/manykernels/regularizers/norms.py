@@ -1,0 +1,212 @@
+"""p-norms of the weights, as a constraint or squared as a penalty."""
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .._loops.conjugates import BALL, SQUARED, Law
+from .base import TINY, Curvature, Regularizer, check_p, check_strength, conjugate_exponent, p_norm
+from .projections import project_ball, project_simplex, stationary_point, threshold_by_sum
+from .smoothed import SmoothedSimplex
+
+
+class _PNorm(Regularizer):
+    """What the ball and the squared norm share: a p-norm, its dual norm, and the shape of the
+    weights.
+    """
+
+    @property
+    def smooth(self):
+        return self.p > 1.0
+
+    def start(self, m):
+        return np.full(m, m ** (-1.0 / self.p))
+
+    def repeated(self, count):
+        """The factor on a kernel by which it stands for so many equal ones: ``|(s, ..., s)|_q =
+        count^(1/q) |s|_q``.
+        """
+        return count ** (1.0 / conjugate_exponent(self.p))
+
+    def _shape(self, s):
+        """``(s_k / |s|_q)^(q-1)``: weights of p-norm one that belong to s; uniform when all forms
+        are zero.
+        """
+        q = conjugate_exponent(self.p)
+        norm = p_norm(s, q)
+        if norm == 0.0 or q == 1.0:
+            return self.start(s.size)
+        if np.isinf(q):
+            top = s >= norm * (1.0 - TINY)
+            return top / top.sum()
+        return (s / norm) ** (q - 1.0)
+
+    def _lasso_shape(self, squared_norms):
+        """``squared_norms^(1 / (1 + p))``, of largest entry one; uniform when all parts are zero."""
+        largest = squared_norms.max(initial=0.0)
+        return (
+            (squared_norms / largest) ** (1.0 / (1.0 + self.p))
+            if largest > 0.0
+            else np.ones_like(squared_norms)
+        )
+
+    def _relative(self, s, norm):
+        return np.maximum(s / norm, TINY) if norm > 0 else np.full(s.size, TINY)
+
+
+class PNormBall(_PNorm):
+    """``r(d) = 0`` if ``|d|_p <= 1``, else infinite, for 1 <= p <= inf.
+
+    p = 1 is classic sparse MKL, p = inf the plain sum of the kernels.
+    """
+
+    def __init__(self, p):
+        check_p("PNormBall", p)
+        self.p = float(p)
+
+    def value(self, d):
+        return 0.0 if d.min() >= 0.0 and p_norm(d, self.p) <= 1.0 + 1e-9 else np.inf
+
+    def gradient(self, d):
+        return np.zeros_like(d)
+
+    def project(self, d):
+        d = np.maximum(d, 0.0)
+        if p_norm(d, self.p) <= 1.0:
+            return d
+        if np.isinf(self.p):
+            return np.minimum(d, 1.0)
+        if self.p == 1.0:
+            return project_simplex(d)
+        x = d / p_norm(d, 2.0) if self.p == 2.0 else project_ball(d, self.p)
+        return x / max(1.0, p_norm(x, self.p))
+
+    def adopt(self, d):
+        # scaled, not projected: a projection from a larger ball would drop the smaller weights
+        norm = p_norm(d, self.p)
+        return d / norm if norm > 0.0 else self.start(d.size)
+
+    def conjugate(self, s):
+        return 0.5 * p_norm(s, conjugate_exponent(self.p))
+
+    def weights(self, s):
+        return self._shape(s)
+
+    def reweight(self, squared_norms):
+        """Minimizer of ``sum_k squared_norms[k] / 2 d_k`` over the ball: the group-lasso update for
+        squared norms of the parts.
+        """
+        x = self._lasso_shape(squared_norms)
+        return x / p_norm(x, self.p)
+
+    def curvature(self, s):
+        q = conjugate_exponent(self.p)
+        if np.isinf(q):
+            raise ValueError("The dual of PNormBall(1) has a kink: it has no curvature; use p > 1.")
+        norm = p_norm(s, q)
+        u = self._relative(s, norm)
+        # infinite, but a direction in which nothing has moved yet
+        factor = (q - 1.0) / norm if norm > 0.0 else 0.0
+        return Curvature(factor * u ** (q - 2.0), -factor, u ** (q - 1.0))
+
+    @property
+    def law(self):
+        """The conjugate as compiled loops know it."""
+        return Law(BALL, conjugate_exponent(self.p), 1.0, np.empty(0))
+
+    def smoothed(self, center, temperature):
+        """A smooth stand-in near a center for p = 1, whose conjugate has a kink."""
+        return SmoothedSimplex(center, temperature)
+
+    def __repr__(self):
+        return f"PNormBall(p={self.p:g})"
+
+
+class SquaredPNorm(_PNorm):
+    """``r(d) = strength / 2 |d|_p^2`` for 1 <= p <= inf.
+
+    For p = inf the optimal weights are all equal (kernels are positive semidefinite, so more weight
+    never hurts), and the feasible set is that ray.
+    """
+
+    def __init__(self, p, strength=1.0):
+        check_p("SquaredPNorm", p)
+        check_strength("SquaredPNorm", strength)
+        self.p, self.strength = float(p), float(strength)
+
+    def value(self, d):
+        return 0.5 * self.strength * p_norm(d, self.p) ** 2 if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        if np.isinf(self.p):
+            return np.full(d.size, self.strength * d.mean() / d.size)
+        norm = p_norm(d, self.p)
+        if norm == 0.0:
+            return np.zeros_like(d)
+        return self.strength * norm * (d / norm) ** (self.p - 1.0)
+
+    def project(self, d):
+        if np.isinf(self.p):
+            return np.full(d.size, max(d.mean(), 0.0))
+        return np.maximum(d, 0.0)
+
+    def prox(self, d, step):
+        if np.isinf(self.p):
+            return self.project(d) / (1.0 + step * self.strength / d.size)
+        d = np.maximum(d, 0.0)
+        if self.p == 1.0:
+            return threshold_by_sum(d, step * self.strength)
+        top = p_norm(d, self.p)
+        if top == 0.0:
+            return d
+
+        def stationary(norm):
+            return stationary_point(d, self.p, step * self.strength * norm ** (2.0 - self.p))
+
+        # with u = x / |x|_p, d = |x|_p (u + step strength u^(p-1)): the norm cannot be below this
+        bottom = 0.5 * top / (1.0 + step * self.strength * d.size ** max(0.0, 2.0 / self.p - 1.0))
+        norm = brentq(
+            lambda norm: p_norm(stationary(norm), self.p) - norm,
+            bottom,
+            top,
+            xtol=1e-15 * top,
+            rtol=1e-13,
+        )
+        return stationary(norm)
+
+    def conjugate(self, s):
+        return p_norm(s, conjugate_exponent(self.p)) ** 2 / (8.0 * self.strength)
+
+    def weights(self, s):
+        shape = self._shape(s)
+        return (
+            p_norm(s, conjugate_exponent(self.p))
+            / (2.0 * self.strength)
+            * shape
+            / p_norm(shape, self.p)
+        )
+
+    def reweight(self, squared_norms):
+        """Minimizer of ``sum_k squared_norms[k] / 2 d_k + r(d)``: the group-lasso update for
+        squared norms of the parts.
+        """
+        x = self._lasso_shape(squared_norms)
+        total = np.sum(np.divide(squared_norms, x, out=np.zeros_like(squared_norms), where=x > 0))
+        return np.cbrt(total / (2.0 * self.strength * p_norm(x, self.p) ** 2)) * x
+
+    def curvature(self, s):
+        q = conjugate_exponent(self.p)
+        if np.isinf(q):
+            raise ValueError(
+                "The dual of SquaredPNorm(1) has a kink: it has no curvature; use p > 1."
+            )
+        u = self._relative(s, p_norm(s, q))
+        half = 0.5 / self.strength
+        return Curvature(half * (q - 1.0) * u ** (q - 2.0), -half * (q - 2.0), u ** (q - 1.0))
+
+    @property
+    def law(self):
+        """The conjugate as compiled loops know it."""
+        return Law(SQUARED, conjugate_exponent(self.p), self.strength, np.empty(0))
+
+    def __repr__(self):
+        return f"SquaredPNorm(p={self.p:g}, strength={self.strength:g})"

@@ -1,0 +1,84 @@
+"""Penalties under which most weights are zero."""
+
+import numpy as np
+
+from .base import Curvature, Regularizer, check_strength
+
+
+class L1(Regularizer):
+    """``r(d) = strength * sum(d)``.
+
+    Its conjugate is zero while every quadratic form is at most ``2 strength`` and infinite beyond,
+    so a certificate scales the dual point into that set (`dual_scale`).
+    """
+
+    def __init__(self, strength=1.0):
+        check_strength("L1", strength)
+        self.strength = float(strength)
+
+    def value(self, d):
+        return self.strength * float(d.sum()) if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        return np.full(d.size, self.strength)
+
+    smooth = False
+
+    def conjugate(self, s):
+        return 0.0 if s.max(initial=0.0) <= 2.0 * self.strength * (1.0 + 1e-9) else np.inf
+
+    def dual_scale(self, s):
+        largest = s.max(initial=0.0)
+        return min(1.0, float(np.sqrt(2.0 * self.strength / largest))) if largest > 0.0 else 1.0
+
+    def __repr__(self):
+        return f"L1(strength={self.strength:g})"
+
+
+class ElasticNet(Regularizer):
+    """``r(d) = l1 sum(d) + l2 / 2 |d|_2^2``: sparse like `L1`, but the dual is smooth and kernels
+    that agree share the weight.
+
+    Parameters
+    ----------
+    l1 : float
+        At least 0; kernels whose quadratic form is at most ``2 l1`` have weight zero.
+    l2 : float
+        Above 0.
+    """
+
+    def __init__(self, l1=1.0, l2=1.0):
+        if not (np.isfinite(l1) and l1 >= 0.0 and np.isfinite(l2) and l2 > 0.0):
+            raise ValueError(
+                f"ElasticNet needs l1 >= 0 and l2 > 0, got l1={l1!r} and l2={l2!r}; without l2 use "
+                "L1."
+            )
+        self.l1, self.l2 = float(l1), float(l2)
+
+    def value(self, d):
+        return float(self.l1 * d.sum() + 0.5 * self.l2 * (d @ d)) if d.min() >= 0.0 else np.inf
+
+    def gradient(self, d):
+        return self.l1 + self.l2 * d
+
+    def prox(self, d, step):
+        return np.maximum((d - step * self.l1) / (1.0 + step * self.l2), 0.0)
+
+    def start(self, m):
+        """Equal weights of penalty one, which are neither large nor small whatever l1 and l2 are."""
+        return np.full(m, 2.0 / (m * (self.l1 + np.sqrt(self.l1**2 + 2.0 * self.l2 / m))))
+
+    def conjugate(self, s):
+        return float(np.sum(np.square(self._excess(s)))) / (2.0 * self.l2)
+
+    def weights(self, s):
+        return self._excess(s) / self.l2
+
+    def curvature(self, s):
+        return Curvature(0.5 / self.l2 * (self._excess(s) > 0.0), 0.0, np.zeros_like(s))
+
+    def _excess(self, s):
+        return np.maximum(0.5 * s - self.l1, 0.0)
+
+    def __repr__(self):
+        return f"ElasticNet(l1={self.l1:g}, l2={self.l2:g})"

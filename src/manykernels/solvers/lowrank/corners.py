@@ -1,0 +1,38 @@
+"""Losses as functions of decision values, through their boxes, with corners rounded off."""
+
+import numpy as np
+
+
+def rounded_corners(problem, width):
+    """The loss of every output with its corners rounded off over a width."""
+    return [Corner(box, cost, width) for box, cost in zip(problem.boxes, problem.cost, strict=True)]
+
+
+class Corner:
+    """A loss through its box.
+
+    The coefficient of a point at the decision value f is the beta in its box that maximizes ``beta
+    (linear - f) - kink |beta| - ridge beta^2 / 2``; a ridge of ``width / cost`` rounds off corners
+    over that width.
+    """
+
+    def __init__(self, box, cost, width):
+        self.box = box
+        # points without a cost have no coefficient, whatever their ridge
+        self.ridge = np.where(cost > 0.0, box.ridge + width / np.where(cost > 0.0, cost, 1.0), 1.0)
+
+    def response(self, f):
+        """Coefficients at decision values f, and the curvature of the loss there."""
+        box, pull = self.box, self.box.linear - f
+        free = np.sign(pull) * np.maximum(np.abs(pull) - box.kink, 0.0) / self.ridge
+        beta = np.clip(free, box.lower, box.upper)
+        bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
+        return beta, np.where(bends, 1.0 / self.ridge, 0.0)
+
+    def loss(self, f, b):
+        """Total loss of the decision values f, of which b is the intercept."""
+        beta = self.response(f)[0]
+        losses = np.sum(
+            beta * (self.box.linear - f) - self.box.kink * np.abs(beta) - 0.5 * self.ridge * beta**2
+        )
+        return float(losses + self.box.total * b)

@@ -1,0 +1,304 @@
+"""What solvers on low-rank factors share: a linear machine whose features are weighted in groups.
+
+With ``K_k = V_k V_k'`` the decision function is ``f = V v + b``, and the problem is
+
+    min_{v, b, d}  sum_k |v_k|^2 / 2 d_k + r(d) + loss(V v + b).
+
+In a small space (`manykernels.banks.basis`) ``V = Q P'``, and with the moments ``a = Q' beta`` the
+solution is ``v = D P a``, ``f = Q u + b`` with ``u = P' v = S a``, ``S = P' D P``. A quadratic
+model of the loss there is small, ``z' H z / 2 - z' pull`` for a step z of (u, b), and the weights
+enter its equations through S alone. So closed-form weights and a Cholesky factorization alternate
+without another look at the data.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dtrmm
+
+from ...banks.basis import nearly_definite
+from ...banks.factors import FactorBank
+from ...result import Status
+from ..base import Iterate, Solver
+from ..group_lasso import GroupLasso
+
+ROUNDS = 100  # of weights in a model
+# power of the change of the weights in a round: near p = 1 the closed form changes them too little,
+# by a rate of
+BEYOND = 1.8
+# 2 / (1 + p) at fixed coefficients, and beyond 2 the rounds would not converge
+# smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
+FLOOR = 1e-12
+HOLD = 1e-11  # rounding may make a step of the intercept cost nothing, or less
+REFINEMENTS = 2  # of a solution, which bends of very different sizes need
+LARGEST_SYSTEM = 2**31  # bytes of the system of equations
+
+
+class FactorSolver(Solver):
+    """Base of solvers for banks of low-rank factors with closed-form weights."""
+
+    def needs(self, problem):
+        if not isinstance(problem.bank, FactorBank):
+            raise ValueError(
+                "This solver works on low-rank factors: give an approximation, or use "
+                "solver='newton'."
+            )
+        if not hasattr(problem.regularizer, "reweight"):
+            raise ValueError(
+                f"This solver needs closed-form weights, which {problem.regularizer!r} does not "
+                "have: use solver='spg', or "
+                "PNormBall or SquaredPNorm."
+            )
+        if 8 * problem.bank.points.width**2 > LARGEST_SYSTEM:
+            raise ValueError(
+                f"The factors have {problem.bank.points.width} columns in all, too many for a "
+                "system of equations of "
+                f"{8 * problem.bank.points.width**2 / 2**20:.0f} MB: lower the rank, raise the "
+                "cutoff, or use "
+                "solver='group_lasso'."
+            )
+
+    def direct(self):
+        return GroupLasso()  # which begins with an SVM
+
+
+def certified(problem, weights, beta):
+    """The iterate of feasible coefficients (t, n)."""
+    bank, moments = problem.bank, problem.bank.correlate(beta)
+    problem.counters.kernel_passes += 2
+    scores = bank.dot(bank.column_weights(weights) * moments)
+    certificate = problem.certificate(
+        weights, beta, scores=scores, forms=bank.squared_norms(moments)
+    )
+    problem.latest = weights, beta
+    return Iterate(weights, beta, certificate)
+
+
+def watched(state, iterate, most, stuck=False):
+    """The iterate, the last one if the method is stuck, the smallest gap, and steps that may pass
+    without a smaller one.
+
+    There are `most` of them after a gap smaller than all before.
+    """
+    gap = abs(iterate.certificate.absolute_gap)
+    patience = most if gap < state.best else state.patience - 1
+    if stuck or patience == 0:
+        iterate = iterate._replace(ended=Status.STALLED)
+    return iterate, min(gap, state.best), patience
+
+
+def penalty(problem, v):
+    """``sum_k |v_k|^2 / 2 d_k + r(d)`` at the best weights."""
+    squared_norms = problem.bank.squared_norms(v)
+    weights = problem.regularizer.reweight(squared_norms)
+    used = squared_norms > 0.0
+    return 0.5 * float(
+        np.sum(squared_norms[used] / np.maximum(weights[used], 1e-300))
+    ) + problem.regularizer.value(weights)
+
+
+class Fit(NamedTuple):
+    """Where a solver stands.
+
+    Attributes
+    ----------
+    a, u : (t, q)
+        Moments, and coefficients in the small space.
+    v : (t, r)
+        Coefficients of the features.
+    b : (t,)
+        Intercepts.
+    f : (t, n)
+        Decision values.
+    weights : (m,)
+    """
+
+    a: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    b: np.ndarray
+    f: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, problem, weights, beta, b=0.0):
+        """The fit of coefficients beta with intercepts b."""
+        space = problem.bank
+        a = space.points.correlate(beta)
+        v = space.coefficients_of_moments(weights, a)
+        u, b = space.reduced(v), np.zeros(len(v)) + b
+        return cls(a, u, v, b, space.points.dot(u) + b[:, None], weights)
+
+    def moved(self, problem, step, length):
+        """The fit after a part of a step; its own weights belong to the whole step."""
+        parts = [now + length * change for now, change in zip(self[:5], step[:5], strict=True)]
+        weights = (
+            step.weights
+            if length == 1.0
+            else problem.regularizer.reweight(problem.bank.squared_norms(parts[2]))
+        )
+        return Fit(*parts, weights)
+
+
+class Model:
+    """The quadratic models of the losses of all outputs at a fit: ``H = [V 1]' diag(bends) [V 1]``
+    and the weights.
+
+    Parameters
+    ----------
+    problem : Problem
+    fit : Fit
+    bends : (t, n)
+        Second derivatives of the losses.
+    exact : bool
+        Take sums in float64, which bends of very different sizes need.
+    """
+
+    def __init__(self, problem, fit, bends, exact=False):
+        self.problem, self.fit, self.space = problem, fit, problem.bank
+        self.systems = [_System(self.space.points, row, exact) for row in bends]
+        self._weights, self._kept = None, None
+
+    def pulls(self, beta):
+        """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
+        moments = self.space.points.correlate(beta)
+        missing = beta.sum(axis=1) - [box.total for box in self.problem.boxes]
+        return np.concatenate([moments, missing[:, None]], axis=1)
+
+    def solved(self, pulls, weights):
+        """The step to the minimizer at fixed weights."""
+        return self._finished(*self._solved(pulls, weights))
+
+    def fitted(self, pulls, weights, decrease):
+        """The step to the minimizer over the weights too; ends when the value falls by less than
+        `decrease`.
+        """
+        before, power = np.inf, BEYOND
+        for _ in range(ROUNDS):
+            found, used = self._solved(pulls, weights)
+            v = self.space.coefficients_of_moments(used, self.fit.a + found[0])
+            value = penalty(self.problem, v) + sum(
+                map(_System.value, self.systems, pulls, found[1])
+            )
+            if not abs(before - value) > decrease or (value > before and power == 1.0):
+                break
+            power = 1.0 if value > before else power
+            weights = self._reweighted(used, v, power)
+            before = value
+        return self._finished(found, used)
+
+    def _reweighted(self, weights, v, power):
+        """Closed-form weights for coefficients v, or beyond them: their ratio to the last ones
+        taken to a power.
+        """
+        closed = _above_zero(self.problem.regularizer.reweight(self.problem.bank.squared_norms(v)))
+        return (
+            closed
+            if power == 1.0
+            else self.problem.regularizer.adopt(weights * (closed / weights) ** power)
+        )
+
+    def _solved(self, pulls, weights):
+        """Changes of the moments (t, q), steps of (u, b) (t, q + 1), and the weights that were
+        used.
+        """
+        weights = _above_zero(weights)
+        # what is missing to u = S a, which a part of a step or other weights leave
+        missing = self.fit.u - self.space.reduced(
+            self.space.coefficients_of_moments(weights, self.fit.a)
+        )
+        with self.space.threads.algebra():
+            changes, steps = zip(
+                *map(_Rooted.solve, self._rooted(weights), pulls, self.fit.a, missing), strict=True
+            )
+        return (np.stack(changes), np.stack(steps)), weights
+
+    def _rooted(self, weights):
+        """The systems at some weights, which are kept: steps to several aims ask for them."""
+        if not np.array_equal(weights, self._weights):
+            root = self.space.root(weights)
+            self._weights, self._kept = weights, [_Rooted(system, root) for system in self.systems]
+        return self._kept
+
+    def _finished(self, found, weights):
+        self.problem.counters.kernel_passes += 2
+        a, (u, b) = found[0], (found[1][:, :-1], found[1][:, -1])
+        v = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.v
+        return Fit(a, u, v, b, self.space.points.dot(u) + b[:, None], weights)
+
+
+def _above_zero(weights):
+    return np.maximum(weights, FLOOR * weights.max())
+
+
+class _System:
+    """The equations of one output."""
+
+    def __init__(self, points, bends, exact):
+        q = points.width
+        self.H = np.empty((q + 1, q + 1))
+        self.H[:q, :q] = points.gram(bends, exact)
+        self.H[q, :q] = self.H[:q, q] = points.correlate(bends[None])[0]
+        self.H[q, q] = bends.sum()
+
+    def value(self, pull, step):
+        """The model's part from the loss, up to a constant."""
+        return float(0.5 * step @ (self.H @ step) - pull @ step)
+
+
+class _Rooted:
+    """The equations of one output at weights with ``S = C C'``: ``I + C' H C``, where the root of
+    the intercept is one.
+    """
+
+    def __init__(self, system, root):
+        self.H, self.root = system.H, root
+        matrix = self._both_sides()
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal[:-1] += 1.0
+        diagonal[-1] += HOLD * max(diagonal[-1], 1.0)
+        self.factor = nearly_definite(matrix, partial(cho_factor, check_finite=False))
+
+    def solve(self, pull, a, missing):
+        """The change of the moments a, and the step z of (u, b), that minimize ``z' H z / 2 - z'
+        pull`` and the norm.
+
+        But for the intercept, ``change = pull - a - H z`` and ``z = S change - missing``: steps,
+        not the minimizer itself, since their errors get smaller as they do.
+        """
+        right = pull + self.H[:, :-1] @ missing
+        right[:-1] -= a
+        rise = self._times(self._solution(self._transposed(right)))
+        step = rise.copy()
+        step[:-1] -= missing
+        return (right - self.H @ rise)[:-1], step
+
+    def _solution(self, right):
+        x = cho_solve(self.factor, right, check_finite=False)
+        for _ in range(REFINEMENTS):
+            left = right - self._transposed(self.H @ self._times(x))
+            left[:-1] -= x[:-1]
+            x += cho_solve(self.factor, left, check_finite=False)
+        return x
+
+    def _both_sides(self):
+        """``C' H C``."""
+        if self.root.ndim == 1:
+            both = np.append(self.root, 1.0)
+            return both[:, None] * self.H * both
+        out = np.empty_like(self.H)
+        half = dtrmm(1.0, self.root, self.H[:-1, :-1].T, side=1, lower=1)
+        out[:-1, :-1] = dtrmm(1.0, self.root, half, lower=1, trans_a=1, overwrite_b=1)
+        out[-1, :-1] = out[:-1, -1] = self.root.T @ self.H[-1, :-1]
+        out[-1, -1] = self.H[-1, -1]
+        return out
+
+    def _times(self, x):
+        """``C x``."""
+        return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root @ x[:-1], x[-1])
+
+    def _transposed(self, x):
+        """``C' x``."""
+        return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root.T @ x[:-1], x[-1])

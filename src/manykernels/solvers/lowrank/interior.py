@@ -1,0 +1,316 @@
+"""MKL on low-rank factors by a primal-dual interior-point method, for losses with corners (hinge,
+epsilon-insensitive).
+
+With ``K_k = V_k V_k'`` the optimality conditions of every output are
+
+    v = D V' beta,    f = V v + b,    sum(beta) = total, linear - f = high - low,    low (beta -
+    lower) = 0,    high (upper - beta) = 0,    low, high >= 0,
+
+with the weights D that fit v best. Mehrotra's method follows the points where both products are mu
+instead of zero, with mu falling to zero. Linearized, the bounds leave ``beta = now - bends (change
+of f)``, as if the loss were quadratic: v, b and the weights minimize its small model together (see
+`factored`). Gondzio's correctors then bring products that would be far too small or too large back
+to the others, which lengthens the step. An iteration costs one Gram matrix of the factors, scaled,
+and a few passes over them; the number of iterations hardly depends on the cost or on the number of
+points. Where the factors lie in a small space, the first iterations work in half of it, for an
+eighth of the price, until their gap there and their gap in the whole, which is the one that counts,
+begin to differ.
+
+A loss with a kink at zero has two variables for a point, ``beta = x_1 + x_2`` with ``x_1 >= 0 >=
+x_2``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...problem import Problem
+from ..base import Iterate
+from .factored import FactorSolver, Fit, Model, certified, watched
+
+BACK = 0.995  # of the way to the nearest bound
+LONG = 0.95  # a step that needs no correctors
+CORRECTORS, FARTHEST = 3, 10.0  # at most, and how far products may be from their aim
+SETTLED = 1e-3  # change of a model's value that ends its rounds, as a part of the gap that is left
+FINAL_GAP = 1e-2  # gap to aim at in the end, as a part of the tolerance
+SHORTEST, PATIENCE = 1e-9, 25  # a step, and steps without a smaller gap, that end the method
+APART = 1.1  # ratio of the gap in the whole space to that in a half of it which ends the work there
+
+
+class Bounded(NamedTuple):
+    """The variables of all outputs that have room to move, side by side, (k,) each.
+
+    Attributes
+    ----------
+    place : where they belong in the coefficients (t, n), flat
+    linear, lower, upper : their dual problem
+    x, low, high : their values, and the multipliers of the bounds
+    """
+
+    place: np.ndarray
+    linear: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    x: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def products(self, step=None, length=0.0):
+        """Products of slacks and multipliers, below and above, after a step."""
+        below, above, low, high = self.x - self.lower, self.upper - self.x, self.low, self.high
+        if step is None:
+            return below * low, above * high
+        change = length * step.x
+        return (below + change) * (low + length * step.low), (above - change) * (
+            high + length * step.high
+        )
+
+    def longest(self, step):
+        """The longest step that keeps slacks and multipliers positive."""
+        pairs = (
+            (self.x - self.lower, step.x),
+            (self.upper - self.x, -step.x),
+            (self.low, step.low),
+            (self.high, step.high),
+        )
+        return min(
+            float(np.min(-value[change < 0.0] / change[change < 0.0], initial=np.inf))
+            for value, change in pairs
+        )
+
+    def moved(self, step, length):
+        return self._replace(
+            x=self.x + length * step.x,
+            low=self.low + length * step.low,
+            high=self.high + length * step.high,
+        )
+
+
+class Step(NamedTuple):
+    """Changes of the variables and of the multipliers, (k,) each, and that of the fit."""
+
+    x: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fit: Fit
+
+
+class State(NamedTuple):
+    """Variables, the problem that is worked at and its fit.
+
+    Further the iterate for the true problem, its smallest gap so far, and how many more steps may
+    pass without a smaller one.
+    """
+
+    bounded: Bounded
+    fit: Fit
+    at: Problem
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class Interior(FactorSolver):
+    """An interior-point method for banks of low-rank factors and losses with corners; needs a
+    regularizer with `reweight`.
+    """
+
+    max_iter = 200
+
+    def needs(self, problem):
+        super().needs(problem)
+        if not all(
+            np.isfinite(box.lower).all() and np.isfinite(box.upper).all() for box in problem.boxes
+        ):
+            raise ValueError(
+                f"Interior is for losses whose dual has bounds, not for {problem.loss!r}: use "
+                "solver='primal'."
+            )
+        if any(box.ridge.any() for box in problem.boxes):
+            raise ValueError(
+                f"Interior is for losses with corners, not for {problem.loss!r}: use "
+                "solver='primal'."
+            )
+
+    def init(self, problem):
+        weights, beta = problem.start
+        beta, at = problem.feasible(beta), _simpler(problem)
+        return State(
+            _centered(problem),
+            Fit.of(at, weights, np.zeros_like(beta)),
+            at,
+            certified(problem, weights, beta),
+        )
+
+    def step(self, problem, state, tol):
+        linearized = _Linearized(state)
+        step = self._direction(linearized, state, tol)
+        length = min(1.0, BACK * state.bounded.longest(step))
+        bounded, fit, at = (
+            state.bounded.moved(step, length),
+            state.fit.moved(state.at, step.fit, length),
+            state.at,
+        )
+        iterate = certified(problem, fit.weights, linearized.feasible(bounded))
+        stuck = length < SHORTEST
+        if at is not problem and (stuck or _apart(at, iterate)):
+            fit, at, stuck = (
+                Fit.of(problem, fit.weights, linearized.by_point(bounded.x), fit.b),
+                problem,
+                False,
+            )
+        return State(bounded, fit, at, *watched(state, iterate, PATIENCE, stuck))
+
+    @staticmethod
+    def _direction(at, state, tol):
+        """The step by predictor, corrector, and correctors of products that are out of line."""
+        bounded, weights = state.bounded, state.fit.weights
+        mean = _mean(bounded.products())
+        aims = Aims(0.0, 0.0)
+        ahead = at.step(aims, at.model.solved(at.pulls(aims), weights))
+        reached = _mean(bounded.products(ahead, min(1.0, bounded.longest(ahead))))
+        enough = FINAL_GAP * tol * abs(state.iterate.certificate.primal) / (2.0 * bounded.x.size)
+        center = max(mean * (reached / mean) ** 3, min(enough, mean))
+        aims = Aims(center - ahead.x * ahead.low, center + ahead.x * ahead.high)
+        decrease = SETTLED * 2.0 * mean * bounded.x.size
+        step = at.step(aims, at.model.fitted(at.pulls(aims), weights, decrease))
+        return _corrected(at, bounded, step, aims, center)
+
+
+def _corrected(at, bounded, step, aims, center):
+    """The step after correctors, as many as lengthen it enough."""
+    longest = bounded.longest(step)
+    for _ in range(CORRECTORS):
+        if longest >= LONG:
+            break
+        wanted = min(1.0, 1.5 * longest + 0.1)
+        low, high = (
+            np.maximum(
+                np.clip(value, center / FARTHEST, FARTHEST * center) - value, -FARTHEST * center
+            )
+            for value in bounded.products(step, wanted)
+        )
+        corrected = Aims(aims.low + low, aims.high + high)
+        another = at.step(corrected, at.model.solved(at.pulls(corrected), step.fit.weights))
+        reach = bounded.longest(another)
+        if min(reach, 1.0) < longest + 0.1 * (wanted - longest):
+            break
+        step, aims, longest = another, corrected, reach
+    return step
+
+
+class Aims(NamedTuple):
+    """Products below and above that a step aims at, (k,) or a number each."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+def _mean(products):
+    return 0.5 * float(sum(values.mean() for values in products))
+
+
+class _Linearized:
+    """The conditions linearized at a state, and the model that they leave."""
+
+    def __init__(self, state):
+        self.problem, self.bounded = state.at, state.bounded
+        at = self.bounded
+        self.below, self.above = at.x - at.lower, at.upper - at.x
+        self.left = at.linear - state.fit.f.ravel()[at.place]
+        # of a variable, when the pull on it grows by one
+        self.give = 1.0 / (at.low / self.below + at.high / self.above)
+        self.bends = self.by_point(self.give)
+        self.model = Model(state.at, state.fit, self.bends, exact=True)
+
+    def by_point(self, values):
+        """Sums of the variables' values over those of a point, (t, n)."""
+        shape = self.problem.targets.shape
+        return np.bincount(self.bounded.place, values, minlength=shape[0] * shape[1]).reshape(shape)
+
+    def _change(self, aims):
+        """How the variables change towards the aims while the decision values stay."""
+        return self.give * (self.left + aims.low / self.below - aims.high / self.above)
+
+    def pulls(self, aims):
+        return self.model.pulls(self.by_point(self.bounded.x + self._change(aims)))
+
+    def step(self, aims, fit):
+        """The step of everything that goes with a step of the fit."""
+        at = self.bounded
+        x = self._change(aims) - self.give * fit.f.ravel()[at.place]
+        low = (aims.low - at.low * x) / self.below - at.low
+        high = (aims.high + at.high * x) / self.above - at.high
+        return Step(x, low, high, fit)
+
+    def feasible(self, bounded):
+        """Coefficients with the right sums: what is missing is put where it costs least."""
+        beta = self.by_point(bounded.x)
+        for row, bends, box in zip(beta, self.bends, self.problem.boxes, strict=True):
+            if bends.any():
+                row += (box.total - row.sum()) * bends / bends.sum()
+        return self.problem.feasible(beta)
+
+
+def _simpler(problem):
+    """The problem in half of the space of its factors, or itself."""
+    bank = problem.bank.half()
+    if bank is None:
+        return problem
+    simpler = Problem(bank, problem.targets, problem.cost, problem.regularizer, loss=problem.loss)
+    simpler.counters = problem.counters
+    return simpler
+
+
+def _apart(at, iterate):
+    """Whether an iterate is clearly worse than it looks in a half of the space."""
+    near = certified(at, iterate.weights, iterate.beta).certificate
+    return iterate.certificate.absolute_gap > APART * abs(near.absolute_gap)
+
+
+def _centered(problem):
+    """Variables in the middle of their bounds, less on the heavier side, with products that are all
+    the same.
+    """
+    parts = []
+    for c, box in enumerate(problem.boxes):
+        shares = _shares(box)
+        for side in _sides(box):
+            room = np.flatnonzero((side.upper > side.lower) & (min(shares) > 0.0))
+            lower, upper = side.lower[room], side.upper[room]
+            parts.append(
+                (
+                    c * box.linear.size + room,
+                    side.linear[room],
+                    lower,
+                    upper,
+                    shares[0] * upper + shares[1] * lower,
+                )
+            )
+    place, linear, lower, upper, x = map(np.concatenate, zip(*parts, strict=True))
+    product = 0.5 * problem.unit * float(np.mean(upper - lower)) if x.size else 0.0
+    return Bounded(place, linear, lower, upper, x, product / (x - lower), product / (upper - x))
+
+
+def _shares(box):
+    """Shares of the upper and lower bounds, a half at most, that sum up to the total; zero if only
+    zero does.
+    """
+    most, least = box.upper.sum(), -box.lower.sum()
+    if box.total > 0.0:
+        return min(box.total / most, 1.0 - 1e-3), 0.5
+    return (
+        (0.5 * min(1.0, least / most), 0.5 * min(1.0, most / least))
+        if min(most, least) > 0.0
+        else (0.0, 0.0)
+    )
+
+
+def _sides(box):
+    """The box of each variable of a point: itself, or one on either side of the kink."""
+    if not box.kink.any():
+        return [box]
+    return [
+        box._replace(linear=box.linear - box.kink, lower=np.maximum(box.lower, 0.0)),
+        box._replace(linear=box.linear + box.kink, upper=np.minimum(box.upper, 0.0)),
+    ]

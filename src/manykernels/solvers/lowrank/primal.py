@@ -1,0 +1,84 @@
+"""MKL on low-rank factors by Newton's method on the primal, for losses without corners (squared
+hinge, squared).
+
+The slope of the loss at point i is minus the coefficient beta_i that its box gives at the decision
+value f_i, and its second derivative is one over the ridge where beta_i is inside the box and zero
+elsewhere: the Newton step needs the factors of those points only. It minimizes the quadratic model
+of the loss together with the kernel weights (see `factored`); a step costs a few passes over the
+factors and one Gram matrix of the points that bend.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..base import Iterate
+from .corners import Corner, rounded_corners
+from .factored import FactorSolver, Fit, Model, certified, penalty, watched
+
+SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
+HALVINGS = 30
+PATIENCE = 5
+
+
+class State(NamedTuple):
+    """Fit, iterate, its smallest gap so far, and how many more steps may pass without a smaller
+    one.
+    """
+
+    fit: Fit
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class PrimalNewton(FactorSolver):
+    """Newton's method for banks of low-rank factors and smooth losses; needs a regularizer with
+    `reweight`.
+    """
+
+    max_iter = 300
+
+    def needs(self, problem):
+        super().needs(problem)
+        if not all(
+            (box.ridge > 0.0)[cost > 0.0].all()
+            for box, cost in zip(problem.boxes, problem.cost, strict=True)
+        ):
+            raise ValueError(
+                f"PrimalNewton is for losses without corners, not for {problem.loss!r}: use "
+                "solver='interior'."
+            )
+
+    def init(self, problem):
+        weights, beta = problem.start
+        beta = problem.feasible(beta)
+        return State(Fit.of(problem, weights, beta), certified(problem, weights, beta))
+
+    def step(self, problem, state, tol):
+        corners = rounded_corners(problem, 0.0)
+        beta, bends = map(np.stack, zip(*map(Corner.response, corners, state.fit.f), strict=True))
+        model = Model(problem, state.fit, bends)
+        decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
+        step = model.fitted(model.pulls(beta), state.fit.weights, decrease)
+        length = self._length(problem, corners, state.fit, step)
+        # the coefficients of the model, which agree with v
+        beta = problem.feasible(beta - length * bends * step.f)
+        fit = state.fit.moved(problem, step, length)
+        return State(fit, *watched(state, certified(problem, fit.weights, beta), PATIENCE))
+
+    @staticmethod
+    def _length(problem, corners, fit, step):
+        """The best of the lengths 1, 1/2, 1/4, ..., or none."""
+
+        def value(length):
+            losses = map(Corner.loss, corners, fit.f + length * step.f, fit.b + length * step.b)
+            return penalty(problem, fit.v + length * step.v) + sum(losses)
+
+        length, now, after = 1.0, value(0.0), value(1.0)
+        for _ in range(HALVINGS):
+            half = value(0.5 * length)
+            if after < now and half >= after:
+                break
+            length, after = 0.5 * length, half
+        return length if after < now else 0.0

@@ -1,0 +1,107 @@
+"""Two-stage methods: kernel weights by a rule, then one SVM. The baselines that multiple kernel
+learning has to beat.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...result import Status
+from ..base import Iterate, Solver
+
+FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
+CHUNK = 2**23  # entries of kernel columns held at a time
+
+
+class State(NamedTuple):
+    """One solved SVM and how precisely."""
+
+    inner_tolerance: float
+    iterate: Iterate
+
+
+class FixedWeights(Solver):
+    """Base: subclasses say what the weights are. The SVM is solved to the tolerance, the weights
+    stay.
+    """
+
+    max_iter = 50
+
+    def weights(self, problem):
+        """The weights, (m,); they are then moved to the nearest feasible ones."""
+        raise NotImplementedError
+
+    def init(self, problem):
+        weights = problem.regularizer.project(self.weights(problem))
+        return self._solve(problem, weights, problem.start[1], FIRST_TOLERANCE)
+
+    def step(self, problem, state, tol):
+        return self._solve(
+            problem,
+            state.iterate.weights,
+            state.iterate.beta,
+            max(0.1 * state.inner_tolerance, SMALLEST_TOLERANCE),
+            tol,
+        )
+
+    @staticmethod
+    def _solve(problem, weights, beta, inner_tolerance, tol=0.0):
+        at = problem.evaluate(weights, beta, inner_tolerance)
+        certificate = problem.certificate(weights, at.beta, scores=at.scores)
+        done = at.noise <= tol * abs(certificate.primal) or inner_tolerance <= SMALLEST_TOLERANCE
+        return State(
+            inner_tolerance,
+            Iterate(weights, at.beta, certificate, ended=Status.FIXED_WEIGHTS if done else None),
+        )
+
+
+class Uniform(FixedWeights):
+    """Equal weights."""
+
+    def weights(self, problem):
+        return problem.regularizer.start(problem.bank.m)
+
+
+class Alignment(FixedWeights):
+    """Weights proportional to the centered alignment of each kernel with the labels, none if it is
+    negative.
+
+    C. Cortes, M. Mohri and A. Rostamizadeh, Algorithms for learning kernels based on centered
+    alignment, JMLR 2012, the method they call align: ``d_k ~ <K_k, y y'> / |K_k|`` with kernels
+    centered and Frobenius products.
+    """
+
+    def weights(self, problem):
+        counts = problem.cost > 0.0  # of points that an output does not see, nothing is known
+        means = np.sum(problem.targets * counts, axis=1, keepdims=True) / np.maximum(
+            counts.sum(axis=1, keepdims=True), 1
+        )
+        y = np.where(counts, problem.targets - means, 0.0)
+        norms = _centered_norms(problem)
+        alignment = np.divide(
+            problem.quadratic_forms(y), norms, out=np.zeros_like(norms), where=norms > 0
+        )
+        size = np.linalg.norm(problem.regularizer.start(alignment.size))
+        total = np.linalg.norm(alignment)
+        return (
+            alignment * (size / total) if total > 0 else problem.regularizer.start(alignment.size)
+        )
+
+
+def _centered_norms(problem):
+    """Frobenius norms of the centered kernels, from their columns."""
+    bank, squares = problem.bank, np.zeros(problem.bank.m)
+    problem.counters.kernel_passes += 1
+    step = max(1, CHUNK // (bank.m * bank.n))
+    means = problem.products(np.full((1, bank.n), 1.0 / bank.n))[:, 0]
+    overall = means.mean(axis=1)
+    for start in range(0, bank.n, step):
+        chosen = np.arange(start, min(start + step, bank.n))
+        centered = (
+            bank.columns(chosen)
+            - means[:, :, None]
+            - means[:, None, chosen]
+            + overall[:, None, None]
+        )
+        squares += np.square(centered).sum(axis=(1, 2))
+    return np.sqrt(squares)

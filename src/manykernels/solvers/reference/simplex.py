@@ -1,0 +1,234 @@
+"""Three classics for weights on the simplex (p = 1): mirror descent, SimpleMKL, and SILP's cutting
+planes.
+
+All three solve one SVM per trial of weights and see the problem through ``W(d)`` and its gradient
+``-s/2`` only. They are here to be compared with.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ...problem import Evaluation
+from ...regularizers import PNormBall
+from ...result import Status
+from ..base import Iterate, Solver
+
+FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
+SHORTEST = 1e-10  # step below which a line search has failed
+
+
+class Point(NamedTuple):
+    """A solved SVM with gradient and certificate, and what the solver carries along (`memory`)."""
+
+    at: Evaluation
+    gradient: np.ndarray
+    inner_tolerance: float
+    iterate: Iterate
+    memory: object = None
+
+
+class SimplexSolver(Solver):
+    """What the three share: the check for p = 1 and SVMs whose inner tolerance follows the gap."""
+
+    max_iter = 5000
+
+    def needs(self, problem):
+        r = problem.regularizer
+        if not (isinstance(r, PNormBall) and r.p == 1.0):
+            raise ValueError(
+                f"{type(self).__name__} works for PNormBall(1) only, got {r!r}: use "
+                "solver='newton' or 'spg'."
+            )
+
+    def init(self, problem):
+        weights, beta = problem.start
+        return self.start(
+            problem,
+            self._judge(problem, problem.evaluate(weights, beta, FIRST_TOLERANCE), FIRST_TOLERANCE),
+        )
+
+    def start(self, problem, point):
+        """The first point, with what the solver needs to remember."""
+        return point
+
+    @staticmethod
+    def _judge(problem, at, inner_tolerance):
+        _, gradient, certificate = problem.judge(at)
+        if at.noise > 0.2 * certificate.absolute_gap:
+            inner_tolerance = max(0.1 * inner_tolerance, SMALLEST_TOLERANCE)
+        return Point(at, gradient, inner_tolerance, Iterate(at.weights, at.beta, certificate))
+
+    def _sharpen(self, problem, point):
+        """The line search failed: more precise SVMs, or the end."""
+        if point.inner_tolerance <= SMALLEST_TOLERANCE:
+            return point._replace(iterate=point.iterate._replace(ended=Status.STALLED))
+        inner_tolerance = max(0.1 * point.inner_tolerance, SMALLEST_TOLERANCE)
+        at = problem.evaluate(point.at.weights, point.at.beta, inner_tolerance)
+        return self._judge(problem, at, inner_tolerance)._replace(memory=point.memory)
+
+
+class MirrorDescent(SimplexSolver):
+    """Exponentiated gradient steps with backtracking, the entropy being the distance.
+
+    Follows J. Aflalo, A. Ben-Tal, C. Bhattacharyya, J. S. Nath and S. Raman, Variable sparsity
+    kernel learning, JMLR 2011, with the step length found by the test ``W(new) <= W + g'(new - d) +
+    KL(new | d) / step``.
+    """
+
+    def start(self, problem, point):
+        return point._replace(memory=1.0 / np.abs(point.gradient).max())
+
+    def step(self, problem, state, tol):
+        length = 1.2 * state.memory
+        d, g = state.at.weights, state.gradient
+        while length > SHORTEST * state.memory:
+            exponents = -length * (g - g.min())
+            new = d * np.exp(exponents)
+            new /= new.sum()
+            trial = problem.evaluate(new, state.at.beta, state.inner_tolerance)
+            used = new > 0
+            divergence = float(np.sum(new[used] * np.log(new[used] / d[used])))
+            if trial.value <= state.at.value + g @ (new - d) + divergence / length + state.at.noise:
+                return self._judge(problem, trial, state.inner_tolerance)._replace(memory=length)
+            length *= 0.5
+        return self._sharpen(problem, state)
+
+
+class SimpleMKL(SimplexSolver):
+    """Reduced gradient descent (A. Rakotomamonjy, F. Bach, Y. Grandvalet and S. Canu, SimpleMKL,
+    JMLR 2008).
+
+    Along the reduced gradient the weights go as far as the boundary while W decreases, with the
+    direction updated there, and then a line search looks for the best point of the last stretch.
+    """
+
+    def step(self, problem, state, tol):
+        best = self._descend(problem, state)
+        return (
+            self._sharpen(problem, state)
+            if best is state.at
+            else self._judge(problem, best, state.inner_tolerance)
+        )
+
+    def _descend(self, problem, state):
+        """The best point met along the reduced gradient."""
+        d, best = state.at.weights, state.at
+        direction = _reduced(d, state.gradient)
+        while (shrinking := direction < 0).any():
+            ratios = np.divide(-d, direction, out=np.full(d.size, np.inf), where=shrinking)
+            longest = float(ratios.min())
+            trial = problem.evaluate(
+                _clean(d + longest * direction), best.beta, state.inner_tolerance
+            )
+            if trial.value >= best.value:
+                return self._golden(problem, d, direction, longest, best, state.inner_tolerance)
+            d, best = trial.weights, trial
+            direction = _drop(direction, ratios, longest, d)
+        return best
+
+    @staticmethod
+    def _golden(problem, d, direction, longest, best, inner_tolerance, rounds=12, most=45):
+        """Golden section on [0, longest]; the best point met. More rounds where none has improved
+        yet.
+        """
+        first = best
+        ratio, low, high = 0.5 * (np.sqrt(5.0) - 1.0), 0.0, longest
+
+        def value(size):
+            nonlocal best
+            trial = problem.evaluate(_clean(d + size * direction), best.beta, inner_tolerance)
+            best = trial if trial.value < best.value else best
+            return trial.value
+
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        at_left, at_right = value(left), value(right)
+        for done in range(most):
+            if done >= rounds and best is not first:
+                break
+            if at_left <= at_right:
+                high, right, at_right = right, left, at_left
+                left = high - ratio * (high - low)
+                at_left = value(left)
+            else:
+                low, left, at_left = left, right, at_right
+                right = low + ratio * (high - low)
+                at_right = value(right)
+        return best
+
+
+def _reduced(d, gradient):
+    """Descent direction that keeps the sum, measured against the largest weight, and leaves zero
+    weights that want to fall.
+    """
+    top = int(d.argmax())
+    direction = gradient[top] - gradient
+    direction[(d <= 0) & (direction < 0)] = 0.0
+    direction[top] = 0.0
+    direction[top] = -direction.sum()
+    return direction
+
+
+def _drop(direction, ratios, longest, d):
+    """The direction after a weight has reached zero: its share goes to the largest weight."""
+    out = np.where(ratios <= longest * (1 + 1e-12), 0.0, direction)
+    top = int(d.argmax())
+    out[top] = 0.0
+    out[top] = -out.sum()
+    return out
+
+
+def _clean(weights):
+    """Onto the simplex; what rounding has left of a weight that should be zero is zero."""
+    weights = np.where(weights > 1e-12 * weights.max(), weights, 0.0)
+    return weights / weights.sum()
+
+
+class SILP(SimplexSolver):
+    """Cutting planes (S. Sonnenburg, G. Rätsch, C. Schäfer and B. Schölkopf, Large scale multiple
+    kernel learning, JMLR 2006).
+
+    Every SVM solution beta gives a plane ``y'beta - d's(beta)/2`` below W; the next weights
+    minimize the upper envelope of all planes, a linear program solved by HiGHS.
+    """
+
+    def start(self, problem, point):
+        return point._replace(memory=[_cut(problem, point)])
+
+    def step(self, problem, state, tol):
+        weights = _envelope(state.memory)
+        # the same plane again would change nothing: a more precise one may
+        if np.array_equal(weights, state.at.weights):
+            point = self._sharpen(problem, state)
+        else:
+            point = self._judge(
+                problem,
+                problem.evaluate(weights, state.at.beta, state.inner_tolerance),
+                state.inner_tolerance,
+            )
+        return point._replace(memory=[*state.memory, _cut(problem, point)])
+
+
+def _cut(problem, point):
+    """Constant and slope of the plane that belongs to a solved SVM."""
+    linear = problem.dual_linear(point.at.beta)
+    return linear, point.gradient
+
+
+def _envelope(cuts):
+    """Weights on the simplex with the smallest maximum of all planes."""
+    constants, slopes = np.array([c for c, _ in cuts]), np.stack([g for _, g in cuts])
+    scale = max(1.0, np.abs(slopes).max())
+    m = slopes.shape[1]
+    inequalities = np.column_stack([slopes, -np.ones(len(cuts))]) / scale
+    program = linprog(
+        np.append(np.zeros(m), 1.0),
+        A_ub=inequalities,
+        b_ub=-constants / scale,
+        A_eq=np.append(np.ones(m), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * m + [(None, None)],
+        method="highs",
+    )
+    return _clean(program.x[:m])
