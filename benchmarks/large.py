@@ -53,7 +53,7 @@ from manykernels.combinations import Product
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.problem import Problem
 from manykernels.regularizers import SquaredPNorm
-from manykernels.solvers import SPG, choose_solver, drive
+from manykernels.solvers import SPG, choose_solver, solve
 
 from .common import at_most, exponent, in_new_process, load, read, run_parts, table, until
 
@@ -233,7 +233,7 @@ def products():
         problem = Problem(
             CombinationBank(Product().fit(X)), y, np.full(len(y), 1.0), SquaredPNorm(1.33)
         )
-        result = drive(SPG(), problem, watch=until(LIMIT))
+        result = solve(problem, SPG(), watch=until(LIMIT))
         rows.append(
             {
                 "set": name,

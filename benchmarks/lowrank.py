@@ -52,7 +52,8 @@ from manykernels.kernels.vector import dense
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
-from manykernels.solvers import GFB, SPG, Interior, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import GFB, SPG, Interior, solve
 
 from .common import at_most, exponent, in_new_process, read, run_parts, table, until
 
@@ -100,16 +101,16 @@ def inner():
             [RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, INNER_KERNELS)],
             min(INNER_RANK, n),
         )
-        best = drive(SPG(), Problem(bank, y, np.full(n, COST), PNormBall(np.inf)), tol=1e-5)
+        best = solve(Problem(bank, y, np.full(n, COST), PNormBall(np.inf)), SPG(), tol=1e-5)
         row = {"n": n, "columns": bank.width}
         for name in ("split", "merged", "interior"):
             # weights of one, as good as 1/m
-            problem = Problem(bank, y, np.full(n, COST), PNormBall(np.inf))
+            run = RunState(Problem(bank, y, np.full(n, COST), PNormBall(np.inf)))
             began = time.perf_counter()
-            state = GFB(name).init(problem)
+            state = GFB(name).init(run)
             row[f"{name} s"], row[f"{name} steps"] = (
                 time.perf_counter() - began,
-                problem.counters.machine_steps,
+                run.counters.machine_steps,
             )
             row[f"{name} loss of value"] = (
                 1 - state.iterate.certificate.dual / best.certificate.dual
@@ -132,8 +133,8 @@ def fast():
         some = np.random.default_rng(0).permutation(len(loaded[1]))[:20_000]
         X, y = loaded[0][some], loaded[1][some]
         bank = factors(X, [RBF(g / X.shape[1]) for g in (0.1, 0.5, 1.0, 4.0, 16.0)], 100)
-        gfb = drive(
-            GFB(), Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), watch=until(GFB_SECONDS)
+        gfb = solve(
+            Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), GFB(), watch=until(GFB_SECONDS)
         )
         began, reached = time.perf_counter(), []
 
@@ -141,7 +142,7 @@ def fast():
             if record.objective <= aim:
                 reached.append(time.perf_counter() - began)
 
-        ours = drive(Interior(), Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), watch=watch)
+        ours = solve(Problem(bank, y, np.full(len(y), 10.0), PNormBall(2)), Interior(), watch=watch)
         row = {
             "set": name,
             "n": len(y),

@@ -41,7 +41,7 @@ from manykernels.banks import CombinationBank
 from manykernels.combinations import Product
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, SquaredPNorm
-from manykernels.solvers import SPG, drive
+from manykernels.solvers import SPG, solve
 
 from .common import DATA, in_new_process, load, megabytes, save, table, until
 
@@ -86,7 +86,7 @@ def fit(X, y, name, p):
         np.full(len(y), C),
         L1() if p == 1.0 else SquaredPNorm(p),
     )
-    result = drive(solver(name), problem, watch=until(LIMIT))
+    result = solve(problem, solver(name), watch=until(LIMIT))
     return result, time.perf_counter() - began
 
 

@@ -43,7 +43,7 @@ from manykernels.kernels import RBF, KernelCollection, Polynomial, paper_bank
 from manykernels.kernels.grids import PAPER_DEGREES, PAPER_WIDTHS
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
-from manykernels.solvers import choose_solver, drive
+from manykernels.solvers import choose_solver, solve
 
 from .common import best_of, in_new_process, load, save, table, until
 
@@ -100,7 +100,7 @@ def learned(X, y, solver, p, limit=LIMIT):
     watch = until(limit)
     bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
     problem = Problem(bank, y, np.full(len(y), C), PNormBall(p))
-    return bank, drive(choose_solver(solver), problem, tol=TOL, watch=watch)
+    return bank, solve(problem, choose_solver(solver), tol=TOL, watch=watch)
 
 
 def accuracy(bank, result, X, y):
@@ -218,8 +218,8 @@ def orientation():
 
         def fit(solver=solver):
             bank = KernelCollection(kernels).fit(X, normalize="trace", dtype=np.float32)
-            return drive(
-                choose_solver(solver), Problem(bank, y, np.full(len(y), C), PNormBall(2.0)), tol=TOL
+            return solve(
+                Problem(bank, y, np.full(len(y), C), PNormBall(2.0)), choose_solver(solver), tol=TOL
             )
 
         rows.append(

@@ -20,7 +20,7 @@ from manykernels.progress import TimeLeft
 from manykernels.regularizers import L1
 from manykernels.result import Record, Status
 from manykernels.solvers import SPG, Newton
-from manykernels.solvers.wrappers.sample import FromSample
+from manykernels.solvers.wrappers.points_first import FromPoints
 
 X, y = toy(60)
 three = np.digitize(X[:, 0], [-0.5, 0.5])
@@ -92,7 +92,7 @@ class TestProtocol:
 
     def test_a_sample_is_seen(self):
         diary = Diary()
-        solver = FromSample(SPG(), lambda problem: Newton(), size=30)
+        solver = FromPoints(SPG(), lambda problem: Newton(), size=30)
         MKLClassifier(KERNELS, solver=solver, callbacks=[diary]).fit(X, y)
         assert diary.records[0].stage == "sample of 30 points"
         assert diary.records[-1].stage == ""
@@ -157,7 +157,7 @@ class TestStopping:
         assert model.other_results_ == []
 
     def test_in_the_sample(self):
-        solver = FromSample(SPG(), lambda problem: SPG(), size=30)
+        solver = FromPoints(SPG(), lambda problem: SPG(), size=30)
         model = MKLClassifier(KERNELS, solver=solver, callbacks=[Diary(stop_at=1)], C=10.0).fit(
             X, y
         )

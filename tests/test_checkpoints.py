@@ -36,9 +36,10 @@ from manykernels.persistence.fingerprints import fingerprint
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Certificate, Record, Status
-from manykernels.solvers import SPG, Iterate, Newton, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import SPG, Iterate, Newton, drive, solve
+from manykernels.solvers.wrappers.points_first import FromPoints
 from manykernels.solvers.wrappers.resumed import FromIterate
-from manykernels.solvers.wrappers.sample import FromSample
 from test_model_files import damage
 
 X, y = toy(60)
@@ -57,7 +58,7 @@ MODELS = {
         y,
     ),
     "sample": (
-        MKLClassifier(KERNELS, C=10.0, solver=FromSample(SPG(), lambda problem: Newton(), size=30)),
+        MKLClassifier(KERNELS, C=10.0, solver=FromPoints(SPG(), lambda problem: Newton(), size=30)),
         y,
     ),
     "masked": (MKLClassifier(MASKED), y),
@@ -193,20 +194,20 @@ class TestWhatIsKept:
         class Stuck(SPG):
             """Stalls at once unless it begins from the beginning."""
 
-            def step(self, problem, state, tol):
-                state = super().step(problem, state, tol)
-                if problem.start[1].any():
+            def step(self, run, state, tol):
+                state = super().step(run, state, tol)
+                if run.start.beta.any():
                     return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
                 return state
 
         def problem():
             return Problem(KernelCollection(KERNELS).fit(X), y, np.full(60, 10.0), PNormBall(1))
 
-        half = drive(SPG(), problem(), max_iter=3)
-        whole = problem()
-        beginning, whole.start = whole.start, (half.weights, half.beta)
+        half = solve(problem(), SPG(), max_iter=3)
+        whole, again = RunState(problem(), start=half), RunState(problem(), start=half)
+        beginning = RunState(problem()).start
         assert drive(Stuck(), whole).status is Status.STALLED
-        result = drive(FromIterate(Stuck(), beginning), whole)
+        result = drive(FromIterate(Stuck(), beginning), again)
         assert result.status is Status.OPTIMAL
 
     def test_ctrl_c_is_written(self, file):

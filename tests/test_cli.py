@@ -26,7 +26,7 @@ from manykernels.cli.scaling import Scaling
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
 from manykernels.readers import read_table, write_libsvm
-from manykernels.solvers import base as solvers_base
+from manykernels.solvers import loop
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 NAMES = ["a", "b", "c", "d"]
@@ -363,14 +363,14 @@ class TestHowItEnds:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
     @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
     def test_signals_keep_the_model(self, folder, monkeypatch, number, code):
-        record = solvers_base._record
+        record = loop._record
 
         def interrupt(iteration, *rest):
             if iteration == 1:
                 os.kill(os.getpid(), number)
             return record(iteration, *rest)
 
-        monkeypatch.setattr(solvers_base, "_record", interrupt)
+        monkeypatch.setattr(loop, "_record", interrupt)
         model, outcome = trained(folder, "--tol", "1e-12", code=code)
         assert outcome["status"] == model.result_.status.name == "INTERRUPTED"
         # the first fold ends the command

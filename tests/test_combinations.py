@@ -12,7 +12,8 @@ from manykernels.combinations import Combination, PolynomialMixture, Product, na
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
-from manykernels.solvers import SOLVERS, SPG, choose_solver, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import SOLVERS, SPG, choose_solver, solve
 from manykernels.testing import check_combination
 
 X, y = toy(60)
@@ -59,13 +60,13 @@ class TestProduct:
     def test_gradient_of_w_by_finite_differences(self, loss, combination):
         bank, step = CombinationBank(combination.fit(X)), 1e-4
         targets = y if isinstance(loss, (Hinge, SquaredHinge)) else NUMBERS
-        problem = Problem(bank, targets, np.full(60, 0.7), SquaredPNorm(1.5), loss=loss)
+        run = RunState(Problem(bank, targets, np.full(60, 0.7), SquaredPNorm(1.5), loss=loss))
         weights = np.random.default_rng(0).uniform(0.2, 0.4, 4)
 
         def evaluate(d):
-            return problem.evaluate(d, np.zeros((1, 60)), 1e-12)
+            return run.evaluate(d, np.zeros((1, 60)), 1e-12)
 
-        gradient = problem.judge(evaluate(weights)).gradient
+        gradient = run.judge(evaluate(weights)).gradient
         numeric = [
             (evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step)
             for e in np.eye(4)
@@ -78,17 +79,18 @@ class TestProduct:
     def test_spg_ends_at_a_stationary_point(self, regularizer):
         bank = CombinationBank(Product().fit(X))
         problem = Problem(bank, y, np.full(60, 3.0), regularizer)
-        result = drive(SPG(), problem)
+        result = solve(problem, SPG())
         assert result.status.name == "STATIONARY"
         assert np.isinf(result.duality_gap)
-        at = problem.evaluate(result.weights, result.beta, 1e-9)
-        step = result.weights - regularizer.project(result.weights - problem.judge(at).gradient)
+        run = RunState(problem)
+        at = run.evaluate(result.weights, result.beta, 1e-9)
+        step = result.weights - regularizer.project(result.weights - run.judge(at).gradient)
         assert np.abs(step).max() <= 0.1  # the solver saw SVMs of the precision it asked for
 
     def test_more_points_than_fit_into_memory(self):
         bank = CombinationBank(Product().fit(X))
-        a = drive(SPG(), Problem(bank, y, np.full(60, 3.0), L1(0.5)))
-        b = drive(SPG(), Problem(bank, y, np.full(60, 3.0), L1(0.5), memory_budget=8 * 60 * 20))
+        a = solve(Problem(bank, y, np.full(60, 3.0), L1(0.5)), SPG())
+        b = solve(Problem(bank, y, np.full(60, 3.0), L1(0.5)), SPG(), memory_budget=8 * 60 * 20)
         assert a.objective == pytest.approx(b.objective, rel=1e-2)
 
 
@@ -140,7 +142,7 @@ class TestEstimators:
 
     def test_auto_is_spg(self):
         problem = Problem(CombinationBank(Product().fit(X)), y, np.ones(60), PNormBall(2))
-        assert isinstance(choose_solver("auto", problem), SPG)
+        assert isinstance(choose_solver("auto", RunState(problem)), SPG)
 
 
 class TestOwn:

@@ -19,7 +19,7 @@ from manykernels.machines import DenseMachine
 from manykernels.machines.device import DeviceMachine, DeviceRows
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
-from manykernels.solvers import SPG, Newton, drive
+from manykernels.solvers import SPG, Newton, solve
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 DEVICES = ["torch"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -170,7 +170,7 @@ def test_fits_agree_by_objective(name, p, device):
     host, there = banks(name, device, np.float32)
     for solver in (Newton(), SPG()):
         one, other = (
-            drive(solver, Problem(bank, Y, np.full(70, 5.0), PNormBall(p)), tol=1e-3)
+            solve(Problem(bank, Y, np.full(70, 5.0), PNormBall(p)), solver, tol=1e-3)
             for bank in (host, there)
         )
         assert other.status.converged

@@ -18,7 +18,8 @@ from manykernels.losses import Hinge
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, GeneralizedKL, PNormBall
 from manykernels.result import Status
-from manykernels.solvers import SPG, Newton, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import SPG, Newton, solve
 from manykernels.solvers import base as solver_base
 
 RNG = np.random.default_rng(0)
@@ -76,9 +77,9 @@ class TestScales:
     def test_tolerance_counts_where_there_is_no_gap(self):
         bank = CombinationBank(Product().fit(X))
         found = [
-            drive(
-                SPG(),
+            solve(
                 Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 3.0), L1(0.5)),
+                SPG(),
                 tol=tol,
             )
             for tol in (1e-2, 1e-4)
@@ -134,7 +135,7 @@ class TestCertificates:
         problem = Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 1e3), GeneralizedKL())
         beta = problem.boxes[0].feasible(problem.boxes[0].upper + problem.boxes[0].lower)
         assert problem.certificate(np.ones(2), beta[None]).dual == -np.inf
-        assert drive(Newton(), problem, tol=1e-4).status.name == "OPTIMAL"
+        assert solve(problem, Newton(), tol=1e-4).status.name == "OPTIMAL"
 
     def test_a_negative_gap_is_not_optimal(self):
         certificate = Problem(
@@ -248,8 +249,8 @@ def test_newton_counts_its_kernels():
     bank = KernelCollection(KERNELS).fit(X)
     for outputs in (1, 3):
         y = np.tile(np.where(LABELS, 1.0, -1.0), (outputs, 1))
-        problem = Problem(bank, y, np.ones(60), PNormBall(2), memory_budget=8 * 60 * 60 + 1)
-        assert Newton().fits(problem) == (outputs == 1)
+        problem = Problem(bank, y, np.ones(60), PNormBall(2))
+        assert Newton().fits(RunState(problem, memory_budget=8 * 60 * 60 + 1)) == (outputs == 1)
 
 
 def test_ridge_regression_of_many_points_is_exact():

@@ -14,7 +14,7 @@ from manykernels import MKLClassifier
 from manykernels.kernels import paper_bank
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
-from manykernels.solvers import SPG, drive
+from manykernels.solvers import SPG, solve
 
 
 class InterruptAfter:
@@ -31,7 +31,7 @@ class InterruptAfter:
 def test_best_weights_are_kept():
     X, y = toy(80)
     problem = Problem(paper_bank(X).fit(X), y, np.full(80, 10.0), PNormBall(1))
-    result = drive(SPG(), problem, tol=1e-12, watch=InterruptAfter(5))
+    result = solve(problem, SPG(), tol=1e-12, watch=InterruptAfter(5))
     assert result.status.name == "INTERRUPTED"
     assert result.n_iter == 5
     assert result.certificate.absolute_gap <= min(r.gap * r.objective for r in result.history) * (
@@ -50,7 +50,7 @@ def test_before_the_first_svm_is_done(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SPG, "init", interrupted)
-    result = drive(SPG(), problem)
+    result = solve(problem, SPG())
     assert result.status.name == "INTERRUPTED"
     assert np.isfinite(result.duality_gap)
     assert (result.weights >= 0).all()

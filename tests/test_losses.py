@@ -14,7 +14,8 @@ from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, Squ
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
-from manykernels.solvers import choose_solver, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import choose_solver, solve
 from reference import mkl_optimum
 
 LOSSES = [
@@ -148,13 +149,13 @@ class TestOneKernelIsWhatScikitLearnHas:
 
 @pytest.mark.parametrize("regularizer", [PNormBall(2), SquaredPNorm(1.5, 0.3), L1(0.4)], ids=repr)
 def test_gradient_of_w_by_finite_differences(loss, regularizer):
-    problem = Problem(BANK, targets_of(loss), COST, regularizer, loss=loss)
+    run = RunState(Problem(BANK, targets_of(loss), COST, regularizer, loss=loss))
     weights, step = np.random.default_rng(1).uniform(0.2, 0.3, BANK.m), 1e-4
 
     def evaluate(d):
-        return problem.evaluate(d, np.zeros((1, 50)), 1e-12)
+        return run.evaluate(d, np.zeros((1, 50)), 1e-12)
 
-    gradient = problem.judge(evaluate(weights)).gradient
+    gradient = run.judge(evaluate(weights)).gradient
     numeric = [
         (evaluate(weights + step * e).value - evaluate(weights - step * e).value) / (2 * step)
         for e in np.eye(BANK.m)
@@ -169,10 +170,10 @@ def test_gradient_of_w_by_finite_differences(loss, regularizer):
 def test_solvers_reach_the_optimum(loss, name, regularizer):
     problem = Problem(BANK, targets_of(loss), COST, regularizer, loss=loss)
     solver = choose_solver(name)
-    if not solver.fits(problem):
+    if not solver.fits(RunState(problem)):
         return
     tol = 1e-7 if regularizer.p > 1 or name == "newton" else 1e-4
-    result = drive(solver, problem, tol=tol, max_iter=20_000)
+    result = solve(problem, solver, tol=tol, max_iter=20_000)
     assert result.status.name == "OPTIMAL", str(result)
     fresh = Problem(BANK, targets_of(loss), COST, regularizer, loss=loss).certificate(
         result.weights, result.beta
@@ -185,8 +186,8 @@ def test_solvers_reach_the_optimum(loss, name, regularizer):
 def test_several_targets_share_their_weights():
     Y = np.stack([NUMBERS, np.cos(X[:, 0]), X[:, 1]])
     for loss in (Squared(), EpsilonInsensitive(0.1)):
-        result = drive(
-            choose_solver("newton"), Problem(BANK, Y, COST, PNormBall(1.33), loss=loss), tol=1e-7
+        result = solve(
+            Problem(BANK, Y, COST, PNormBall(1.33), loss=loss), choose_solver("newton"), tol=1e-7
         )
         assert result.status.name == "OPTIMAL"
         assert result.objective == pytest.approx(

@@ -25,7 +25,8 @@ from manykernels.lowrank import (
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Status
-from manykernels.solvers import GFB, Interior, Newton, PrimalNewton, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import GFB, Interior, Newton, PrimalNewton, solve
 
 X, Y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
@@ -220,11 +221,11 @@ class TestOnFactors:
         else:
             other = "newton"
         tol = 1e-5
-        found = drive(
-            on_factors(loss), Problem(SHORT, targets(loss), cost, regularizer, loss=loss), tol=tol
+        found = solve(
+            Problem(SHORT, targets(loss), cost, regularizer, loss=loss), on_factors(loss), tol=tol
         )
-        exact = drive(
-            _solver(other), Problem(SHORT, targets(loss), cost, regularizer, loss=loss), tol=1e-6
+        exact = solve(
+            Problem(SHORT, targets(loss), cost, regularizer, loss=loss), _solver(other), tol=1e-6
         )
         assert found.status is Status.OPTIMAL, str(found)
         assert found.objective == pytest.approx(exact.objective, rel=2 * tol)
@@ -238,22 +239,22 @@ class TestOnFactors:
         y = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)])
         cost = np.random.default_rng(0).choice([0.0, 1.0, 5.0], (2, 80))
         problem = Problem(SHORT, y, cost, PNormBall(1.5), loss=loss)
-        found = drive(on_factors(loss), problem, tol=1e-4)
-        exact = drive(Newton(), Problem(SHORT, y, cost, PNormBall(1.5), loss=loss), tol=1e-5)
+        found = solve(problem, on_factors(loss), tol=1e-4)
+        exact = solve(Problem(SHORT, y, cost, PNormBall(1.5), loss=loss), Newton(), tol=1e-5)
         assert found.status is Status.OPTIMAL
         assert found.objective == pytest.approx(exact.objective, rel=2e-4)
         assert not found.beta[cost == 0.0].any()
 
     def test_one_class(self):
         cost = np.ones(80)
-        found = drive(
-            Interior(),
+        found = solve(
             Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)),
+            Interior(),
             tol=1e-4,
         )
-        exact = drive(
-            _solver("spg"),
+        exact = solve(
             Problem(SHORT, np.ones(80), cost, PNormBall(np.inf), loss=OneClass(0.2)),
+            _solver("spg"),
             tol=1e-5,
         )
         assert found.objective == pytest.approx(exact.objective, abs=2e-4 * abs(exact.objective))
@@ -267,40 +268,40 @@ class TestOnFactors:
         kernels = KernelCollection([RBF(1 / (2 * w * w)) for w in (1.0, 3.0, 10.0, 30.0, 100.0)])
         bank = Nystroem(20).fit(KernelsOnPoints(kernels, A), A, dtype=np.float32)
         flipped = np.where(np.arange(300) % 7 == 0, -b, b)
-        found = drive(
-            Interior(), Problem(bank, flipped, np.full(300, 1000.0), PNormBall(p)), tol=1e-3
+        found = solve(
+            Problem(bank, flipped, np.full(300, 1000.0), PNormBall(p)), Interior(), tol=1e-3
         )
         assert found.status is Status.OPTIMAL
         assert found.n_iter < 40
 
     def test_one_class_only_has_no_coefficients(self):
         y = np.stack([Y, np.ones(80)])
-        found = drive(Interior(), Problem(SHORT, y, np.ones(80), PNormBall(2)), tol=1e-4)
+        found = solve(Problem(SHORT, y, np.ones(80), PNormBall(2)), Interior(), tol=1e-4)
         assert found.status is Status.OPTIMAL
         assert not found.beta[1].any()
 
     def test_starts_from_an_earlier_result(self):
         for loss in LOSSES[:2]:
-            first = drive(
-                on_factors(loss), Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss), tol=1e-4
+            first = solve(
+                Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss), on_factors(loss), tol=1e-4
             )
-            again = Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss, start=first)
-            assert drive(on_factors(loss), again, tol=2e-4).n_iter == 0
+            again = Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss)
+            assert solve(again, on_factors(loss), tol=2e-4, start=first).n_iter == 0
 
     def test_what_does_not_fit(self):
         for solver in (PrimalNewton(), Interior()):
             with pytest.raises(ValueError, match="give an approximation"):
-                drive(solver, Problem(EXACT, Y, np.ones(80), PNormBall(2)))
+                solve(Problem(EXACT, Y, np.ones(80), PNormBall(2)), solver)
             with pytest.raises(ValueError, match="closed-form weights"):
-                drive(solver, Problem(SHORT, Y, np.ones(80), L1()))
+                solve(Problem(SHORT, Y, np.ones(80), L1()), solver)
         with pytest.raises(ValueError, match="use solver='interior'"):
-            drive(PrimalNewton(), Problem(SHORT, Y, np.ones(80), PNormBall(2)))
+            solve(Problem(SHORT, Y, np.ones(80), PNormBall(2)), PrimalNewton())
         for loss in LOSSES:
             if isinstance(on_factors(loss), PrimalNewton):
                 with pytest.raises(ValueError, match="use solver='primal'"):
-                    drive(
-                        Interior(),
+                    solve(
                         Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss),
+                        Interior(),
                     )
 
 
@@ -335,23 +336,15 @@ class TestReduced:
     def test_half_of_the_space_serves_the_beginning(self, monkeypatch):
         monkeypatch.setattr("manykernels.banks.basis.LEAST", 40)
         _, small, _, b = self.banks()
-        problem, solver, places = (
-            Problem(small, b, np.full(400, 100.0), PNormBall(1.5)),
-            Interior(),
-            [],
-        )
-        state = solver.init(problem)
+        problem = Problem(small, b, np.full(400, 100.0), PNormBall(1.5))
+        run, solver, places = RunState(problem), Interior(), []
+        state = solver.init(run)
         while state.iterate.certificate.gap > 1e-5 and len(places) < 40:
             places.append(state.at.bank.points.width)
-            state = solver.step(problem, state, 1e-5)
+            state = solver.step(run, state, 1e-5)
         assert places[0] == small.points.width // 2
         assert places[-1] == small.points.width
-        assert (
-            Problem(small, b, np.full(400, 100.0), PNormBall(1.5))
-            .certificate(*state.iterate[:2])
-            .gap
-            <= 1e-5
-        )
+        assert problem.certificate(*state.iterate.point).gap <= 1e-5
 
     def test_what_is_not_worth_it_stays(self):
         plain, *_ = self.banks(rank=5)
@@ -421,40 +414,40 @@ class TestGFB:
     @pytest.mark.parametrize("p", [1.1, 2])
     def test_agrees_with_newton(self, inner, tol, limit, p):
         cost = np.full(80, 1.0)
-        found = drive(
-            GFB(inner, inner_tol=tol, inner_iter=limit),
+        found = solve(
             Problem(SHORT, Y, cost, PNormBall(p)),
+            GFB(inner, inner_tol=tol, inner_iter=limit),
             tol=1e-2,
         )
-        exact = drive(Newton(), Problem(SHORT, Y, cost, PNormBall(p)), tol=1e-6)
+        exact = solve(Problem(SHORT, Y, cost, PNormBall(p)), Newton(), tol=1e-6)
         assert found.status is Status.OPTIMAL, str(found)
         assert found.objective == pytest.approx(exact.objective, rel=1.1e-2)
         assert found.certificate.dual <= exact.objective
 
     def test_loose_inner_problems_are_tightened(self):
-        found = drive(
-            GFB("merged", inner_tol=1e-2), Problem(SHORT, Y, np.ones(80), PNormBall(2)), tol=1e-2
+        found = solve(
+            Problem(SHORT, Y, np.ones(80), PNormBall(2)), GFB("merged", inner_tol=1e-2), tol=1e-2
         )
         assert found.status is Status.OPTIMAL
 
     @pytest.mark.parametrize("loss", [SquaredHinge(), Squared()], ids=repr)
     def test_interior_point_with_bounds_at_infinity(self, loss):
         problem = Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss)
-        found = drive(GFB("interior", inner_tol=1e-8), problem, tol=1e-4)
-        exact = drive(
-            PrimalNewton(),
+        found = solve(problem, GFB("interior", inner_tol=1e-8), tol=1e-4)
+        exact = solve(
             Problem(SHORT, targets(loss), np.ones(80), PNormBall(2), loss=loss),
+            PrimalNewton(),
             tol=1e-6,
         )
         assert found.objective == pytest.approx(exact.objective, rel=2e-4)
 
     def test_what_does_not_fit(self):
         with pytest.raises(ValueError, match="give an approximation"):
-            drive(GFB(), Problem(EXACT, Y, np.ones(80), PNormBall(2)))
+            solve(Problem(EXACT, Y, np.ones(80), PNormBall(2)), GFB())
         with pytest.raises(ValueError, match="without a kink"):
-            drive(
-                GFB("interior"),
+            solve(
                 Problem(SHORT, NUMBERS, np.ones(80), PNormBall(2), loss=EpsilonInsensitive(0.1)),
+                GFB("interior"),
             )
         with pytest.raises(ValueError, match="inner='fast' is not known"):
             GFB("fast")

@@ -13,7 +13,7 @@ from manykernels.losses import HardMargin, Hinge, Squared, SquaredHinge
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.result import Status
-from manykernels.solvers import MultiplicativeWeights, Newton, drive, multiplicative
+from manykernels.solvers import MultiplicativeWeights, Newton, multiplicative, solve
 from reference import mkl_optimum
 
 MARGINS = [
@@ -60,7 +60,7 @@ def problems():
 
 
 def played(problem, rounds, **options):
-    return drive(MultiplicativeWeights(rounds=rounds, **options), problem, tol=1e-12)
+    return solve(problem, MultiplicativeWeights(rounds=rounds, **options), tol=1e-12)
 
 
 @pytest.mark.parametrize(("X", "y", "kernels"), problems())
@@ -84,12 +84,12 @@ def test_papers_schedule_keeps_its_promise(loss, C):
     X, y = ring(60)
     bank, cost, epsilon = many(X).fit(X, normalize="trace"), np.full(60, C), 0.2
     solver = MultiplicativeWeights("paper", epsilon=epsilon)
-    result = drive(solver, Problem(bank, y, cost, PNormBall(1), loss=loss), tol=1e-12)
+    result = solve(Problem(bank, y, cost, PNormBall(1), loss=loss), solver, tol=1e-12)
     assert result.status in (Status.ROUNDS, Status.OPTIMAL)
     assert result.counters.machine_steps <= np.ceil(8 * 1.5**2 / epsilon**2 * np.log(60))
     # its value is the largest form of coefficients that sum to one, for kernels of unit trace
-    optimum = drive(
-        Newton(), Problem(bank, y, cost, PNormBall(1), loss=loss if C > 1 else Hinge()), tol=1e-6
+    optimum = solve(
+        Problem(bank, y, cost, PNormBall(1), loss=loss if C > 1 else Hinge()), Newton(), tol=1e-6
     )
     forms = [
         np.max(bank.quadratic_forms(r.beta)) / np.abs(r.beta).sum() ** 2 for r in (result, optimum)
@@ -193,9 +193,9 @@ def test_one_kernel_is_an_svm():
 def test_goes_on_from_a_start():
     X, y = toy(60)
     bank = KernelCollection(MIXED).fit(X)
-    first = drive(MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1)), tol=0.01)
-    again = drive(
-        MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1), start=first), tol=0.011
+    first = solve(Problem(bank, y, np.ones(60), PNormBall(1)), MultiplicativeWeights(), tol=0.01)
+    again = solve(
+        Problem(bank, y, np.ones(60), PNormBall(1)), MultiplicativeWeights(), tol=0.011, start=first
     )
     assert again.counters.machine_steps < 0.5 * first.counters.machine_steps
 
@@ -289,10 +289,10 @@ def test_what_does_not_fit_is_refused():
         (PNormBall(1), Squared(), "other losses"),
     ):
         with pytest.raises(ValueError, match=words):
-            drive(MultiplicativeWeights(), Problem(bank, y, np.ones(30), regularizer, loss=loss))
+            solve(Problem(bank, y, np.ones(30), regularizer, loss=loss), MultiplicativeWeights())
     with pytest.raises(ValueError, match="over the memory budget"):
-        drive(
-            MultiplicativeWeights(), Problem(bank, y, np.ones(30), PNormBall(1), memory_budget=1000)
+        solve(
+            Problem(bank, y, np.ones(30), PNormBall(1)), MultiplicativeWeights(), memory_budget=1000
         )
     with pytest.raises(ValueError, match="hard margin: use solver='mwu'"):
         MKLClassifier(MIXED, loss="hard_margin", solver="newton").fit(X, y)

@@ -12,8 +12,9 @@ from manykernels.banks.sample import SampledBank
 from manykernels.kernels import KernelCollection
 from manykernels.problem import Problem
 from manykernels.regularizers import Curvature, GeneralizedKL, PNormBall, SquaredPNorm
-from manykernels.solvers import Newton, choose_solver, drive, newton
-from manykernels.solvers.wrappers import working_set
+from manykernels.run_state import RunState
+from manykernels.solvers import Newton, choose_solver, drive, newton, solve
+from manykernels.solvers.wrappers import kernels_first
 
 X, y = toy(36)
 RNG = np.random.default_rng(0)
@@ -31,8 +32,8 @@ MASKED = masked_kernels()
 BANKS = {"mixed": KernelCollection(MIXED).fit(X), "masked": MASKED.fit(X, normalize="trace")}
 
 
-def problem(bank, regularizer, outputs=1, **options):
-    return Problem(bank, TARGETS[outputs], np.full(36, 10.0), regularizer, **options)
+def problem(bank, regularizer, outputs=1):
+    return Problem(bank, TARGETS[outputs], np.full(36, 10.0), regularizer)
 
 
 def plain_sums(bank, weights, beta, J):
@@ -115,11 +116,11 @@ class TestPasses:
             2_999_998,
         )
 
-    def test_select(self):
+    def test_subset(self):
         chosen = np.array([100, 3, 4])
         for dtype in (np.float32, np.float64):
             bank = MASKED.fit(X, normalize="trace", dtype=dtype)
-            some = bank.select(chosen)
+            some = bank.subset(chosen)
             assert (some.m, some.dtype, some.symmetric) == (3, dtype, True)
             np.testing.assert_array_equal(some.columns([5, 6]), bank.columns([5, 6])[chosen])
             assert list(some.names) == [bank.names[k] for k in chosen]
@@ -151,7 +152,7 @@ class TestPasses:
 def test_streamed_and_held_agree(name, outputs, regularizer):
     tol, bank = 1e-7 if regularizer.smooth else 1e-5, BANKS[name]
     held, streamed = (
-        drive(Newton(streamed), problem(bank, regularizer, outputs), tol=tol)
+        solve(problem(bank, regularizer, outputs), Newton(streamed), tol=tol)
         for streamed in (False, True)
     )
     assert held.status.name == streamed.status.name == "OPTIMAL"
@@ -164,16 +165,16 @@ def test_streamed_and_held_agree(name, outputs, regularizer):
 class TestParts:
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch):
-        monkeypatch.setattr(working_set, "FIRST", 12)
-        monkeypatch.setattr(working_set, "MORE", 9)
-        monkeypatch.setattr(newton, "SMALLEST_SAMPLE", 12)
+        monkeypatch.setattr(kernels_first, "FIRST", 12)
+        monkeypatch.setattr(kernels_first, "MORE", 9)
+        monkeypatch.setattr(kernels_first, "SMALLEST_SAMPLE", 12)
 
     @pytest.mark.parametrize("outputs", TARGETS)
     @pytest.mark.parametrize("p", [1, 1.33, 2])
     def test_agree_with_the_whole(self, p, outputs):
         bank, tol = BANKS["masked"], 1e-4
         parts, whole = (
-            drive(Newton(partial=part), problem(bank, PNormBall(p), outputs), tol=tol)
+            solve(problem(bank, PNormBall(p), outputs), Newton(partial=part), tol=tol)
             for part in (True, False)
         )
         assert parts.status.name == whole.status.name == "OPTIMAL"
@@ -185,28 +186,25 @@ class TestParts:
 
     def test_starts_from_an_earlier_result(self):
         for p in (1, 1.33):
-            first = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(p)), tol=1e-4)
-            again = drive(
-                Newton(partial=True), problem(BANKS["masked"], PNormBall(p), start=first), tol=1e-3
-            )
+            first = solve(problem(BANKS["masked"], PNormBall(p)), Newton(partial=True), tol=1e-4)
+            task = problem(BANKS["masked"], PNormBall(p))
+            again = solve(task, Newton(partial=True), tol=1e-3, start=first)
             assert again.n_iter <= 1
 
     def test_starts_from_a_result_that_uses_all_kernels(self):
-        first = drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(2)), tol=1e-4)
-        task = problem(BANKS["masked"], PNormBall(1), start=first)
-        assert Newton(partial=True).init(task).kernels.size == 12
-        again, cold = (
-            drive(Newton(partial=True), problem(BANKS["masked"], PNormBall(1), start=s))
-            for s in (first, None)
-        )
+        first = solve(problem(BANKS["masked"], PNormBall(2)), Newton(partial=True), tol=1e-4)
+        task = problem(BANKS["masked"], PNormBall(1))
+        run = RunState(task, start=first)
+        assert Newton(partial=True).planned(run).init(run).kernels.size == 12
+        again, cold = (solve(task, Newton(partial=True), start=s) for s in (first, None))
         assert again.objective == pytest.approx(cold.objective, rel=2e-3)
 
     def test_float32_that_is_too_coarse(self):
         bank = MASKED.fit(X, dtype=np.float32)
         for p in (1, 1.33):
-            task = problem(bank, PNormBall(p))
-            result = drive(Newton(partial=True, streamed=True), task, tol=1e-8)
-            assert task.bank.dtype == np.float64
+            run = RunState(problem(bank, PNormBall(p)))
+            result = drive(Newton(partial=True, streamed=True), run, tol=1e-8)
+            assert run.bank.dtype == np.float64
             assert result.status.name == "OPTIMAL"
 
     @pytest.mark.parametrize("p", [1, 1.33])
@@ -230,7 +228,7 @@ class TestParts:
             calls.clear()
             limit.append(last)
             task = problem(BANKS["masked"], PNormBall(p))
-            result = drive(Newton(streamed=True, partial=True), task, tol=1e-9)
+            result = solve(task, Newton(streamed=True, partial=True), tol=1e-9)
             assert result.status.name == "INTERRUPTED"
             assert (result.weights >= 0).all()
             assert result.weights.shape == (120,)
@@ -241,21 +239,23 @@ class TestParts:
 
 class TestChoice:
     def test_by_size(self, monkeypatch):
-        task = problem(BANKS["masked"], PNormBall(1.33))
+        task = RunState(problem(BANKS["masked"], PNormBall(1.33)))
         assert not Newton()._streams(task)
         monkeypatch.setattr(newton, "HELD", 0)
-        monkeypatch.setattr(newton, "_sizes", lambda problem: (16 * 120 * 36, 8 * 36**2))
+        monkeypatch.setattr(newton, "_sizes", lambda run: (16 * 120 * 36, 8 * 36**2))
         assert Newton()._streams(task)
-        assert not Newton()._streams(problem(BANKS["mixed"], PNormBall(1.33)))
-        assert not Newton()._parts(task)
+        assert not Newton()._streams(RunState(problem(BANKS["mixed"], PNormBall(1.33))))
+        newton_alone = Newton()
+        assert newton_alone.planned(task) is newton_alone
 
     def test_memory_budget_counts_what_is_held(self, monkeypatch):
         monkeypatch.setattr(newton, "HELD", 2**17)
         bank = masked_kernels(3000).fit(X, n_jobs=1)
-        task = problem(bank, PNormBall(1.33), memory_budget=2**18)
+        task = RunState(problem(bank, PNormBall(1.33)), memory_budget=2**18)
         assert isinstance(choose_solver("auto", task), Newton)
         assert not Newton(streamed=False).fits(task)
-        assert not Newton().fits(problem(bank, PNormBall(1.33), memory_budget=2**14))
+        tight = RunState(problem(bank, PNormBall(1.33)), memory_budget=2**14)
+        assert not Newton().fits(tight)
 
     @pytest.mark.parametrize("p", [1.0, 1.33])
     def test_memory_does_not_hold_the_products(self, monkeypatch, p):

@@ -7,7 +7,8 @@ from conftest import MIXED, toy
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, Regularizer, SquaredPNorm
-from manykernels.solvers import SPG, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import SPG, drive, solve
 from reference import mkl_optimum
 
 X, y = toy(36)
@@ -43,7 +44,7 @@ class TestCertificate:
         assert np.isinf(problem.certificate(np.full(BANK.m, -0.1), np.zeros(len(y))).primal)
 
     def test_from_scratch_equals_the_one_in_the_result(self, regularizer):
-        result = drive(SPG(), Problem(BANK, y, COST, regularizer), tol=1e-6)
+        result = solve(Problem(BANK, y, COST, regularizer), SPG(), tol=1e-6)
         fresh = Problem(BANK, y, COST, regularizer).certificate(result.weights, result.beta)
         assert fresh.primal == pytest.approx(result.certificate.primal, rel=1e-9)
         assert fresh.dual == pytest.approx(result.certificate.dual, rel=1e-9)
@@ -51,11 +52,11 @@ class TestCertificate:
 
 
 def test_bank_that_does_not_fit_is_solved_row_by_row():
-    whole = Problem(BANK, y, COST, PNormBall(2))
-    lean = Problem(BANK, y, COST, PNormBall(2), memory_budget=2000)
-    assert whole.dense
-    assert not lean.dense
-    a, b = (drive(SPG(), problem, tol=1e-6) for problem in (whole, lean))
+    problem = Problem(BANK, y, COST, PNormBall(2))
+    whole, lean = RunState(problem), RunState(problem, memory_budget=2000)
+    assert whole.holds_kernel
+    assert not lean.holds_kernel
+    a, b = (drive(SPG(), run, tol=1e-6) for run in (whole, lean))
     assert b.status.converged
     assert b.objective == pytest.approx(a.objective, rel=2e-6)
 
@@ -63,7 +64,7 @@ def test_bank_that_does_not_fit_is_solved_row_by_row():
 def test_outputs_share_the_weights():
     classes = np.digitize(X[:, 0], [-0.5, 0.5])
     targets = np.stack([np.where(classes == c, 1.0, -1.0) for c in range(3)])
-    result = drive(SPG(), Problem(BANK, targets, COST, PNormBall(1.33)), tol=1e-8)
+    result = solve(Problem(BANK, targets, COST, PNormBall(1.33)), SPG(), tol=1e-8)
     assert result.beta.shape == (3, len(y))
     assert result.objective == pytest.approx(
         mkl_optimum(GRAMS, targets, COST, PNormBall(1.33)), rel=1e-6
@@ -82,7 +83,7 @@ class Smooth(Regularizer):
 
 def test_without_a_conjugate_the_projected_gradient_decides():
     problem = Problem(BANK, y, COST, Smooth())
-    result = drive(SPG(), problem)
+    result = solve(problem, SPG())
     assert result.status.name == "STATIONARY"
     assert np.isinf(result.duality_gap)
     forms = BANK.quadratic_forms(result.beta)
@@ -92,7 +93,7 @@ def test_without_a_conjugate_the_projected_gradient_decides():
 
 def test_counters_count():
     problem = Problem(BANK, y, COST, PNormBall(2))
-    result = drive(SPG(), problem, tol=1e-4)
+    result = solve(problem, SPG(), tol=1e-4)
     assert result.counters.svm_solves >= result.n_iter
     assert result.counters.kernel_passes >= 2 * result.n_iter
     assert result.counters.machine_steps > 0
@@ -102,10 +103,10 @@ def test_counters_count():
 
 
 def test_warm_start_from_an_earlier_result():
-    first = drive(SPG(), Problem(BANK, y, COST, PNormBall(1.33)), tol=1e-6)
-    again = drive(SPG(), Problem(BANK, y, COST, PNormBall(1.33), start=first), tol=1e-6)
-    near = drive(SPG(), Problem(BANK, y, 1.05 * COST, PNormBall(1.33), start=first), tol=1e-4)
-    cold = drive(SPG(), Problem(BANK, y, 1.05 * COST, PNormBall(1.33)), tol=1e-4)
+    first = solve(Problem(BANK, y, COST, PNormBall(1.33)), SPG(), tol=1e-6)
+    again = solve(Problem(BANK, y, COST, PNormBall(1.33)), SPG(), tol=1e-6, start=first)
+    near = solve(Problem(BANK, y, 1.05 * COST, PNormBall(1.33)), SPG(), tol=1e-4, start=first)
+    cold = solve(Problem(BANK, y, 1.05 * COST, PNormBall(1.33)), SPG(), tol=1e-4)
     assert again.n_iter <= 3
     assert near.n_iter < cold.n_iter
     assert near.objective == pytest.approx(cold.objective, rel=2e-4)
@@ -114,5 +115,5 @@ def test_warm_start_from_an_earlier_result():
 def test_one_kernel_of_masked_bank():
     bank = KernelCollection.masked_rbf([0.5], np.ones((1, 4), bool)).fit(X)
     same = KernelCollection([RBF(0.5)]).fit(X)
-    a, b = (drive(SPG(), Problem(each, y, COST, PNormBall(1)), tol=1e-8) for each in (bank, same))
+    a, b = (solve(Problem(each, y, COST, PNormBall(1)), SPG(), tol=1e-8) for each in (bank, same))
     assert a.objective == pytest.approx(b.objective, rel=1e-7)

@@ -12,6 +12,7 @@ from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, GeneralizedKL, PNormBall, Regularizer, SquaredPNorm
+from manykernels.run_state import RunState
 from manykernels.solvers import (
     SMO,
     SOLVERS,
@@ -23,6 +24,7 @@ from manykernels.solvers import (
     choose_solver,
     drive,
     smo_mkl,
+    solve,
 )
 from manykernels.solvers.reference.fixed import Alignment
 from reference import mkl_optimum
@@ -71,15 +73,15 @@ def test_reaches_the_optimum(name, regularizer, classes, C):
     bank = KernelCollection(MIXED).fit(X)
     problem = Problem(bank, y, np.full(36, C), regularizer)
     solver = choose_solver(name)
-    if not solver.fits(problem):
+    if not solver.fits(RunState(problem)):
         with pytest.raises(ValueError, match=r"use solver='(spg|newton)'"):
-            drive(solver, problem)
+            solve(problem, solver)
         return
     tol = TIGHT.get(name, 1e-4)
     if name == "newton" and classes > 2 and not regularizer.smooth:
         # the programs of the outputs are coupled the more strongly the colder the smoothing
         tol = 1e-5
-    result = drive(solver, problem, tol=tol, max_iter=20_000)
+    result = solve(problem, solver, tol=tol, max_iter=20_000)
     assert result.status.name == "OPTIMAL", str(result)
     fresh = Problem(bank, y, np.full(36, C), regularizer).certificate(result.weights, result.beta)
     assert fresh.gap <= tol * (1 + 1e-3)
@@ -101,7 +103,7 @@ def test_newton_needs_few_iterations(load, name, C):
         for regularizer in (PNormBall(p), SquaredPNorm(p)):
             if p == 1 and not isinstance(regularizer, PNormBall):
                 continue
-            result = drive(Newton(), Problem(bank, y, np.full(len(y), C), regularizer), tol=1e-6)
+            result = solve(Problem(bank, y, np.full(len(y), C), regularizer), Newton(), tol=1e-6)
             coarse = next(record.iteration for record in result.history if record.gap <= 1e-3)
             assert result.status.name == "OPTIMAL", (regularizer, str(result))
             assert coarse <= (40 if p == 1 else 15), (regularizer, coarse)
@@ -121,9 +123,9 @@ def test_all_solvers_agree_on_real_data(load, name, make):
         for solver_name in SOLVERS:
             problem = Problem(bank, y[rows], np.full(rows.size, 100.0), make(p))
             solver = choose_solver(solver_name)
-            if solver_name in (*FIXED, *COARSE, "pgd") or not solver.fits(problem):
+            if solver_name in (*FIXED, *COARSE, "pgd") or not solver.fits(RunState(problem)):
                 continue
-            result = drive(solver, problem, tol=ROUGH.get(solver_name, 1e-3))
+            result = solve(problem, solver, tol=ROUGH.get(solver_name, 1e-3))
             assert result.status.name == "OPTIMAL", (p, solver_name, str(result))
             found[solver_name] = problem.certificate(result.weights, result.beta)
         assert len(found) >= (2 if make is SquaredPNorm and p == 1 else 4)
@@ -138,14 +140,14 @@ def test_all_solvers_agree_on_real_data(load, name, make):
 
 
 class TestSMO:
-    def problem(self, regularizer=None, **options):
+    def problem(self, regularizer=None):
         X, y = toy(60)
         self.bank = KernelCollection(MIXED).fit(X)
-        return Problem(self.bank, y, np.full(60, 30.0), regularizer or PNormBall(1.5), **options)
+        return Problem(self.bank, y, np.full(60, 30.0), regularizer or PNormBall(1.5))
 
     def test_few_columns_in_memory_are_enough(self):
-        roomy, tight = self.problem(), self.problem(memory_budget=4 * 8 * 60 * 8)
-        a, b = drive(SMO(), roomy, tol=1e-8), drive(SMO(), tight, tol=1e-8)
+        a = solve(self.problem(), SMO(), tol=1e-8)
+        b = solve(self.problem(), SMO(), tol=1e-8, memory_budget=4 * 8 * 60 * 8)
         assert a.status.name == b.status.name == "OPTIMAL"
         assert a.objective == pytest.approx(b.objective, rel=1e-8)
 
@@ -161,12 +163,12 @@ class TestSMO:
         problem = self.problem(PNormBall(2))
         # nearly all at a bound
         problem = Problem(problem.bank, problem.targets, np.full(60, 0.1), problem.regularizer)
-        assert drive(SMO(), problem, tol=1e-9).status.name == "OPTIMAL"
+        assert solve(problem, SMO(), tol=1e-9).status.name == "OPTIMAL"
         assert min(seen) < 0.5 * 60
 
     def test_starts_from_an_earlier_result(self):
-        first = drive(SMO(), self.problem(), tol=1e-6)
-        again = drive(SMO(), self.problem(start=first), tol=1e-5)
+        first = solve(self.problem(), SMO(), tol=1e-6)
+        again = solve(self.problem(), SMO(), tol=1e-5, start=first)
         assert again.n_iter <= 2
         assert again.counters.machine_steps < 0.5 * first.counters.machine_steps
 
@@ -176,16 +178,16 @@ class TestSMO:
             ValueError,
             match=r"SMO-MKL needs p > 1 .*use solver='spg', solver='newton' for PNormBall\(1\)",
         ):
-            drive(SMO(), self.problem(regularizer))
+            solve(self.problem(regularizer), SMO())
 
     def test_products_must_fit(self):
         with pytest.raises(ValueError, match="raise cache_size or use solver='spg'"):
-            drive(SMO(), self.problem(memory_budget=100))
+            solve(self.problem(), SMO(), memory_budget=100)
 
     def test_one_kernel_is_an_svm(self):
         X, y = toy(60)
         bank = KernelCollection([MIXED[0]]).fit(X)
-        result = drive(SMO(), Problem(bank, y, np.full(60, 3.0), PNormBall(2)), tol=1e-9)
+        result = solve(Problem(bank, y, np.full(60, 3.0), PNormBall(2)), SMO(), tol=1e-9)
         svc = SVC(C=3.0, kernel="precomputed", tol=1e-8).fit(bank.combine([1.0]), y)
         np.testing.assert_allclose(result.beta[0, svc.support_], svc.dual_coef_[0], atol=1e-4)
 
@@ -195,7 +197,7 @@ class TestSMO:
             bank = KernelCollection([Precomputed(np.zeros((30, 30))), Precomputed(X @ X.T)]).fit(
                 np.arange(30)[:, None]
             )
-        result = drive(SMO(), Problem(bank, y, np.ones(30), PNormBall(2)), tol=1e-6)
+        result = solve(Problem(bank, y, np.ones(30), PNormBall(2)), SMO(), tol=1e-6)
         assert result.status.name == "OPTIMAL"
         assert np.isfinite(result.weights).all()
 
@@ -219,7 +221,7 @@ def test_columns_keep_the_latest():
 def test_newton_keeps_few_kernels_for_p_1(load):
     X, y = load("sonar")
     bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
-    result = drive(Newton(), Problem(bank, y, np.full(len(y), 100.0), PNormBall(1)), tol=1e-3)
+    result = solve(Problem(bank, y, np.full(len(y), 100.0), PNormBall(1)), Newton(), tol=1e-3)
     assert result.duality_gap <= 1e-3
     assert np.count_nonzero(result.weights) < 120
     assert result.weights.sum() == pytest.approx(1.0)
@@ -230,7 +232,7 @@ def test_newton_keeps_few_kernels_for_p_1(load):
 def test_group_lasso_of_large_p_does_not_overflow(make, p):
     X, y = toy()
     bank = KernelCollection(MIXED).fit(X)
-    result = drive(GroupLasso(), Problem(bank, y, np.full(40, 10.0), make(p)), tol=1e-6)
+    result = solve(Problem(bank, y, np.full(40, 10.0), make(p)), GroupLasso(), tol=1e-6)
     assert result.status.name == "OPTIMAL"
     assert np.isfinite(result.weights).all()
 
@@ -259,7 +261,7 @@ class TestFixedWeights:
         X, y = toy(40)
         bank = KernelCollection(MIXED).fit(X)
         problem = Problem(bank, y, np.full(40, 3.0), regularizer)
-        result = drive(choose_solver(name), problem, tol=1e-6)
+        result = solve(problem, choose_solver(name), tol=1e-6)
         assert result.status.name in ("FIXED_WEIGHTS", "OPTIMAL")
         assert np.isfinite(regularizer.value(result.weights))
         svm = DenseMachine().solve(
@@ -268,7 +270,7 @@ class TestFixedWeights:
         assert result.objective == pytest.approx(
             svm.dual + regularizer.value(result.weights), rel=1e-5
         )
-        best = drive(SPG(), Problem(bank, y, np.full(40, 3.0), regularizer), tol=1e-6)
+        best = solve(Problem(bank, y, np.full(40, 3.0), regularizer), SPG(), tol=1e-6)
         assert result.objective >= best.objective * (1 - 1e-5)
         assert result.certificate.dual <= best.objective * (1 + 1e-9)
 
@@ -276,7 +278,7 @@ class TestFixedWeights:
 def test_alignment_follows_its_definition():
     X, y = toy(40)
     bank = KernelCollection(MIXED).fit(X)
-    result = drive(Alignment(), Problem(bank, y, np.full(40, 3.0), PNormBall(2)), tol=1e-3)
+    result = solve(Problem(bank, y, np.full(40, 3.0), PNormBall(2)), Alignment(), tol=1e-3)
     H = np.eye(40) - 1 / 40
     alignments = [
         np.sum((H @ K @ H) * np.outer(y, y)) / np.linalg.norm(H @ K @ H)
@@ -291,16 +293,16 @@ class TestChoice:
     X, y = toy()
     bank = KernelCollection(MIXED).fit(X)
 
-    def problem(self, regularizer, **options):
-        return Problem(self.bank, self.y, np.ones(40), regularizer, **options)
+    def run(self, regularizer, **options):
+        return RunState(Problem(self.bank, self.y, np.ones(40), regularizer), **options)
 
     def test_auto(self):
-        assert isinstance(choose_solver("auto", self.problem(PNormBall(1))), Newton)
-        assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(2))), Newton)
-        assert isinstance(choose_solver("auto", self.problem(L1())), SPG)
-        assert isinstance(choose_solver("auto", self.problem(SquaredPNorm(1))), GroupLasso)
-        assert isinstance(choose_solver("auto", self.problem(GeneralizedKL())), Newton)
-        assert isinstance(choose_solver("auto", self.problem(PNormBall(2), memory_budget=100)), SPG)
+        assert isinstance(choose_solver("auto", self.run(PNormBall(1))), Newton)
+        assert isinstance(choose_solver("auto", self.run(SquaredPNorm(2))), Newton)
+        assert isinstance(choose_solver("auto", self.run(L1())), SPG)
+        assert isinstance(choose_solver("auto", self.run(SquaredPNorm(1))), GroupLasso)
+        assert isinstance(choose_solver("auto", self.run(GeneralizedKL())), Newton)
+        assert isinstance(choose_solver("auto", self.run(PNormBall(2), memory_budget=100)), SPG)
 
     @pytest.mark.parametrize(
         ("rank", "loss", "expected"),
@@ -314,10 +316,8 @@ class TestChoice:
     def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)
         bank = Nystroem(rank).fit(KernelsOnPoints(KernelCollection(MIXED), X), X)
-        assert (
-            type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)))
-            is expected
-        )
+        problem = Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)
+        assert type(choose_solver("auto", RunState(problem))) is expected
 
     def test_objects_are_kept(self):
         mine = SPG(nonmonotone=False)
@@ -337,6 +337,6 @@ class TestChoice:
 
         for solver in (Newton(), GroupLasso()):
             with pytest.raises(ValueError, match="use solver='spg'"):
-                drive(solver, self.problem(Own()))
+                drive(solver, self.run(Own()))
         with pytest.raises(ValueError, match="raise cache_size or use solver='spg'"):
-            drive(Newton(), self.problem(PNormBall(2), memory_budget=100))
+            drive(Newton(), self.run(PNormBall(2), memory_budget=100))

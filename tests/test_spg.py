@@ -8,7 +8,7 @@ from conftest import MIXED, toy
 from manykernels.kernels import RBF, KernelCollection, Precomputed, paper_bank
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
-from manykernels.solvers import SPG, choose_solver, drive
+from manykernels.solvers import SPG, choose_solver, solve
 from reference import mkl_optimum
 
 NORMS = [1, 1.1, 1.33, 2, 4, np.inf]
@@ -18,10 +18,10 @@ def formulations(p):
     return [PNormBall(p), SquaredPNorm(p, 0.5)] + ([L1(0.7)] if p == 1 else [])
 
 
-def solve(bank, y, C, regularizer, tol=1e-8, solver=None, **options):
-    return drive(
-        solver or SPG(),
+def solved(bank, y, C, regularizer, tol=1e-8, solver=None, **options):
+    return solve(
         Problem(bank, y, np.full(y.shape[-1], float(C)), regularizer),
+        solver or SPG(),
         tol=tol,
         **options,
     )
@@ -34,7 +34,7 @@ def solve(bank, y, C, regularizer, tol=1e-8, solver=None, **options):
 def test_objective_agrees_with_cvxpy(regularizer, seed, n, m, C):
     X, y = toy(n, seed)
     bank = KernelCollection(MIXED[:m]).fit(X)
-    result = solve(bank, y, C, regularizer)
+    result = solved(bank, y, C, regularizer)
     optimum = mkl_optimum(bank.columns(np.arange(n)), y, np.full(n, C), regularizer)
     assert result.status.name == "OPTIMAL"
     assert result.duality_gap <= 1e-8
@@ -45,7 +45,7 @@ def test_objective_agrees_with_cvxpy(regularizer, seed, n, m, C):
 def test_one_kernel_is_an_svm(p):
     X, y = toy(60)
     K = RBF(0.5).block(X, X)
-    result = solve(KernelCollection([RBF(0.5)]).fit(X), y, 2.0, PNormBall(p), tol=1e-10)
+    result = solved(KernelCollection([RBF(0.5)]).fit(X), y, 2.0, PNormBall(p), tol=1e-10)
     svc = SVC(C=2.0, kernel="precomputed", tol=1e-10).fit(K, y)
     beta = np.zeros(60)
     beta[svc.support_] = svc.dual_coef_[0]
@@ -58,14 +58,14 @@ def test_one_kernel_is_an_svm(p):
 def test_a_duplicated_kernel_changes_nothing(regularizer):
     X, y = toy()
     once, twice = (KernelCollection(kernels).fit(X) for kernels in (MIXED, MIXED + MIXED[:3]))
-    a, b = (solve(bank, y, 3.0, regularizer) for bank in (once, twice))
+    a, b = (solved(bank, y, 3.0, regularizer) for bank in (once, twice))
     assert a.objective == pytest.approx(b.objective, rel=2e-8)
 
 
 def test_infinite_p_is_the_plain_sum():
     X, y = toy()
     bank = KernelCollection(MIXED).fit(X)
-    result = solve(bank, y, 3.0, PNormBall(np.inf))
+    result = solved(bank, y, 3.0, PNormBall(np.inf))
     svc = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(bank.combine(np.ones(bank.m)), y)
     np.testing.assert_array_equal(result.weights, 1.0)
     beta = np.zeros(len(y))
@@ -76,7 +76,7 @@ def test_infinite_p_is_the_plain_sum():
 def test_large_p_approaches_the_plain_sum():
     X, y = toy()
     bank = KernelCollection(MIXED).fit(X)
-    assert solve(bank, y, 3.0, PNormBall(1000)).weights == pytest.approx(np.ones(bank.m), abs=0.02)
+    assert solved(bank, y, 3.0, PNormBall(1000)).weights == pytest.approx(np.ones(bank.m), abs=0.02)
 
 
 def test_the_right_kernels_win():
@@ -84,7 +84,7 @@ def test_the_right_kernels_win():
     X = rng.standard_normal((200, 10))
     y = np.sign(X[:, 3] * X[:, 7])
     kernels = [RBF(0.5, features=[f, (f + 4) % 10]) for f in range(10)]
-    result = solve(KernelCollection(kernels).fit(X), y, 10.0, PNormBall(1), tol=1e-4)
+    result = solved(KernelCollection(kernels).fit(X), y, 10.0, PNormBall(1), tol=1e-4)
     assert result.weights.argmax() == 3
     assert result.weights[3] > 3 * np.delete(result.weights, 3).max()
 
@@ -105,8 +105,8 @@ ABLATIONS = {
 def test_every_ablation_reaches_the_same_optimum(name, regularizer):
     X, y = toy(30)
     bank = KernelCollection(MIXED[:4]).fit(X)
-    reference = solve(bank, y, 1.0, regularizer)
-    result = solve(bank, y, 1.0, regularizer, tol=1e-3, solver=ABLATIONS[name], max_iter=20000)
+    reference = solved(bank, y, 1.0, regularizer)
+    result = solved(bank, y, 1.0, regularizer, tol=1e-3, solver=ABLATIONS[name], max_iter=20000)
     assert result.status.name == "OPTIMAL"
     assert result.objective == pytest.approx(reference.objective, rel=1.1e-3)
 
@@ -115,7 +115,7 @@ def test_switches_do_what_they_say():
     X, y = toy(60)
     bank = KernelCollection(MIXED).fit(X)
     solves = {
-        name: solve(bank, y, 10.0, SquaredPNorm(2), 1e-3, ABLATIONS[name], max_iter=20000).counters
+        name: solved(bank, y, 10.0, SquaredPNorm(2), 1e-3, ABLATIONS[name], max_iter=20000).counters
         for name in ABLATIONS
     }
     assert solves["SPG"].svm_solves < solves["PGD"].svm_solves
@@ -126,7 +126,7 @@ def test_switches_do_what_they_say():
 
 def test_iteration_limit_is_said():
     X, y = toy()
-    result = solve(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), max_iter=2)
+    result = solved(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), max_iter=2)
     assert result.status.name == "MAX_ITER"
     assert result.n_iter == 2
     assert result.duality_gap > 1e-8
@@ -134,7 +134,7 @@ def test_iteration_limit_is_said():
 
 def test_result_is_the_best_iterate():
     X, y = toy()
-    result = solve(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), tol=1e-6)
+    result = solved(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), tol=1e-6)
     assert result.certificate.absolute_gap <= min(
         record.gap * record.objective for record in result.history
     ) * (1 + 1e-9)
@@ -146,7 +146,7 @@ def test_separable_points_with_opposite_duplicates():
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
     bank = KernelCollection([RBF(1.0), RBF(10.0)]).fit(X)
     for C in (1e-6, 1.0, 1e6):
-        result = solve(bank, y, C, PNormBall(1), tol=1e-6)
+        result = solved(bank, y, C, PNormBall(1), tol=1e-6)
         assert result.status.name == "OPTIMAL", result
         assert np.isfinite(result.beta).all()
 
@@ -163,7 +163,7 @@ def test_papers_sets_are_certified(load, name, p):
     bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
     exact = paper_bank(X).fit(X, normalize="trace", dtype=np.float64)
     for regularizer in (PNormBall(p), L1() if p == 1 else SquaredPNorm(p)):
-        result = solve(bank, y, 100.0, regularizer, tol=1e-3)
+        result = solved(bank, y, 100.0, regularizer, tol=1e-3)
         assert result.status.name == "OPTIMAL", (regularizer, str(result))
         # from scratch and in float64: the float32 kernels have not fooled the certificate
         certificate = Problem(exact, y, np.full(len(y), 100.0), regularizer).certificate(
@@ -181,6 +181,6 @@ def test_kernels_of_extreme_scale(factor):
         bank = KernelCollection([Precomputed(K * factor), Precomputed(K)]).fit(
             index, normalize=normalize
         )
-        result = solve(bank, y, 1.0, PNormBall(2), tol=1e-3)
+        result = solved(bank, y, 1.0, PNormBall(2), tol=1e-3)
         assert np.isfinite(result.weights).all()
         assert np.isfinite(result.beta).all()

@@ -18,9 +18,10 @@ from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.problem import Problem
 from manykernels.regularizers import Curvature, PNormBall
 from manykernels.result import Status
-from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, drive
+from manykernels.run_state import RunState
+from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, solve
 from manykernels.solvers import choose as choosing
-from manykernels.solvers.wrappers.sample import FromSample
+from manykernels.solvers.wrappers.points_first import FromPoints
 
 ERROR = {np.float32: 3e-7, np.float64: 3e-14}
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -183,21 +184,21 @@ class TestSample:
     def test_same_optimum(self, p, solver):
         X, y = data()
         problem = lambda: Problem(KERNELS.fit(X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
-        sampled = drive(FromSample(solver, lambda problem: Newton(), size=150), problem(), tol=1e-4)
-        plain = drive(solver, problem(), tol=1e-4)
+        sampled = solve(problem(), FromPoints(solver, lambda run: Newton(), size=150), tol=1e-4)
+        plain = solve(problem(), solver, tol=1e-4)
         assert sampled.status is Status.OPTIMAL
         assert sampled.objective == pytest.approx(plain.objective, rel=2e-4)
 
     def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
         X, y = data()
         assert not isinstance(
-            choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))),
-            FromSample,
+            choose_solver("auto", RunState(Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))),
+            FromPoints,
         )
         monkeypatch.setattr(choosing, "LARGE", 500)
         assert isinstance(
-            choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))),
-            FromSample,
+            choose_solver("auto", RunState(Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))),
+            FromPoints,
         )
         clf = MKLClassifier(KERNELS, p=1.5).fit(X, y)
         assert clf.result_.status is Status.OPTIMAL
@@ -208,23 +209,21 @@ class TestSample:
         X, _ = data()
         y = np.where(np.arange(600) < 9, 1.0, -1.0)
         seen = []
-        solver = FromSample(
-            GroupLasso(), lambda problem: seen.append(problem.targets) or Newton(), size=100
+        solver = FromPoints(
+            GroupLasso(), lambda run: seen.append(run.problem.targets) or Newton(), size=100
         )
-        drive(solver, Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))
+        solve(Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)), solver)
         assert (seen[0] == 1).sum() in (1, 2)
 
     def test_interrupt_in_the_sample_leaves_a_model(self):
         X, y = data()
 
         class Stopped(Newton):
-            def step(self, problem, state, tol):
+            def step(self, run, state, tol):
                 raise KeyboardInterrupt
 
         problem = Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))
-        result = drive(
-            FromSample(GroupLasso(), lambda problem: Stopped(), size=100), problem, tol=1e-6
-        )
+        result = solve(problem, FromPoints(GroupLasso(), lambda run: Stopped(), size=100), tol=1e-6)
         assert result.status is Status.INTERRUPTED
         assert result.beta.any()
         assert np.isfinite(result.certificate.primal)
@@ -237,19 +236,19 @@ class TestSample:
         cost[[np.argmax(y), np.argmin(y), 7]] = 1.0
         problem = Problem(KERNELS.fit(X), y, cost, PNormBall(2))
         assert (
-            drive(FromSample(SPG(), lambda problem: Newton(), size=10), problem).status
+            solve(problem, FromPoints(SPG(), lambda run: Newton(), size=10)).status
             is Status.OPTIMAL
         )
 
     def test_without_a_step_there_is_no_sample(self):
         X, y = data()
 
-        def refused(problem):
+        def refused(run):
             raise AssertionError("no step is to be taken")
 
-        result = drive(
-            FromSample(SPG(), refused, size=100),
+        result = solve(
             Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)),
+            FromPoints(SPG(), refused, size=100),
             max_iter=0,
         )
         assert result.counters.svm_solves == 1
@@ -277,7 +276,7 @@ class TestEdges:
             np.ones(1800),
             PNormBall(2),
         )
-        assert Newton().fits(problem)
+        assert Newton().fits(RunState(problem))
 
     def test_pickles_hold_no_tables(self, rng):
         X = rng.random((50, 2))

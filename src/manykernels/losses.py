@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._loops.smo import Bounds
+
 UNBOUNDED = 1e300  # as good as infinite for loops that are compiled without infinities
 
 
@@ -34,10 +36,15 @@ class Box(NamedTuple):
             np.isinf(self.lower).all() and np.isinf(self.upper).all()
         )
 
-    def bounded(self):
-        """The same with very large numbers for infinite bounds, which compiled loops take."""
-        return self._replace(
-            lower=np.maximum(self.lower, -UNBOUNDED), upper=np.minimum(self.upper, UNBOUNDED)
+    def bounds(self, chosen=slice(None)):
+        """What compiled loops take of some of the variables: very large numbers for infinite
+        bounds.
+        """
+        return Bounds(
+            lower=np.maximum(self.lower[chosen], -UNBOUNDED),
+            upper=np.minimum(self.upper[chosen], UNBOUNDED),
+            kink=self.kink[chosen],
+            ridge=self.ridge[chosen],
         )
 
     def sides(self, beta, F):
@@ -107,6 +114,15 @@ def _filled(beta, upper, missing):
 class Loss(ABC):
     """A convex loss of decision values ``scores + b`` for targets y, with one cost per point."""
 
+    separates = False
+    """Whether targets are labels of ±1."""
+
+    capped = False
+    """Whether a label's coefficients are bounded by its costs."""
+
+    can_be_infinite = False
+    """Whether no error at all is allowed."""
+
     @abstractmethod
     def box(self, y, cost):
         """The dual box for targets y and costs, both (n,)."""
@@ -132,6 +148,8 @@ class Hinge(Loss):
     cost_i``.
     """
 
+    separates = capped = True
+
     def box(self, y, cost):
         return _half_open(y, cost, np.zeros(y.size))
 
@@ -144,6 +162,8 @@ class Hinge(Loss):
 
 class SquaredHinge(Loss):
     """``cost_i max(0, 1 - y_i f_i)^2`` for labels y = ±1, as in scikit-learn's LinearSVC."""
+
+    separates = True
 
     def box(self, y, cost):
         return _half_open(y, np.where(cost > 0, np.inf, 0.0), _half_inverse(cost))
@@ -177,6 +197,8 @@ class HardMargin(Loss):
     """No error at all: zero if ``y_i f_i >= 1`` for every point that has a cost, else infinite; for
     labels y = ±1.
     """
+
+    separates = can_be_infinite = True
 
     def box(self, y, cost):
         return _half_open(y, np.where(cost > 0, np.inf, 0.0), np.zeros(y.size))

@@ -1,53 +1,28 @@
 """The problem that every solver works on, and the certificate that judges them all."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .losses import Hinge
-from .machines import BlockedMachine, DenseMachine, KernelRows
-from .regularizers import PNormBall
-from .result import Certificate, Counters
+from .losses import Box, Hinge, Loss
+from .regularizers import Regularizer
+from .result import Certificate
 
-GIGABYTE = 2**30
-FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
-
-
-class Evaluation(NamedTuple):
-    """One solved SVM per output at fixed kernel weights.
-
-    Attributes
-    ----------
-    weights : (m,)
-    beta, scores : (t, n) dual coefficients and ``K_d beta``
-    value : float
-        ``W(weights)`` as seen from below: dual value of the SVMs plus the regularizer.
-    noise : float
-        How much larger W may be: gap between primal and dual values of the SVMs.
-    """
-
-    weights: np.ndarray
-    beta: np.ndarray
-    scores: np.ndarray
-    value: float
-    noise: float
+if TYPE_CHECKING:
+    from .banks.base import Bank
 
 
-class Judgement(NamedTuple):
-    """What is known at an evaluation: slopes of the kernel term and gradient of W, both (m,), and
-    the certificate.
-    """
-
-    slopes: np.ndarray
-    gradient: np.ndarray
-    certificate: Certificate
-
-
+@dataclass(frozen=True, eq=False)
 class Problem:
-    """``min_{d >= 0} r(d) + sum_c max_beta  y_c' beta - beta' K_d beta / 2`` with ``K_d = sum_k d_k
-    K_k``.
+    """``min_{d >= 0} r(d) + sum_c max_beta  y_c' beta - beta' K_d beta / 2`` with the combined
+    kernel ``K_d``, for sums of kernels ``sum_k d_k K_k``.
 
-    The outputs c (one for two classes, one per class otherwise) share the kernel weights.
+    The outputs c (one for two classes, one per class otherwise) share the kernel weights. A problem
+    is a statement and never changes: what a run knows is in `manykernels.run_state.RunState`.
 
     Parameters
     ----------
@@ -58,135 +33,66 @@ class Problem:
         Loss of each point: C times its weight.
     regularizer : Regularizer
     loss : Loss
-    start : Result, optional
-        An earlier result on the same kernels, to begin from.
-    memory_budget : int
-        Bytes for a combined kernel; above it rows are computed on demand and as many as fit are
-        kept.
     """
 
-    def __init__(
-        self, bank, targets, cost, regularizer, *, loss=None, start=None, memory_budget=4 * GIGABYTE
-    ):
-        self.bank = bank
-        self.regularizer = regularizer.bound(bank) if hasattr(regularizer, "bound") else regularizer
-        self.targets = np.atleast_2d(np.asarray(targets, dtype=float))
-        self.cost = np.broadcast_to(np.asarray(cost, dtype=float), self.targets.shape)
-        self.loss = loss or Hinge()
-        self.memory_budget = memory_budget
-        self.counters = Counters()
-        self.boxes = [
-            self.loss.box(y, cost) for y, cost in zip(self.targets, self.cost, strict=True)
-        ]
-        self.unit = min(box.unit() for box in self.boxes)
-        if start is None:
-            self.start = bank.start(regularizer), np.zeros_like(self.targets)
-        else:
-            self.start = regularizer.adopt(start.weights), start.beta
-        self.watch = None  # what `drive` calls with each record
-        # weights and (t, n) coefficients under work, for a solver that is interrupted
-        self.latest = self.start
+    bank: Bank
+    targets: np.ndarray
+    cost: np.ndarray
+    regularizer: Regularizer
+    loss: Loss = field(default_factory=Hinge)
+
+    def __post_init__(self):
+        targets = np.atleast_2d(np.asarray(self.targets, dtype=float))
+        cost = np.broadcast_to(np.asarray(self.cost, dtype=float), targets.shape)
+        made = {"targets": targets, "cost": cost, "regularizer": self.regularizer.bound(self.bank)}
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def boxes(self) -> list[Box]:
+        """The dual of the loss of every output."""
+        return [self.loss.box(y, cost) for y, cost in zip(self.targets, self.cost, strict=True)]
+
+    @cached_property
+    def unit(self) -> float:
+        """What a violation of the optimality conditions is measured in."""
+        return min(box.unit() for box in self.boxes)
 
     @property
-    def dense(self):
-        """Whether a combined kernel fits into the memory budget."""
-        return self.bank.n**2 * self._itemsize <= self.memory_budget
+    def is_system(self) -> bool:
+        """Whether the dual of some output is a linear system."""
+        return any(box.free for box in self.boxes)
 
     @property
-    def _itemsize(self):
-        """Bytes per entry of a combined kernel; linear systems are solved in float64."""
-        return (
-            8 + self.bank.dtype.itemsize
-            if any(box.free for box in self.boxes)
-            else self.bank.dtype.itemsize
+    def has_fixed_sum(self) -> bool:
+        """Whether the coefficients of an output have a sum that is given and not zero."""
+        return any(box.total for box in self.boxes)
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the dual value can be computed, so that there is a gap."""
+        return self.bank.is_sum and self.regularizer.has_conjugate
+
+    def on(self, bank) -> Problem:
+        """The same problem with other kernels on the same points."""
+        return replace(self, bank=bank)
+
+    def among(self, rows) -> Problem:
+        """The problem of some of the points, whose costs add up to those of all."""
+        share = self.cost.sum() / self.cost[:, rows].sum()
+        return replace(
+            self,
+            bank=self.bank.among(rows),
+            targets=self.targets[:, rows],
+            cost=share * self.cost[:, rows],
         )
 
-    def evaluate(self, weights, beta, tol):
-        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
-        times the `unit`.
-        """
-        beta, tol = np.array(beta, dtype=float), tol * self.unit
-        self.latest = weights, beta
-        machine, kernel = self._machine(weights)
-        solved = [
-            machine.solve(kernel, self.loss, y, cost, start, tol)
-            for y, cost, start in zip(self.targets, self.cost, beta, strict=True)
-        ]
-        self.counters.svm_solves += len(solved)
-        self.counters.machine_steps += sum(one.steps for one in solved)
-        dual = sum(one.dual for one in solved)
-        noise = max(0.0, sum(one.primal for one in solved) - dual)
-        scores = np.stack([one.scores for one in solved])
-        return Evaluation(weights, beta, scores, dual + self.regularizer.value(weights), noise)
+    def refined(self) -> Problem | None:
+        """The same problem with kernels in float64; None if they are already."""
+        finer = self.bank.refined()
+        return None if finer is None else self.on(finer)
 
-    def _machine(self, weights):
-        """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
-        self.counters.kernel_passes += 1
-        if (
-            self.bank.n > FEW
-            and hasattr(self.bank, "machine")
-            and not any(box.free for box in self.boxes)
-        ):
-            return self.bank.machine(weights)
-        if self.dense:
-            return DenseMachine(), self.bank.combine(weights)
-        return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
-
-    def refine(self):
-        """Go on with kernels in float64; False if they are already."""
-        refined = self.bank.refined()
-        if refined is None:
-            return False
-        self.bank = refined
-        if hasattr(self.regularizer, "bound"):
-            self.regularizer = self.regularizer.bound(refined)
-        return True
-
-    def quadratic_forms(self, beta):
-        """Quadratic forms ``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,)."""
-        self.counters.kernel_passes += 1
-        return np.maximum(self.bank.quadratic_forms(beta), 0.0)
-
-    def products(self, beta):
-        """Products ``K_k beta_c`` of every kernel and output, (m, t, n)."""
-        self.counters.kernel_passes += 1
-        return self.bank.products(beta)
-
-    def combine(self, weights):
-        """The combined kernel ``sum_k weights[k] K_k``."""
-        self.counters.kernel_passes += 1
-        return self.bank.combine(weights)
-
-    def sweep(self, weights, beta, J):
-        """What Newton's method needs of the products of all kernels, added up; see `Bank.sweep`."""
-        self.counters.kernel_passes += 1
-        return self.bank.sweep(weights, beta, J)
-
-    def along(self, beta, change):
-        """Slopes and curvatures of the quadratic forms along a change of beta, (m,) each."""
-        self.counters.kernel_passes += 1
-        return self.bank.along(beta, change)
-
-    def decision(self, weights, beta):
-        """``K_d beta``, (t, n)."""
-        self.counters.kernel_passes += 1
-        return self.bank.decision(weights, beta)
-
-    def judge(self, at):
-        """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the
-        kernels gives both.
-
-        For sums of kernels the slope of weight k is the quadratic form of kernel k.
-        """
-        self.counters.kernel_passes += 1
-        slopes = self.bank.weight_gradient(at.weights, at.beta)
-        if self.bank.linear:
-            # quadratic forms, which rounding must not make negative
-            slopes = np.maximum(slopes, 0.0)
-        certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=slopes)
-        return Judgement(slopes, self.regularizer.gradient(at.weights) - 0.5 * slopes, certificate)
-
-    def inner_tolerance(self, gap, beta):
+    def inner_tolerance(self, gap, beta) -> float:
         """The violation, in units, that makes a fifth of an absolute gap: what the machines should
         reach next.
 
@@ -196,27 +102,30 @@ class Problem:
         reach = sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
         squares = sum(float(np.sum(0.5 / box.ridge[box.ridge > 0.0])) for box in self.boxes)
         linear = 0.2 * gap / reach
-        return (
-            min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares)) if squares > 0.0 else linear
-        ) / self.unit
+        if squares > 0.0:
+            linear = min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares))
+        return linear / self.unit
 
-    def feasible(self, beta):
+    def feasible(self, beta) -> np.ndarray:
         """Coefficients (t, n) moved into their boxes and onto the right sums; a no-op for feasible
         ones.
         """
         return np.stack([box.feasible(row) for box, row in zip(self.boxes, beta, strict=True)])
 
-    def dual_linear(self, beta):
+    def dual_linear(self, beta) -> float:
         """The dual objective without its part from the kernels."""
         return sum(box.value(b) for box, b in zip(self.boxes, beta, strict=True))
 
-    def dual_slope(self, beta, change):
+    def dual_slope(self, beta, change) -> float:
         """The slope of that along a change of beta."""
-        return sum(
-            box.slope(b, step) for box, b, step in zip(self.boxes, beta, change, strict=True)
-        )
+        steps = zip(self.boxes, beta, change, strict=True)
+        return sum(box.slope(b, step) for box, b, step in steps)
 
-    def certificate(self, weights, beta, *, scores=None, forms=None):
+    def quadratic_forms(self, beta) -> np.ndarray:
+        """``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,), never negative."""
+        return np.maximum(self.bank.quadratic_forms(beta), 0.0)
+
+    def certificate(self, weights, beta, *, scores=None, forms=None) -> Certificate:
         """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal
         or not.
 
@@ -233,6 +142,8 @@ class Problem:
 
         Parameters
         ----------
+        weights : (m,) array
+        beta : (t, n) array
         scores : (t, n) array, optional
             ``K_d beta``, if known.
         forms : (m,) array, optional
@@ -243,20 +154,43 @@ class Problem:
         if not np.array_equal(beta, given):
             scores = forms = None
         if scores is None:
-            scores = self.decision(weights, beta)
+            scores = self.bank.decision(weights, beta)
+        primal, intercept = self._primal(weights, beta, scores)
+        dual = self._dual(beta, forms)
+        tiny = np.finfo(float).tiny
+        gap = (primal - dual) / max(abs(primal), tiny) if np.isfinite(primal) else primal
+        return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
+
+    def _primal(self, weights, beta, scores):
+        """The primal value, and the intercepts that make it smallest."""
         data = list(zip(self.targets, self.cost, scores, strict=True))
         intercept = np.array([self.loss.intercept(*of) for of in data])
         primal = self.regularizer.value(weights)
         for (y, cost, f), coefficients, b in zip(data, beta, intercept, strict=True):
             c = self.loss.factor(y, cost, f, b)
             primal += 0.5 * c**2 * float(coefficients @ f) + self.loss.value(y, cost, c * f, c * b)
-        dual = self._dual(beta, forms)
-        gap = (
-            (primal - dual) / max(abs(primal), np.finfo(float).tiny)
-            if np.isfinite(primal)
-            else primal
-        )
-        return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
+        return primal, intercept
+
+    def _dual(self, beta, forms):
+        if not self.has_dual:
+            return -np.inf
+        forms = self.quadratic_forms(beta) if forms is None else forms
+        scale = self.regularizer.dual_scale(forms)
+        if self.has_fixed_sum:
+            fits = scale >= 1.0
+            return self.dual_linear(beta) - self.regularizer.conjugate(forms) if fits else -np.inf
+        # the dual is then a parabola along the multiples of beta
+        if self.regularizer.homogeneous:
+            scale = self._best_scale(beta, forms)
+        return self.dual_linear(scale * beta) - self.regularizer.conjugate(scale**2 * forms)
+
+    def _best_scale(self, beta, forms):
+        """The factor in [0, 1] on beta at which a dual that is a parabola along it is largest."""
+        pairs = list(zip(self.boxes, beta, strict=True))
+        slope = sum(float(box.linear @ b - box.kink @ np.abs(b)) for box, b in pairs)
+        bend = sum(float(box.ridge @ np.square(b)) for box, b in pairs)
+        bend += 2.0 * self.regularizer.conjugate(forms)
+        return float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
 
     def _rounding(self, weights, beta):
         """Error of the primal value when every entry of K_d is rounded to the bank's precision.
@@ -265,37 +199,10 @@ class Problem:
         / 2 max(K_d) |beta|^2`` in ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score,
         which the loss multiplies by the cost of the points that have a coefficient.
         """
-        unit = (
-            0.5
-            * np.finfo(self.bank.dtype).eps
-            * self.bank.combined_diagonal(weights).max(initial=0.0)
-        )
+        largest = self.bank.combined_diagonal(weights).max(initial=0.0)
+        unit = 0.5 * np.finfo(self.bank.dtype).eps * largest
         losses = sum(
             np.linalg.norm(b) * box.widths(b)[b != 0.0].sum()
             for box, b in zip(self.boxes, beta, strict=True)
         )
         return float(unit * (np.square(beta).sum() + losses))
-
-    def _dual(self, beta, forms):
-        if not (self.bank.linear and hasattr(self.regularizer, "conjugate")):
-            return -np.inf
-        forms = self.quadratic_forms(beta) if forms is None else forms
-        scale = self.regularizer.dual_scale(forms)
-        if any(box.total for box in self.boxes):  # the sum of the coefficients is given
-            return (
-                -np.inf
-                if scale < 1.0
-                else self.dual_linear(beta) - self.regularizer.conjugate(forms)
-            )
-        # the dual is a parabola along the multiples of beta
-        if isinstance(self.regularizer, PNormBall):
-            slope = sum(
-                float(box.linear @ b - box.kink @ np.abs(b))
-                for box, b in zip(self.boxes, beta, strict=True)
-            )
-            bend = sum(
-                float(box.ridge @ np.square(b)) for box, b in zip(self.boxes, beta, strict=True)
-            )
-            bend += 2.0 * self.regularizer.conjugate(forms)
-            scale = float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
-        return self.dual_linear(scale * beta) - self.regularizer.conjugate(scale**2 * forms)

@@ -61,7 +61,8 @@ class Bank(ABC):
     ``machine(weights)``: a machine that works there, and the combined kernel.
     """
 
-    linear = True
+    is_sum = True
+    factored = False
     streams = False
     cheap_sweeps = False
     threads = Threads(1)
@@ -186,6 +187,12 @@ class Bank(ABC):
             for rows in _blocks(np.arange(self.n_rows)):
                 out[..., rows] = beta @ self.combine(weights, rows).T
         return out
+
+    def subset(self, kernels, factor=1.0):
+        return None
+
+    def machine(self, weights):
+        return None
 
     def __len__(self):
         return self.m

@@ -23,7 +23,7 @@ class CombinationBank(Bank):
         Threads, all cores by default.
     """
 
-    linear = False
+    is_sum = False
     normalize = None
     dtype = np.dtype(np.float64)
 

@@ -29,6 +29,8 @@ class FactorBank(Bank):
         Factors of the training points, where the rows are others.
     """
 
+    factored = True
+
     def __init__(self, factors, offsets, features, threads=None, right=None):
         self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
         self.right = factors if right is None else right

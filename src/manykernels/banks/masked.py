@@ -53,7 +53,7 @@ class MaskedBank(Bank):
     def groups(self):
         return self.collection.groups
 
-    def select(self, kernels, factor=1.0):
+    def subset(self, kernels, factor=1.0):
         chosen, scale = self.collection.select(kernels), factor * self.scale
         return MaskedBank(
             chosen, self.left, self.right, self.normalize, self.dtype, self.threads, scale

@@ -31,7 +31,7 @@ class SampledBank(Bank):
         first = np.searchsorted(self.stands_for, np.arange(size))
         last = np.append(first[1:], self.m)
         self.chosen = np.random.default_rng(random_state).integers(first, last)
-        self.bank = bank.select(self.chosen)
+        self.bank = bank.subset(self.chosen)
 
     def _summed(self, weights):
         return np.bincount(self.stands_for, weights, minlength=self.size)

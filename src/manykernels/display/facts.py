@@ -55,7 +55,7 @@ class Shares:
         check_is_fitted(estimator)
         self.names, self._groups = estimator.bank_.names, estimator.bank_.groups
         # the weights of a combination that is no sum belong to features, each a group of its own
-        self.grouped = getattr(estimator.bank_, "linear", True) and any(self._groups)
+        self.grouped = getattr(estimator.bank_, "is_sum", True) and any(self._groups)
         self.weights = np.atleast_2d(estimator.kernel_weights_)
         self.shares = np.stack([shares(row) for row in self.weights])
         self.share = self.shares.mean(axis=0)

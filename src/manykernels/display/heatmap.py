@@ -108,7 +108,7 @@ def _chosen(model, kernel, output):
         if kernel not in names:
             raise ValueError(f"There is no kernel named {kernel!r}; see kernel_names_.")
         kernel = list(names).index(kernel)
-    if not getattr(model.bank_, "linear", True):
+    if not getattr(model.bank_, "is_sum", True):
         raise ValueError(
             "This combination is not a sum, so its parts cannot be shown by themselves: leave "
             "kernel=None."

@@ -25,6 +25,7 @@ from ..kernels import KernelCollection, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
 from ..result import Status, merged
+from ..run_state import Point, RunState
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
@@ -245,37 +246,32 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if starts < 1:
             raise ValueError(f"starts must be at least 1, got {starts!r}.")
         for attempt in range(1 if start is not None or max_iter == 0 else starts):
-            problem = self._problem(prepared, start)
+            state = self._run_state(prepared, start)
             if attempt:  # the first start is that of the combination itself
-                weights, beta = problem.start
-                problem.start = (
-                    problem.regularizer.project(weights * rng.uniform(0.0, 2.0, weights.size)),
-                    beta,
-                )
+                weights, beta = state.start
+                moved = weights * rng.uniform(0.0, 2.0, weights.size)
+                state.start = Point(state.problem.regularizer.project(moved), beta)
             where = ", ".join(
                 [stage] * bool(stage) + [f"start {attempt + 1} of {starts}"] * (starts > 1)
             )
-            solver, before, options = run.watched(
-                where, problem, choose_solver(self.solver, problem)
-            )
-            result = drive(solver, problem, tol=self.tol, max_iter=max_iter, **options)
+            solver, before = run.watched(where, state, choose_solver(self.solver, state))
+            result = drive(solver, state, tol=self.tol, max_iter=max_iter)
             run.finished(where, result, solver, before)
-            found.append((result, problem.bank))
+            found.append((result, state.bank))
             if result.status.broken_off:
                 break
         found.sort(key=lambda pair: pair[0].objective)
         return *found[0], [result for result, _ in found[1:]]
 
-    def _problem(self, prepared, start):
-        return Problem(
+    def _run_state(self, prepared, start):
+        problem = Problem(
             prepared.bank,
             prepared.targets,
             getattr(self, "C", 1.0) * prepared.cost,
             choose_regularizer(self.p_ if self.p == "auto" else self.p, self.regularizer),
-            loss=self._loss(),
-            start=start,
-            memory_budget=memory_budget(self.cache_size),
+            self._loss(),
         )
+        return RunState(problem, start=start, memory_budget=memory_budget(self.cache_size))
 
     def _keep(self, prepared):
         result, distinct = self.result_, prepared.distinct

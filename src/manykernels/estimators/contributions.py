@@ -93,7 +93,7 @@ def contributions(model):
         for kernel in getattr(getattr(model.bank_, "spec", None), "kernels", ())
     ):
         return None
-    elif model.bank_.linear:
+    elif model.bank_.is_sum:
         parts = _of_forms(model.bank_, weights, model.result_.beta)
     else:
         return None

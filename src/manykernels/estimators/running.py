@@ -10,6 +10,7 @@ import numpy as np
 from ..callbacks import Announcer
 from ..persistence.checkpoints import Journal
 from ..result import Resumed
+from ..run_state import Point
 from ..solvers.wrappers.resumed import FromIterate
 
 log = logging.getLogger("manykernels")
@@ -68,7 +69,7 @@ class Run:
             self.journal.open()
         self.announcer.begin()
 
-    def watched(self, stage, problem, solver):
+    def watched(self, stage, state, solver):
         """The solver, which goes on from the checkpoint if there is one, and what `drive` should
         call.
 
@@ -78,7 +79,7 @@ class Run:
             Which part of the fit this problem is; also the name of its section in the checkpoint.
         """
         name = stage or "whole"
-        shapes = problem.start[0].shape, problem.start[1].shape
+        shapes = state.start.weights.shape, state.start.beta.shape
         section = self.journal.section(name, shapes) if self.journal else None
         before = None
         if section is not None:
@@ -86,20 +87,18 @@ class Run:
             self._say(before)
             tol = self.estimator.tol
             proved = tol if abs(section.gap) <= tol else np.inf
-            solver = FromIterate(solver, problem.start, section.status(tol, repr(solver)), proved)
-            problem.start = problem.latest = section.weights, section.beta
-        return (
-            solver,
-            before,
-            {"watch": self.announcer.watch(stage), "keep": self._keeper(name, problem, before)},
-        )
+            solver = FromIterate(solver, state.start, section.status(tol, repr(solver)), proved)
+            state.start = state.latest = Point(section.weights, section.beta)
+        state.watch = self.announcer.watch(stage)
+        state.keep = self._keeper(name, state, before)
+        return solver, before
 
-    def _keeper(self, name, problem, before):
+    def _keeper(self, name, state, before):
         if self.journal is None and not self.announcer.callbacks:
             return None
 
         def keep(best, record):
-            self.best = problem, best
+            self.best = state, best
             if self.journal is not None:
                 self.journal.keep(name, best, record, before)
 

@@ -66,7 +66,7 @@ def _current(estimator, run):
     """
     if run.best is None or getattr(estimator, "weights", "shared") == "per_class":
         return None
-    problem, best = run.best
+    state, best = run.best
     model = copy.copy(estimator)
     of = (
         best.weights,
@@ -75,8 +75,8 @@ def _current(estimator, run):
         Status.STOPPED,
         best.certificate,
         0,
-        problem.counters,
+        state.counters,
     )
-    model.result_, model.bank_, model.other_results_ = Result(*of), problem.bank, []
+    model.result_, model.bank_, model.other_results_ = Result(*of), state.bank, []
     model._keep(run.prepared)
     return vars(model)

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._loops.smo import Bounds, smo
+from .._loops.smo import smo
 from .._threads import Threads
 from .base import Machine
+from .row_cache import RowCache
 
 COLUMNS = 1024
 
@@ -53,47 +54,27 @@ class KernelRows:
     """
 
     def __init__(self, bank, weights, budget):
-        self.bank, self.weights = bank, weights
-        self.n = bank.n
+        self.bank, self.weights, self.n = bank, weights, bank.n
         self.diagonal = bank.combined_diagonal(weights)
-        self.capacity = int(min(bank.n, budget // (bank.n * bank.dtype.itemsize)))
-        self._store = np.empty((self.capacity, bank.n), dtype=bank.dtype)
-        self._slot = np.full(bank.n, -1)
-        self._owner = np.full(self.capacity, -1)
-        self._used = np.zeros(self.capacity, dtype=np.int64)
-        self._clock = 0
+        capacity = int(min(bank.n, budget // (bank.n * bank.dtype.itemsize)))
+        self._cache, self._clock = RowCache(capacity, bank.n, (bank.n,), bank.dtype), 0
         self.computed = 0
 
     def rows(self, chosen):
         """The chosen rows, as `Rows`; good until the next call."""
         self._clock += 1
-        missing = chosen[self._slot[chosen] < 0]
-        self._used[self._slot[chosen[self._slot[chosen] >= 0]]] = self._clock
+        cache, missing = self._cache, self._cache.missing(chosen, self._clock)
         if missing.size:
             fresh = self.bank.combine(self.weights, missing)
             self.computed += missing.size
-            self._keep(missing, fresh)
-        slots = self._slot[chosen]
+            cache.keep(missing, fresh, self._clock)
+        slots = cache.slots[chosen]
         if (slots >= 0).all():
-            return Rows(self._store, slots, self.bank.threads)
-        known, out = (
-            ~np.isin(chosen, missing),
-            np.empty((chosen.size, self.n), dtype=self.bank.dtype),
-        )
-        out[known], out[~known] = self._store[slots[known]], fresh
+            return Rows(cache.store, slots, self.bank.threads)
+        known = ~np.isin(chosen, missing)
+        out = np.empty((chosen.size, self.n), dtype=self.bank.dtype)
+        out[known], out[~known] = cache.store[slots[known]], fresh
         return Rows(out, np.arange(chosen.size), self.bank.threads)
-
-    def _keep(self, chosen, rows):
-        count = min(chosen.size, self.capacity)
-        slots = np.argsort(self._used, kind="stable")[:count]
-        slots = slots[self._used[slots] < self._clock]
-        count = slots.size
-        evicted = self._owner[slots]
-        self._slot[evicted[evicted >= 0]] = -1
-        self._store[slots] = rows[:count]
-        self._owner[slots] = chosen[:count]
-        self._slot[chosen[:count]] = slots
-        self._used[slots] = self._clock
 
 
 class BlockedMachine(Machine):
@@ -149,7 +130,7 @@ class BlockedMachine(Machine):
         square = rows.square(chosen)
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
-        bounds = Bounds(*(side[chosen] for side in box.bounded()[1:5]))
+        bounds = box.bounds(chosen)
         steps, _ = smo(square, diagonal + bounds.ridge, bounds, part, gradient, tol, limit)
         change = part - beta[chosen]
         F += rows.sums(change)

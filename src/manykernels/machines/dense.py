@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .._loops.smo import Bounds, smo
+from .._loops.smo import smo
 from .base import Machine
 
 ROWS = 256
@@ -26,7 +26,7 @@ class DenseMachine(Machine):
     def ascend(self, kernel, box, beta, F, tol, max_steps):
         if box.free:
             return _solve(kernel, box, beta, F)
-        diagonal, bounds = np.diagonal(kernel) + box.ridge, Bounds(*box.bounded()[1:5])
+        diagonal, bounds = np.diagonal(kernel) + box.ridge, box.bounds()
         tol = max(tol, ROUNDING * float(np.abs(F).max(initial=0.0)))
         per_call = max(1000, ENTRIES_PER_CALL // beta.size)
         done = 0

@@ -4,7 +4,7 @@ is solved on the host.
 
 import numpy as np
 
-from .._loops.smo import Bounds, smo
+from .._loops.smo import smo
 from .base import Machine
 
 SIZE = 1024
@@ -92,9 +92,10 @@ class _Vectors:
     """The vectors of one SVM on a device."""
 
     def __init__(self, device, box, beta, F):
-        self.device, self.box = device, box.bounded()
+        self.device, self.box, bounds = device, box, box.bounds()
         self.beta, self.F = device.put(beta), device.put(F)
-        self.lower, self.upper, self.kink = (device.put(part) for part in self.box[1:4])
+        self.lower, self.upper = device.put(bounds.lower), device.put(bounds.upper)
+        self.kink = device.put(bounds.kink)
 
     def sides(self):
         """As `Box.sides`."""
@@ -112,7 +113,7 @@ class _Vectors:
         rows, places = kernel.rows(chosen), chosen.cpu().numpy()
         square = rows[:, chosen].cpu().numpy()
         part, gradient = self.beta[chosen].cpu().numpy(), self.F[chosen].cpu().numpy()
-        bounds, before = Bounds(*(side[places] for side in self.box[1:5])), part.copy()
+        bounds, before = self.box.bounds(places), part.copy()
         steps, _ = smo(
             square,
             kernel.diagonal[places] + bounds.ridge,

@@ -1,11 +1,9 @@
 """Regularizers of the kernel weights.
 
-A regularizer r(d) offers `value`, `gradient` and `project` to gradient methods, and ``prox(d,
-step)``, the minimizer of ``|x - d|^2 / 2 + step r(x)``, where the gradient alone will not do
-because it changes without bound near zero. Where they exist in closed form, it offers what the dual
-needs of ``phi(s) = max_{d >= 0} d's/2 - r(d)``: its value (`conjugate`), its argmax (`weights`) and
-the derivative of that argmax (`curvature`); a `law` describes the same to compiled loops. What a
-regularizer lacks it does not have: ask with `hasattr`.
+A regularizer r(d) offers `value`, `gradient` and `project` to gradient methods. Where they exist in
+closed form, it offers what the dual needs of ``phi(s) = max_{d >= 0} d's/2 - r(d)``: its value
+(`conjugate`), its argmax (`weights`) and the derivative of that argmax (`curvature`), closed-form
+weights (`reweight`), a proximal map. What it has it says itself (``has_conjugate`` and so on).
 """
 
 from .base import Curvature, Regularizer

@@ -19,35 +19,135 @@ class Curvature(NamedTuple):
 
 
 class Regularizer(ABC):
-    """Base of all regularizers; weights d and quadratic forms s have shape (m,)."""
+    """Base of all regularizers; weights d and quadratic forms s have shape (m,).
 
-    smooth = True  # whether the conjugate, if there is one, is differentiable
+    A subclass needs `value` and `gradient`. Everything beyond `dual_scale` is a capability: write
+    the method where there is a closed form, and ``has_...`` says so to solvers; without it, a
+    solver that needs it names one which does not.
+    """
+
+    smooth = True
+    """Whether the conjugate, if there is one, is differentiable."""
+
+    homogeneous = False
+    """Whether ``conjugate(t s) = t conjugate(s)`` for t >= 0, as for the indicator of a set."""
+
+    is_simplex = False
+    """Whether the feasible weights are ``d >= 0, sum(d) <= 1`` and cost nothing there."""
+
+    is_stand_in = False
+    """Whether this smooths another one, around a center that moves (`SmoothedSimplex`)."""
+
+    needs_bank = False
+    """Whether the value depends on the kernels themselves, so that part of the data will not do."""
+
+    steep = False
+    """Whether descent along gradients bounces at a kink that no proximal map takes care of."""
 
     @abstractmethod
-    def value(self, d):
+    def value(self, d: np.ndarray) -> float:
         """r(d)."""
 
     @abstractmethod
-    def gradient(self, d):
+    def gradient(self, d: np.ndarray) -> np.ndarray:
         """Gradient of r at d, (m,)."""
 
-    def project(self, d):
+    def project(self, d: np.ndarray) -> np.ndarray:
         """The nearest feasible weights."""
         return np.maximum(d, 0.0)
 
-    def start(self, m):
+    def start(self, m: int) -> np.ndarray:
         """Feasible weights to start from."""
         return np.full(m, 1.0 / m)
 
-    def adopt(self, d):
+    def adopt(self, d: np.ndarray) -> np.ndarray:
         """Feasible weights to start from, made of those of another problem."""
         return self.project(d)
 
-    def dual_scale(self, s):
+    def dual_scale(self, s: np.ndarray) -> float:
         """A factor t <= 1 for which ``t beta`` has a finite conjugate; s are the quadratic forms of
         beta.
         """
         return 1.0
+
+    def bound(self, bank) -> "Regularizer":
+        """The regularizer for the kernels of a bank; itself, unless it `needs_bank`."""
+        return self
+
+    # What follows is there where there is a closed form.
+
+    def prox(self, d: np.ndarray, step: float) -> np.ndarray:
+        """The minimizer of ``|x - d|^2 / 2 + step r(x)``, for descent where the gradient changes
+        without bound near zero.
+        """
+        raise self._lacks("proximal map")
+
+    def conjugate(self, s: np.ndarray) -> float:
+        """``phi(s) = max_{d >= 0} d's/2 - r(d)``: what the dual needs, and so every certificate."""
+        raise self._lacks("conjugate in closed form")
+
+    def weights(self, s: np.ndarray) -> np.ndarray:
+        """The weights at which the conjugate is attained, (m,)."""
+        raise self._lacks("weights that belong to quadratic forms")
+
+    def curvature(self, s: np.ndarray) -> Curvature:
+        """The derivative of those weights, for Newton's method."""
+        raise self._lacks("curvature of its conjugate")
+
+    def reweight(self, squared_norms: np.ndarray) -> np.ndarray:
+        """The minimizer of ``sum_k squared_norms[k] / 2 d_k + r(d)``: closed-form weights, for the
+        squared norms of the parts of a decision function.
+        """
+        raise self._lacks("closed-form weights")
+
+    def smoothed(self, center: np.ndarray, temperature: float):
+        """A smooth stand-in near a center, where the conjugate has a kink."""
+        raise self._lacks("smooth stand-in")
+
+    def repeated(self, count: float) -> float | None:
+        """The factor on a kernel by which it stands for so many equal ones; None if none does."""
+        return None
+
+    @property
+    def law(self):
+        """The conjugate as compiled loops know it; None if they do not."""
+        return None
+
+    @property
+    def has_prox(self) -> bool:
+        """Whether there is `prox`."""
+        return self._overrides("prox")
+
+    @property
+    def has_conjugate(self) -> bool:
+        """Whether there is `conjugate`."""
+        return self._overrides("conjugate")
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether there is `weights`."""
+        return self._overrides("weights")
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether there is `curvature`."""
+        return self._overrides("curvature")
+
+    @property
+    def has_reweight(self) -> bool:
+        """Whether there is `reweight`."""
+        return self._overrides("reweight")
+
+    @property
+    def has_smoothed(self) -> bool:
+        """Whether there is `smoothed`."""
+        return self._overrides("smoothed")
+
+    def _overrides(self, name):
+        return getattr(type(self), name) is not getattr(Regularizer, name)
+
+    def _lacks(self, what):
+        return NotImplementedError(f"{self!r} has no {what}.")
 
 
 def conjugate_exponent(p):

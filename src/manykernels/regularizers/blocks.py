@@ -50,15 +50,19 @@ class BlockNorm(Regularizer):
         return self._across.gradient(self._norms(d, self.r))[self.groups] * self._aligned(d, self.r)
 
     @property
-    def prox(self):
+    def steep(self):
+        return self.r not in (1.0, 2.0)
+
+    @property
+    def has_prox(self):
+        return self.r == 2.0
+
+    def prox(self, d, step):
         """For r = 2, where it shrinks every group as a whole; the gradient alone would do badly
         where a group reaches zero.
         """
-        if self.r != 2.0:
-            raise AttributeError("BlockNorm has a proximal map for r = 2 only.")
-        return self._shrink
-
-    def _shrink(self, d, step):
+        if not self.has_prox:
+            raise self._lacks("proximal map: only r = 2 does")
         d = np.maximum(d, 0.0)
         norms = self._norms(d, 2.0)
         return d * (self._across.prox(norms, step) / np.where(norms > 0.0, norms, 1.0))[self.groups]
@@ -80,9 +84,6 @@ class BlockNorm(Regularizer):
         return self._across.weights(self._norms(s, q))[self.groups] * self._aligned(s, q)
 
     def reweight(self, squared_norms):
-        """Minimizer of ``sum_k squared_norms[k] / 2 d_k + r(d)``: the group-lasso update for
-        squared norms of the parts.
-        """
         # within a group of norm one the minimizer is parallel to x, and the minimum is half a
         # quasinorm of the parts
         x = self._shares(squared_norms) ** (1.0 / (1.0 + self.r))

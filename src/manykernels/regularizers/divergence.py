@@ -63,9 +63,6 @@ class GeneralizedKL(Regularizer):
         return Curvature(0.5 / self.strength * self.weights(s), 0.0, np.zeros_like(s))
 
     def reweight(self, squared_norms):
-        """Minimizer of ``sum_k squared_norms[k] / 2 d_k + r(d)``: the group-lasso update for
-        squared norms of the parts.
-        """
         # with d = prior e^v: 2v e^2v = squared_norms / (strength prior^2), which Lambert's function
         # solves
         logs = np.log(
@@ -76,7 +73,6 @@ class GeneralizedKL(Regularizer):
 
     @property
     def law(self):
-        """The conjugate as compiled loops know it."""
         return Law(DIVERGENCE, 0.0, self.strength, np.atleast_1d(self.prior))
 
     def _exponents(self, s):

@@ -15,6 +15,8 @@ class LogDet(Regularizer):
     as the quadratic forms of n outputs.
     """
 
+    needs_bank = True
+
     def __init__(self, strength=1.0):
         check_strength("LogDet", strength)
         self.strength = float(strength)

@@ -59,9 +59,15 @@ class PNormBall(_PNorm):
     p = 1 is classic sparse MKL, p = inf the plain sum of the kernels.
     """
 
+    homogeneous = True
+
     def __init__(self, p):
         check_p("PNormBall", p)
         self.p = float(p)
+
+    @property
+    def is_simplex(self):
+        return self.p == 1.0
 
     def value(self, d):
         return 0.0 if d.min() >= 0.0 and p_norm(d, self.p) <= 1.0 + 1e-9 else np.inf
@@ -92,9 +98,6 @@ class PNormBall(_PNorm):
         return self._shape(s)
 
     def reweight(self, squared_norms):
-        """Minimizer of ``sum_k squared_norms[k] / 2 d_k`` over the ball: the group-lasso update for
-        squared norms of the parts.
-        """
         x = self._lasso_shape(squared_norms)
         return x / p_norm(x, self.p)
 
@@ -110,11 +113,15 @@ class PNormBall(_PNorm):
 
     @property
     def law(self):
-        """The conjugate as compiled loops know it."""
         return Law(BALL, conjugate_exponent(self.p), 1.0, np.empty(0))
 
+    @property
+    def has_smoothed(self):
+        return self.p == 1.0
+
     def smoothed(self, center, temperature):
-        """A smooth stand-in near a center for p = 1, whose conjugate has a kink."""
+        if not self.has_smoothed:
+            raise self._lacks("smooth stand-in, and needs none")
         return SmoothedSimplex(center, temperature)
 
     def __repr__(self):
@@ -132,6 +139,10 @@ class SquaredPNorm(_PNorm):
         check_p("SquaredPNorm", p)
         check_strength("SquaredPNorm", strength)
         self.p, self.strength = float(p), float(strength)
+
+    @property
+    def steep(self):
+        return self.p == 1.0
 
     def value(self, d):
         return 0.5 * self.strength * p_norm(d, self.p) ** 2 if d.min() >= 0.0 else np.inf
@@ -186,9 +197,6 @@ class SquaredPNorm(_PNorm):
         )
 
     def reweight(self, squared_norms):
-        """Minimizer of ``sum_k squared_norms[k] / 2 d_k + r(d)``: the group-lasso update for
-        squared norms of the parts.
-        """
         x = self._lasso_shape(squared_norms)
         total = np.sum(np.divide(squared_norms, x, out=np.zeros_like(squared_norms), where=x > 0))
         return np.cbrt(total / (2.0 * self.strength * p_norm(x, self.p) ** 2)) * x
@@ -205,7 +213,6 @@ class SquaredPNorm(_PNorm):
 
     @property
     def law(self):
-        """The conjugate as compiled loops know it."""
         return Law(SQUARED, conjugate_exponent(self.p), self.strength, np.empty(0))
 
     def __repr__(self):

@@ -1,8 +1,9 @@
 """Solvers: algorithms for the kernel weights, all driven by one loop."""
 
-from .base import Iterate, Solver, drive
+from .base import Iterate, Solver
 from .choose import AUTO, SOLVERS, choose_solver
 from .group_lasso import GroupLasso
+from .loop import drive, solve
 from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
@@ -26,4 +27,5 @@ __all__ = [
     "Solver",
     "choose_solver",
     "drive",
+    "solve",
 ]

@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..banks.factors import FactorBank
-from ..losses import HardMargin
-from ..regularizers import BlockNorm, SquaredPNorm
+from ..run_state import RunState
 from .base import Solver
 from .group_lasso import GroupLasso
-from .lowrank.factored import FactorSolver
 from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
@@ -18,7 +15,7 @@ from .reference.gfb import GFB
 from .reference.simplex import SILP, MirrorDescent, SimpleMKL
 from .smo_mkl import SMO
 from .spg import SPG
-from .wrappers.sample import LARGE, FromSample
+from .wrappers.points_first import LARGE, FromPoints
 
 SOLVERS = {
     "newton": Newton,
@@ -50,11 +47,15 @@ class Rule(NamedTuple):
     holds: Callable
 
 
-def _narrow(problem):
+def _narrow(run):
     """Whether systems of equations in the space of the factors are cheaper than kernels of all
     pairs of points.
     """
-    return isinstance(problem.bank, FactorBank) and 2 * problem.bank.points.width < problem.bank.n
+    return run.bank.factored and 2 * run.bank.points.width < run.bank.n
+
+
+def _always(run):
+    return True
 
 
 # A solver that does not fit (its `check`) is passed over. What was measured is in
@@ -63,7 +64,7 @@ AUTO = (
     Rule(
         "mwu",
         "a hard margin, which the others do not take",
-        lambda problem: isinstance(problem.loss, HardMargin),
+        lambda run: run.problem.loss.can_be_infinite,
     ),
     Rule(
         "primal",
@@ -74,63 +75,48 @@ AUTO = (
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralizedKL) or is that of the simplex, and a combined "
-        "kernel and, unless the bank "
-        "can do without them, the products of all kernels with all points fit into memory",
-        lambda problem: True,
+        "kernel and, unless the bank can do without them, the products of all kernels with all "
+        "points fit into memory",
+        _always,
     ),
     Rule(
         "group_lasso",
-        "the squared 1-norm, where Newton's method has no curvature and SPG needs more rounds",
-        lambda problem: (
-            isinstance(problem.regularizer, SquaredPNorm) and problem.regularizer.p == 1.0
-        ),
+        "the squared 1-norm, where Newton's method has no curvature and SPG needs more rounds, and "
+        "mixed norms of other exponents than 1 and 2 within groups, where SPG bounces at the kinks",
+        lambda run: run.problem.regularizer.steep,
     ),
-    Rule(
-        "group_lasso",
-        "mixed norms of other exponents than 1 and 2 within groups, where SPG has no proximal map "
-        "and bounces at the kinks",
-        lambda problem: (
-            isinstance(problem.regularizer, BlockNorm) and problem.regularizer.r not in (1.0, 2.0)
-        ),
-    ),
-    Rule(
-        "spg",
-        "everything else: any regularizer, any number of points and kernels",
-        lambda problem: True,
-    ),
+    Rule("spg", "everything else: any regularizer, any number of points and kernels", _always),
 )
 
 
-def _by_table(problem):
-    candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(problem)]
-    return next((candidate for candidate in candidates if candidate.fits(problem)), candidates[0])
+def _by_table(run):
+    candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(run)]
+    return next((candidate for candidate in candidates if candidate.fits(run)), candidates[0])
 
 
-def _for_many_points(problem):
+def _for_many_points(run):
     """The solver with the fewest SVMs from good weights; near them, closed forms converge fast but
     for p = 1.
     """
-    smooth = hasattr(problem.regularizer, "reweight") and getattr(
-        problem.regularizer, "smooth", False
-    )
-    return GroupLasso() if smooth else SPG()
+    regularizer = run.problem.regularizer
+    return GroupLasso() if regularizer.has_reweight and regularizer.smooth else SPG()
 
 
-def choose_solver(solver, problem=None):
+def choose_solver(solver: str | Solver, run: RunState | None = None) -> Solver:
     """A solver from its name, or the object itself; ``"auto"`` follows the table `AUTO` for the
-    problem.
+    run.
 
-    Problems with many points begin with a sample of them (`FromSample`), where that is possible.
+    Problems with many points begin with a sample of them (`FromPoints`), where that is possible.
     """
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        chosen = _by_table(problem)
-        if problem.bank.n < LARGE or isinstance(chosen, FactorSolver | MultiplicativeWeights):
+        chosen = _by_table(run)
+        if run.bank.n < LARGE or not chosen.gains_from_sample:
             return chosen
-        most = _for_many_points(problem)
-        sampled = FromSample(most, _by_table, None if type(chosen) is type(most) else chosen)
-        return sampled if sampled.fits(problem) else chosen
+        most = _for_many_points(run)
+        sampled = FromPoints(most, _by_table, None if type(chosen) is type(most) else chosen)
+        return sampled if sampled.fits(run) else chosen
     if solver in SOLVERS:
         return SOLVERS[solver]()
     raise ValueError(

@@ -4,6 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..machines.row_cache import RowCache
+
 BATCH = 8  # columns computed together: the one that is missing and the likeliest next
 
 
@@ -13,21 +15,22 @@ class Columns:
 
     Parameters
     ----------
-    bank : Bank
+    bank : SumBank
     layout : (a,) indices of points
     budget : int
         Bytes for the columns.
+
+    Attributes
+    ----------
+    cache : RowCache
+        What compiled loops read and stamp; rows are places in the layout.
     """
 
     def __init__(self, bank, layout, budget):
         self.bank, self.layout = bank, layout
-        capacity = int(
-            np.clip(budget // (bank.m * layout.size * bank.dtype.itemsize), 2, layout.size)
-        )
-        self.store = np.empty((capacity, bank.m, layout.size), dtype=bank.dtype)
-        self.slots = np.full(layout.size, -1)
-        self.stamps = np.full(capacity, -1)
-        self._owners = np.full(capacity, -1)
+        fitting = budget // (bank.m * layout.size * bank.dtype.itemsize)
+        capacity = int(np.clip(fitting, 2, layout.size))
+        self.cache = RowCache(capacity, layout.size, (bank.m, layout.size), bank.dtype)
 
     @cached_property
     def diagonals(self):
@@ -38,20 +41,14 @@ class Columns:
         """Compute the column of a point and of the likeliest others that are not here; all by their
         place in the layout.
         """
-        likely = likely[(self.slots[likely] < 0) & (likely != missing)]
-        self._load(np.append(missing, likely)[: max(1, min(BATCH, self.stamps.size - 1))], clock)
+        likely = likely[(self.cache.slots[likely] < 0) & (likely != missing)]
+        most = max(1, min(BATCH, self.cache.capacity - 1))
+        self._load(np.append(missing, likely)[:most], clock)
 
     def provide(self, wanted, clock):
         """Compute those of the wanted columns that are not here; all of them must fit."""
-        here = self.slots[wanted] >= 0
-        self.stamps[self.slots[wanted[here]]] = clock
-        self._load(wanted[~here], clock)
+        self._load(self.cache.missing(wanted, clock), clock)
 
     def _load(self, wanted, clock):
-        """Columns that are not here, in the places of those that were used longest ago."""
-        places = np.argsort(self.stamps, kind="stable")[: wanted.size]
-        evicted = self._owners[places]
-        self.slots[evicted[evicted >= 0]] = -1
-        self.store[places] = self.bank.kernel_rows(self.layout[wanted], self.layout)
-        self._owners[places], self.slots[wanted] = wanted, places
-        self.stamps[places] = clock
+        rows = self.bank.kernel_rows(self.layout[wanted], self.layout)
+        self.cache.keep(wanted, rows, clock)

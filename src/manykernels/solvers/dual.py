@@ -10,35 +10,34 @@ from .base import Iterate
 FIRST_TOLERANCE = 0.1  # violation of the first SVM
 
 
-def rough_start(problem):
+def rough_start(run):
     """Coefficients, products and forms of an SVM solved roughly at the first weights, times the
     factor that suits the dual.
     """
-    beta = first_svm(problem)
-    products = problem.products(beta)
+    beta = first_svm(run)
+    products = run.products(beta)
     forms = forms_of(products, beta)
-    size = best_multiple(problem, beta, forms)
+    size = best_multiple(run.problem, beta, forms)
     return size * beta, size * products, size**2 * forms
 
 
-def first_svm(problem):
+def first_svm(run):
     """Coefficients of an SVM solved roughly at the first weights."""
-    weights, beta = problem.start
-    return problem.evaluate(weights, beta, FIRST_TOLERANCE).beta
+    return run.evaluate(*run.start, FIRST_TOLERANCE).beta
 
 
-def judged(problem, model, beta, products, forms):
+def judged(run, model, beta, products, forms):
     """The iterate at beta, with the weights that belong to its forms."""
     weights = model.weights(forms)
     scores = np.einsum("k,ktn->tn", weights, products)
-    return Iterate(weights, beta, problem.certificate(weights, beta, scores=scores, forms=forms))
+    return Iterate(weights, beta, run.certificate(weights, beta, scores=scores, forms=forms))
 
 
-def computed(problem, model, beta):
+def computed(run, model, beta):
     """Products, forms and iterate at beta, from a fresh pass over the kernels."""
-    products = problem.products(beta)
+    products = run.products(beta)
     forms = forms_of(products, beta)
-    return products, forms, judged(problem, model, beta, products, forms)
+    return products, forms, judged(run, model, beta, products, forms)
 
 
 def forms_of(products, beta):
@@ -52,7 +51,7 @@ def best_multiple(problem, beta, forms):
     It costs nothing and saves up to ten iterations where the scale of the weights is not known
     beforehand (the squared norm).
     """
-    if any(box.total for box in problem.boxes):
+    if problem.has_fixed_sum:
         return 1.0
 
     def loss(log_size):

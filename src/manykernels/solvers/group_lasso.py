@@ -30,28 +30,28 @@ class GroupLasso(Solver):
 
     max_iter = 5000
 
-    def needs(self, problem):
-        if not hasattr(problem.regularizer, "reweight"):
+    def needs(self, run):
+        if not run.problem.regularizer.has_reweight:
             raise ValueError(
-                f"MKLGL needs closed-form weights, which {problem.regularizer!r} does not have: "
+                f"MKLGL needs closed-form weights, which {run.problem.regularizer!r} does not have: "
                 "use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )
 
-    def init(self, problem):
-        weights, beta = problem.start
-        return self._round(problem, weights, beta, FIRST_TOLERANCE)
+    def init(self, run):
+        weights, beta = run.start
+        return self._round(run, weights, beta, FIRST_TOLERANCE)
 
-    def step(self, problem, state, tol):
-        return self._round(problem, state.next_weights, state.iterate.beta, state.inner_tolerance)
+    def step(self, run, state, tol):
+        return self._round(run, state.next_weights, state.iterate.beta, state.inner_tolerance)
 
-    def _round(self, problem, weights, beta, inner_tolerance):
-        at = problem.evaluate(weights, beta, inner_tolerance)
-        forms, _, certificate = problem.judge(at)
-        next_weights = problem.regularizer.reweight(weights**2 * forms)
+    def _round(self, run, weights, beta, inner_tolerance):
+        at = run.evaluate(weights, beta, inner_tolerance)
+        forms, _, certificate = run.judge(at)
+        next_weights = run.problem.regularizer.reweight(weights**2 * forms)
         inner_tolerance = float(
             np.clip(
-                problem.inner_tolerance(certificate.absolute_gap, at.beta),
+                run.problem.inner_tolerance(certificate.absolute_gap, at.beta),
                 SMALLEST_TOLERANCE,
                 inner_tolerance,
             )

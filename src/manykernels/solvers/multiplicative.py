@@ -32,8 +32,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .._loops import multiplicative as loops
-from ..losses import UNBOUNDED, HardMargin, Hinge, SquaredHinge
-from ..regularizers import PNormBall
+from ..losses import UNBOUNDED
 from ..result import Status
 from .base import Iterate, Solver
 from .columns import Columns
@@ -83,6 +82,7 @@ class MultiplicativeWeights(Solver):
 
     max_iter = 10_000
     hard_margins = True
+    gains_from_sample = False
 
     def __init__(self, schedule="adaptive", *, epsilon=0.2, rounds=None):
         if schedule not in ("adaptive", "paper"):
@@ -93,34 +93,32 @@ class MultiplicativeWeights(Solver):
             raise ValueError(f"rounds must be at least 1, got {rounds!r}.")
         self.schedule, self.epsilon, self.rounds = schedule, float(epsilon), rounds
 
-    def needs(self, problem):
-        r = problem.regularizer
-        if not (isinstance(r, PNormBall) and r.p == 1.0):
+    def needs(self, run):
+        r = run.problem.regularizer
+        if not r.is_simplex:
             raise ValueError(
                 f"MWUMKL works for PNormBall(1) only, got {r!r}: use solver='newton' or 'spg'."
             )
-        if len(problem.targets) > 1 or not isinstance(
-            problem.loss, (Hinge, SquaredHinge, HardMargin)
-        ):
+        if len(run.problem.targets) > 1 or not run.problem.loss.separates:
             raise ValueError(
                 "MWUMKL separates two classes; for several give weights='per_class', for other "
                 "losses use solver='newton'."
             )
-        needed = 8 * problem.bank.m * problem.bank.n * (2 if isinstance(problem.loss, Hinge) else 1)
-        if needed > problem.memory_budget:
+        needed = 8 * run.bank.m * run.bank.n * (2 if run.problem.loss.capped else 1)
+        if needed > run.memory_budget:
             raise ValueError(
-                f"MWUMKL holds products of {problem.bank.m} kernels with {problem.bank.n} points "
+                f"MWUMKL holds products of {run.bank.m} kernels with {run.bank.n} points "
                 f"({needed / 2**20:.0f} MB), "
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def init(self, problem):
-        rules, bank = self._rules(problem), problem.bank
-        beta = problem.start[1][0].copy()
+    def init(self, run):
+        rules, bank = self._rules(run), run.bank
+        beta = run.start.beta[0].copy()
         done = WARM if beta.any() else 1
         if not beta.any():
-            beta = self._start(problem, rules)
-        products = np.ascontiguousarray(problem.products(beta[None])[:, 0])
+            beta = self._start(run, rules)
+        products = np.ascontiguousarray(run.products(beta[None])[:, 0])
         forms = np.maximum(products @ beta, 0.0)
         towards = np.zeros((bank.m if rules.capped else 0, bank.n))
         average = loops.Average(
@@ -139,26 +137,24 @@ class MultiplicativeWeights(Solver):
             whole = bank.m * bank.n**2 * bank.dtype.itemsize
             # a small part of the columns is seldom of use
             cache = CACHE if whole <= 4 * CACHE else CACHE // 4
-            columns = Columns(bank, np.arange(bank.n), min(cache, problem.memory_budget))
-        return self._judged(problem, rules, State(average, done, BATCH, columns))
+            columns = Columns(bank, np.arange(bank.n), min(cache, run.memory_budget))
+        return self._judged(run, rules, State(average, done, BATCH, columns))
 
     @staticmethod
-    def _start(problem, rules):
+    def _start(run, rules):
         """Two points or, where no two could have the sum that is needed, all."""
-        cost, beta = problem.cost[0], np.zeros(rules.y.size)
+        cost, beta = run.problem.cost[0], np.zeros(rules.y.size)
         for sign in (1.0, -1.0):
             members = np.flatnonzero((rules.y == sign) & (rules.caps > 0.0))
             members = members if rules.capped else members[:1]
             beta[members] = sign * cost[members] / cost[members].sum()
         return beta
 
-    def step(self, problem, state, tol):
-        rules, limit = self._rules(problem), self._limit(problem)
+    def step(self, run, state, tol):
+        rules, limit = self._rules(run), self._limit(run)
         aim = min(state.done + state.batch, limit)
-        self._play(problem, rules, state, aim)
-        new = self._judged(
-            problem, rules, state._replace(done=aim, batch=int(GROWTH * state.batch))
-        )
+        self._play(run, rules, state, aim)
+        new = self._judged(run, rules, state._replace(done=aim, batch=int(GROWTH * state.batch)))
         if aim >= limit and new.iterate.ended is None:
             return new._replace(iterate=new.iterate._replace(ended=self._ended(new.iterate)))
         return new
@@ -171,18 +167,18 @@ class MultiplicativeWeights(Solver):
             Status.ROUNDS if self.schedule == "paper" and self.rounds is None else Status.MAX_ITER
         )
 
-    def _limit(self, problem):
+    def _limit(self, run):
         if self.rounds is not None:
             return self.rounds
         if self.schedule == "adaptive":
             return ROUNDS
-        return int(np.ceil(8.0 * WIDTH**2 / self.epsilon**2 * np.log(problem.bank.n)))
+        return int(np.ceil(8.0 * WIDTH**2 / self.epsilon**2 * np.log(run.bank.n)))
 
-    def _rules(self, problem):
-        y, box, cost = problem.targets[0], problem.boxes[0], problem.cost[0]
-        capped, grows, rate = isinstance(problem.loss, Hinge), self.schedule == "paper", RATE
+    def _rules(self, run):
+        y, box, cost = run.problem.targets[0], run.problem.boxes[0], run.problem.cost[0]
+        capped, grows, rate = run.problem.loss.capped, self.schedule == "paper", RATE
         if grows:  # for kernels of unit trace; here they have the trace r
-            r = max(float(problem.bank.traces().max()), np.finfo(float).tiny)
+            r = max(float(run.bank.traces().max()), np.finfo(float).tiny)
             rate = -np.log(1.0 - self.epsilon / (2.0 * WIDTH)) / (2.0 * WIDTH * np.sqrt(r))
         caps = cost if capped else np.where(cost > 0.0, UNBOUNDED, 0.0)
         room, limit = (ROOM, 2.0) if capped else (0.5, UNBOUNDED)
@@ -197,56 +193,56 @@ class MultiplicativeWeights(Solver):
             grows,
         )
 
-    def _play(self, problem, rules, state, aim):
+    def _play(self, run, rules, state, aim):
         """Rounds until the aim; columns that are missing are computed in between."""
-        at, columns, done, n = state.average, state.columns, state.done, problem.bank.n
+        at, columns, done, n = state.average, state.columns, state.done, run.bank.n
         share, taken, coefficients = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
-        per_call = max(1, ENTRIES_PER_CALL // (problem.bank.m * n))
+        per_call = max(1, ENTRIES_PER_CALL // (run.bank.m * n))
         while done < aim:
             if columns is None:
-                count = self._choose(problem, rules, at, share, taken, coefficients, done)
+                count = self._choose(run, rules, at, share, taken, coefficients, done)
             else:
                 args = (
-                    columns.store,
-                    columns.slots,
-                    columns.stamps,
+                    columns.cache.store,
+                    columns.cache.slots,
+                    columns.cache.stamps,
                     done,
                     min(aim, done + per_call),
                 )
                 done, count = loops.rounds(at, rules, *args, share, taken, coefficients)
             if count < 0:
                 continue
-            if columns is None or count > columns.stamps.size:
-                self._round(problem, rules, at, share, taken[:count], coefficients[:count], done)
+            if columns is None or count > columns.cache.capacity:
+                self._round(run, rules, at, share, taken[:count], coefficients[:count], done)
                 done += 1
             else:
                 columns.provide(taken[:count], done + 1)
-        problem.counters.machine_steps += done - state.done
+        run.counters.machine_steps += done - state.done
 
     @staticmethod
-    def _choose(problem, rules, at, share, taken, coefficients, done):
+    def _choose(run, rules, at, share, taken, coefficients, done):
         """Weights, scores and the points of the next round, on the bank's threads."""
         loops.weigh(at, rules, done)
-        parts = problem.bank.kernel_slices()
+        parts = run.bank.kernel_slices()
 
         def sums(part):
             out = np.zeros(at.beta.size)
             loops.weighted(at.weights[part], at.products[part], out)
             return out
 
-        at.scores[:] = sum(problem.bank.threads.map(sums, parts))
+        at.scores[:] = sum(run.bank.threads.map(sums, parts))
         loops.finish_scores(at, rules)
         loops.choose(at, rules, share)
         return loops.changes(at, rules, share, taken, coefficients)
 
     @staticmethod
-    def _round(problem, rules, at, share, chosen, coefficients, done):
+    def _round(run, rules, at, share, chosen, coefficients, done):
         """One round whose columns are not kept; many of them are summed by a pass over the kernels."""
         step = 1.0 / (done + 2.0)
         if rules.capped and chosen.size > MANY:
             signed = np.zeros(share.size)
             signed[chosen] = coefficients
-            at.towards[:] += problem.products(signed[None])[:, 0]
+            at.towards[:] += run.products(signed[None])[:, 0]
             chosen, coefficients = chosen[:0], coefficients[:0]
         keep, places = loops.move(at, rules, share, step), np.arange(chosen.size)
 
@@ -265,21 +261,21 @@ class MultiplicativeWeights(Solver):
                 step,
             )
 
-        problem.bank.visit_kernel_rows(chosen, blend)
+        run.bank.visit_kernel_rows(chosen, blend)
         loops.rescale(at, rules)
 
-    def _judged(self, problem, rules, state):
+    def _judged(self, run, rules, state):
         """Weights and certificate of the average, from the products at hand."""
         at = state.average
         loops.weigh(at, rules, state.done)
         weights = at.weights / at.weights.sum()
         scores = at.scale[0] * (weights @ at.products)
-        size = self._size(problem, at.beta, scores)
+        size = self._size(run, at.beta, scores)
         beta = size * at.beta[None]
-        certificate = problem.certificate(
+        certificate = run.certificate(
             weights, beta, scores=size * scores[None], forms=size**2 * at.forms
         )
-        unbounded = isinstance(problem.loss, HardMargin) and self._touching(problem, at)
+        unbounded = run.problem.loss.can_be_infinite and self._touching(run, at)
         return state._replace(
             iterate=Iterate(
                 weights, beta, certificate, ended=Status.INSEPARABLE if unbounded else None
@@ -287,16 +283,16 @@ class MultiplicativeWeights(Solver):
         )
 
     @staticmethod
-    def _size(problem, beta, scores):
+    def _size(run, beta, scores):
         """The factor on beta with the smallest primal value at these weights.
 
         Before the weights have settled they give beta less than its largest form: decision values
         would be too small, and the intercept that suits them wrong. The dual value of the
         certificate is that of the best multiple below.
         """
-        y, cost, loss = problem.targets[0], problem.cost[0], problem.loss
+        y, cost, loss = run.problem.targets[0], run.problem.cost[0], run.problem.loss
         form, reach = float(beta @ scores), LARGEST_SIZE
-        if isinstance(loss, Hinge):
+        if loss.capped:
             reach = min(
                 reach,
                 float(
@@ -307,7 +303,7 @@ class MultiplicativeWeights(Solver):
                     )
                 ),
             )
-        if form <= 0.0 or reach <= 1.0 or isinstance(loss, HardMargin):
+        if form <= 0.0 or reach <= 1.0 or loss.can_be_infinite:
             return 1.0
 
         def primal(log_size):
@@ -325,9 +321,9 @@ class MultiplicativeWeights(Solver):
         return float(np.exp(found.x)) if found.fun < primal(0.0) else 1.0
 
     @staticmethod
-    def _touching(problem, at):
+    def _touching(run, at):
         """Whether both hulls have a point in common in every kernel, as far as this precision can
         tell.
         """
-        largest = problem.bank.combined_diagonal(at.weights / at.weights.sum()).max(initial=0.0)
+        largest = run.bank.combined_diagonal(at.weights / at.weights.sum()).max(initial=0.0)
         return at.forms.max(initial=0.0) <= NOTHING * largest * np.abs(at.beta).sum() ** 2

@@ -32,36 +32,23 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from ..banks.sample import SampledBank
 from ..machines import DenseMachine
 from ..result import Status
 from .base import Iterate, Solver
 from .dual import FIRST_TOLERANCE, best_multiple, first_svm
 from .points import HeldPoint, StreamedPoint
-from .wrappers import working_set
+from .wrappers.kernels_first import FromKernels, WorkingSet
 
-SMALLEST_TOLERANCE = 1e-11  # tolerance of the quadratic program
+SMALLEST_TOLERANCE = 1e-11  # of the quadratic program
 # first temperature relative to the gap of a start that is nearly optimal, and the lowest
-COOL, COOLEST = (
-    0.1,
-    1e-3,
-)
+COOL, COOLEST = 0.1, 1e-3
 PATIENCE = 4
 # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
-SWEEPS, SETTLED = (
-    50,
-    0.03,
-)
+SWEEPS, SETTLED = 50, 0.03
 STEP = 1e-3  # error of the length of a step, as a part of it
 HELD = 2**24  # bytes of products that are held in any case
 CHEAP = 100  # kernels, from which on sweeps that cost the same for any number are used
 MANY = 10_000  # kernels, from which on a part of them is looked at first
-# one kernel in so many, but so many at least; the gap to reach on them
-SAMPLE, SMALLEST_SAMPLE, ROUGH = (
-    32,
-    1000,
-    1e-3,
-)
 
 
 class State(NamedTuple):
@@ -97,8 +84,8 @@ class Newton(Solver):
         bank can.
     partial : bool, optional
         Whether to look at a part of the kernels first: for p = 1 at those which may have weight
-        (`working_set`), otherwise at a sample, whose solution is a good start for all; by default
-        where kernels are many and the bank can.
+        (`WorkingSet`), otherwise at a sample, whose solution is a good start for all
+        (`FromKernels`); by default where kernels are many and the bank can.
     temperature : float
         Of the first smoothing for p = 1, relative to the largest quadratic form of the first SVM.
     """
@@ -108,117 +95,89 @@ class Newton(Solver):
     def __init__(self, streamed=None, partial=None, temperature=0.05):
         self.streamed, self.partial, self.temperature = streamed, partial, temperature
 
-    def needs(self, problem):
-        r = problem.regularizer
-        if not (hasattr(r, "curvature") and (r.smooth or hasattr(r, "smoothed"))):
+    def needs(self, run):
+        r = run.problem.regularizer
+        if not (r.has_curvature and (r.smooth or r.has_smoothed)):
             raise ValueError(
                 f"Newton's method needs a conjugate that is smooth, or PNormBall(1); {r!r} has "
                 "neither: use solver='spg'."
             )
-        outputs, n = problem.targets.shape
-        held = _sizes(problem)[1 if self._streams(problem) else 0]
-        if (
-            not problem.dense
-            or max(held, outputs * n**2 * problem.bank.dtype.itemsize) > problem.memory_budget
-        ):
+        outputs, n = run.problem.targets.shape
+        held = _sizes(run)[1 if self._streams(run) else 0]
+        largest = max(held, outputs * n**2 * run.bank.dtype.itemsize)
+        if not run.holds_kernel or largest > run.memory_budget:
             raise ValueError(
                 f"Newton's method holds a combined kernel for each of {outputs} outputs and the "
-                f"products of {problem.bank.m} "
-                f"kernels with {n} points, or their sums for each pair of outputs, which are over "
-                "the memory budget: raise "
-                "cache_size or use solver='spg'."
+                f"products of {run.bank.m} kernels with {n} points, or their sums for each pair of "
+                "outputs, which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def _streams(self, problem):
+    def _streams(self, run):
         """Whether to do without the products."""
         if self.streamed is not None:
             return self.streamed
-        products, sums = _sizes(problem)
-        if problem.bank.cheap_sweeps:
-            return (
-                problem.bank.m >= CHEAP * len(problem.targets) ** 2
-                and sums <= problem.memory_budget
-            )
-        return problem.bank.streams and products > max(HELD, sums)
+        products, sums = _sizes(run)
+        if run.bank.cheap_sweeps:
+            outputs = len(run.problem.targets)
+            return run.bank.m >= CHEAP * outputs**2 and sums <= run.memory_budget
+        return run.bank.streams and products > max(HELD, sums)
 
-    def _parts(self, problem):
-        """Whether to look at a part of the kernels first."""
-        wanted = problem.bank.m >= MANY if self.partial is None else self.partial
-        return wanted and hasattr(problem.bank, "select")
+    def planned(self, run):
+        wanted = run.bank.m >= MANY if self.partial is None else self.partial
+        if not wanted or run.bank.subset(np.arange(1)) is None:
+            return self
+        wrapper = FromKernels if run.problem.regularizer.smooth else WorkingSet
+        return wrapper(Newton(self.streamed, False, self.temperature))
 
-    def init(self, problem):
-        parts = self._parts(problem)
-        if parts and not problem.regularizer.smooth:
-            return working_set.begin(self, problem)
-        beta = (
-            self._sampled(problem) if parts and not problem.start[1].any() else first_svm(problem)
-        )
-        point = (StreamedPoint if self._streams(problem) else HeldPoint).at(problem, beta)
-        size = best_multiple(problem, beta, point.forms)
-        return _state(problem, point.times(size), self._first_model(problem, point.forms))
+    def cooled(self, gap):
+        """The same method for a start with so small a relative gap."""
+        temperature = min(self.temperature, max(COOL * gap, COOLEST))
+        return Newton(self.streamed, self.partial, temperature)
 
-    def direct(self):
-        return Newton(self.streamed, False, self.temperature)
+    def init(self, run):
+        return self.begin(run, first_svm(run))
 
-    def whole(self, gap=np.inf):
-        """The same method for all kernels at once, from a start with so large a relative gap."""
-        return Newton(
-            self.streamed,
-            partial=False,
-            temperature=min(self.temperature, max(COOL * gap, COOLEST)),
-        )
+    def begin(self, run, beta):
+        """The first state, from coefficients that need not be an SVM's."""
+        point = (StreamedPoint if self._streams(run) else HeldPoint).at(run, beta)
+        size = best_multiple(run.problem, beta, point.forms)
+        return _state(run, point.times(size), self._first_model(run, point.forms))
 
-    def _sampled(self, problem):
-        """Coefficients that solve the problem of a sample of the kernels."""
-        sampled = SampledBank(
-            problem.bank, min(problem.bank.m, max(SMALLEST_SAMPLE, problem.bank.m // SAMPLE))
-        )
-        weights, beta = problem.start
-        if not hasattr(problem.regularizer, "repeated"):
-            return working_set.solved(self.whole(), problem, sampled, weights, beta, ROUGH).beta
-        # the same problem with short vectors
-        bank = problem.bank.select(
-            sampled.chosen, problem.regularizer.repeated(sampled.m / sampled.size)
-        )
-
-        def embed(some):
-            return problem.regularizer.adopt(some[sampled.stands_for])
-
-        return working_set.solved(
-            self.whole(), problem, bank, weights[sampled.chosen], beta, ROUGH, embed
-        ).beta
-
-    def _first_model(self, problem, forms):
+    def _first_model(self, run, forms):
         """The regularizer, or its smooth stand-in around the first weights."""
-        model = problem.regularizer
+        model = run.problem.regularizer
         if model.smooth:
             return model
         # an earlier result may lack kernels that are needed now
-        weights = 0.9 * problem.start[0] + 0.1 / forms.size
+        weights = 0.9 * run.start.weights + 0.1 / forms.size
         longest = forms.max()
         return model.smoothed(weights, self.temperature * longest if longest > 0.0 else 1.0)
 
-    def step(self, problem, state, tol):
-        if isinstance(state, working_set.WorkingSet):
-            return working_set.advanced(self, problem, state, tol)
-        model = self._model(problem, state)
-        point, program = state.point.program(problem, model)
-        line = point.line(problem, self._solve(problem, state, program) - point.beta)
-        new = _state(problem, point.moved(line, _line_search(problem, point, model, line)), model)
+    def step(self, run, state, tol):
+        model = self._model(run.problem, state)
+        point, program = state.point.program(run, model)
+        line = point.line(run, self._solve(run, state, program) - point.beta)
+        size = _line_search(run.problem, point, model, line)
+        new = _state(run, point.moved(line, size), model)
         gap = new.iterate.certificate.absolute_gap
         # forms were updated, not computed: judge by fresh ones
         if new.iterate.certificate.gap <= tol:
-            new = _sparse(problem, _state(problem, new.point.fresh(problem), model), tol)
-        new = new._replace(
-            best=min(state.best, gap), patience=PATIENCE if gap < state.best else state.patience - 1
-        )
-        return new if new.patience > 0 else self._stuck(problem, new)
+            new = _sparse(run, _state(run, new.point.fresh(run), model), tol)
+        patience = PATIENCE if gap < state.best else state.patience - 1
+        new = new._replace(best=min(state.best, gap), patience=patience)
+        if patience > 0:
+            return new
+        return new._replace(iterate=new.iterate._replace(ended=Status.STALLED))
 
-    def _model(self, problem, state):
+    def refreshed(self, run, state):
+        return _state(run, state.point.at(run, state.point.beta), state.model)
+
+    @staticmethod
+    def _model(problem, state):
         """The function to step on: a new center once the proximal problem of the old one is nearly
         solved.
         """
-        if not hasattr(state.model, "center"):
+        if not state.model.is_stand_in:
             return state.model
         weights, point = state.iterate.weights, state.point
         # the gap but for the kernels' part
@@ -227,69 +186,55 @@ class Newton(Solver):
         proximal = apart + state.model.conjugate(point.forms) + state.model.divergence(weights)
         return state.model.recentered(weights) if proximal < 0.3 * gap else state.model
 
-    def _solve(self, problem, state, program):
+    @staticmethod
+    def _solve(run, state, program):
         """The maximizer over the box of the quadratic model of the dual, output by output."""
-        beta, certificate = state.point.beta, state.iterate.certificate
-        tol = problem.unit * np.clip(
-            problem.inner_tolerance(certificate.absolute_gap, beta),
-            SMALLEST_TOLERANCE,
-            FIRST_TOLERANCE,
-        )
+        problem, beta, certificate = run.problem, state.point.beta, state.iterate.certificate
+        wanted = problem.inner_tolerance(certificate.absolute_gap, beta)
+        tol = problem.unit * np.clip(wanted, SMALLEST_TOLERANCE, FIRST_TOLERANCE)
         target, machine = beta.copy(), DenseMachine()
         for _ in range(SWEEPS if len(beta) > 1 else 1):
             last = target.copy()
             for c, (kernel, box) in enumerate(zip(program.kernels, problem.boxes, strict=True)):
-                F = (
-                    program.scores[c]
-                    + box.ridge * target[c]
-                    - box.linear
-                    + kernel @ (target[c] - beta[c])
-                )
+                F = program.scores[c] + box.ridge * target[c] - box.linear
+                F += kernel @ (target[c] - beta[c])
                 if len(beta) > 1:
                     F += program.coupling(c)
                 steps, _ = machine.ascend(kernel, box, target[c], F, tol, 1_000_000)
-                problem.counters.machine_steps += steps
+                run.counters.machine_steps += steps
                 program.moved(c, target[c] - beta[c])
             if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():
                 break
-        problem.counters.svm_solves += len(target)
+        run.counters.svm_solves += len(target)
         return target
 
-    def _stuck(self, problem, state):
-        """No smaller gap for a while: finer kernels or, if they are fine, the end."""
-        if problem.refine():
-            return _state(problem, state.point.at(problem, state.point.beta), state.model)
-        return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 
-
-def _sizes(problem):
+def _sizes(run):
     """Bytes of the products of all kernels, and of what is kept of them by a sweep."""
-    outputs, n = problem.targets.shape
-    return 16 * problem.bank.m * outputs * n, 8 * (problem.bank.threads.count + 1) * (
-        outputs * n
-    ) ** 2
+    outputs, n = run.problem.targets.shape
+    parts = run.bank.threads.count + 1
+    return 16 * run.bank.m * outputs * n, 8 * parts * (outputs * n) ** 2
 
 
-def _state(problem, point, model):
-    point, iterate = point.judged(problem, model)
+def _state(run, point, model):
+    point, iterate = point.judged(run, model)
     return State(point, model, iterate)
 
 
-def _sparse(problem, state, tol):
+def _sparse(run, state, tol):
     """The same point without kernels of negligible weight, if it is still good enough; only
     smoothed weights need it.
     """
     weights, point = state.iterate.weights, state.point
-    if not hasattr(state.model, "center"):
+    if not state.model.is_stand_in:
         return state
     ascending = np.sort(weights)
     for share in (1e-1, 1e-2, 1e-3):  # of the tolerance: as much weight as may be dropped
         cut = ascending[np.searchsorted(np.cumsum(ascending), share * tol)]
         kept = np.where(weights >= cut, weights, 0.0)
         kept /= kept.sum()
-        certificate = problem.certificate(
-            kept, point.beta, scores=point.scores(problem, kept), forms=point.forms
-        )
+        scores = point.scores(run, kept)
+        certificate = run.certificate(kept, point.beta, scores=scores, forms=point.forms)
         if certificate.gap <= tol:
             return state._replace(iterate=Iterate(kept, point.beta, certificate))
     return state
@@ -304,14 +249,12 @@ def _line_search(problem, point, model, line):
 
     def slope(size):
         forms, change = line.forms(point.forms, size), 2.0 * (line.slope + size * line.curve)
-        return problem.dual_slope(point.beta + size * line.change, line.change) - 0.5 * float(
-            model.weights(forms) @ change
-        )
+        linear = problem.dual_slope(point.beta + size * line.change, line.change)
+        return linear - 0.5 * float(model.weights(forms) @ change)
 
     def loss(size):
-        return model.conjugate(line.forms(point.forms, size)) - problem.dual_linear(
-            point.beta + size * line.change
-        )
+        linear = problem.dual_linear(point.beta + size * line.change)
+        return model.conjugate(line.forms(point.forms, size)) - linear
 
     first, last = slope(0.0), slope(1.0)
     if last >= 0.0:

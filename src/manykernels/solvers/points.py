@@ -42,34 +42,34 @@ class HeldPoint(NamedTuple):
     forms: np.ndarray
 
     @classmethod
-    def at(cls, problem, beta):
-        products = problem.products(beta)
+    def at(cls, run, beta):
+        products = run.products(beta)
         return cls(beta, products, forms_of(products, beta))
 
     def times(self, size):
         """The same for a multiple of beta."""
         return HeldPoint(size * self.beta, size * self.products, size**2 * self.forms)
 
-    def judged(self, problem, model):
+    def judged(self, run, model):
         """The point, and the iterate with the weights that belong to its forms."""
-        return self, judged(problem, model, self.beta, self.products, self.forms)
+        return self, judged(run, model, self.beta, self.products, self.forms)
 
-    def fresh(self, problem):
+    def fresh(self, run):
         """The same point, computed anew to be judged again."""
-        return self.at(problem, self.beta)
+        return self.at(run, self.beta)
 
-    def scores(self, problem, weights):
+    def scores(self, run, weights):
         """``K_d beta`` for any weights d."""
         return np.einsum("k,ktn->tn", weights, self.products)
 
-    def program(self, problem, model):
+    def program(self, run, model):
         """The curvature of the dual here, and the point that knows it."""
         weights = model.weights(self.forms)
-        K, J = problem.combine(weights), model.curvature(self.forms)
-        return self, HeldProgram(K, self.products, J, self.scores(problem, weights))
+        K, J = run.combine(weights), model.curvature(self.forms)
+        return self, HeldProgram(K, self.products, J, self.scores(run, weights))
 
-    def line(self, problem, change):
-        moved = problem.products(change)
+    def line(self, run, change):
+        moved = run.products(change)
         return Line(
             change, np.einsum("ktn,tn->k", self.products, change), forms_of(moved, change), moved
         )
@@ -92,49 +92,47 @@ class StreamedPoint(NamedTuple):
     sums: Sums | None = None
 
     @classmethod
-    def at(cls, problem, beta):
-        return cls(beta, problem.quadratic_forms(beta))
+    def at(cls, run, beta):
+        return cls(beta, run.quadratic_forms(beta))
 
     def times(self, size):
         return StreamedPoint(size * self.beta, size**2 * self.forms)
 
-    def judged(self, problem, model):
-        point = self._swept(problem, model)
+    def judged(self, run, model):
+        point = self._swept(run, model)
         scores = _multiply(point.sums.K, point.beta)
-        certificate = problem.certificate(
-            point.weights, point.beta, scores=scores, forms=point.forms
-        )
+        certificate = run.certificate(point.weights, point.beta, scores=scores, forms=point.forms)
         return point, Iterate(point.weights, point.beta, certificate)
 
-    def fresh(self, problem):
+    def fresh(self, run):
         # any weights are good for a certificate: those of the sweep, whose scores are known, save
         # another one
-        return self._replace(forms=problem.quadratic_forms(self.beta))
+        return self._replace(forms=run.quadratic_forms(self.beta))
 
-    def scores(self, problem, weights):
-        return problem.decision(weights, self.beta)
+    def scores(self, run, weights):
+        return run.decision(weights, self.beta)
 
-    def program(self, problem, model):
-        point = self._swept(problem, model)
+    def program(self, run, model):
+        point = self._swept(run, model)
         return point, StreamedProgram(
-            point.sums, model.curvature(point.forms).factor, point.beta, problem.bank.dtype
+            point.sums, model.curvature(point.forms).factor, point.beta, run.bank.dtype
         )
 
-    def line(self, problem, change):
-        slope, curve = problem.along(self.beta, change)
+    def line(self, run, change):
+        slope, curve = run.along(self.beta, change)
         return Line(change, slope, np.maximum(curve, 0.0), None)
 
     def moved(self, line, size):
         return StreamedPoint(self.beta + size * line.change, line.forms(self.forms, size))
 
-    def _swept(self, problem, model):
+    def _swept(self, run, model):
         if self.model is model:
             return self
         weights = model.weights(self.forms)
         return self._replace(
             model=model,
             weights=weights,
-            sums=problem.sweep(weights, self.beta, model.curvature(self.forms)),
+            sums=run.sweep(weights, self.beta, model.curvature(self.forms)),
         )
 
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .._loops.smo_mkl import Ascent, ascend
-from ..losses import Box
 from ..result import Status
 from .base import Iterate, Solver
 from .columns import BATCH, Columns
@@ -27,11 +26,8 @@ from .dual import computed, judged, rough_start
 
 PROGRESS = 0.1  # of the violation is left at the end of a round
 UPDATES = 20  # per point and round at most
-CACHE = (
-    2**27
-    # bytes of columns kept, if the memory budget allows as much: all of them would be as large as the
-    # Gram matrices
-)
+# bytes of columns kept, if the memory budget allows as much: all would be as large as the matrices
+CACHE = 2**27
 SMALLEST_TOLERANCE = 1e-13
 PATIENCE = 6
 # visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
@@ -63,66 +59,66 @@ class SMO(Solver):
 
     max_iter = 2000
 
-    def needs(self, problem):
-        r = problem.regularizer
-        if not (hasattr(r, "law") and r.smooth):
+    def needs(self, run):
+        r = run.problem.regularizer
+        if r.law is None or not r.smooth:
             raise ValueError(
                 "SMO-MKL needs p > 1 (PNormBall, SquaredPNorm) or GeneralizedKL, whose duals are "
                 f"smooth; {r!r} is neither: "
                 "use solver='spg', solver='newton' for PNormBall(1), or p = 1.05."
             )
-        needed = 16 * problem.bank.m * problem.targets.size
-        if needed > problem.memory_budget:
+        needed = 16 * run.bank.m * run.problem.targets.size
+        if needed > run.memory_budget:
             raise ValueError(
-                f"SMO-MKL holds products of {problem.bank.m} kernels with {problem.bank.n} points "
+                f"SMO-MKL holds products of {run.bank.m} kernels with {run.bank.n} points "
                 f"({needed / 2**20:.0f} MB), "
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def init(self, problem):
-        beta, products, forms = rough_start(problem)
+    def init(self, run):
+        beta, products, forms = rough_start(run)
         return State(
-            beta, products, forms, None, judged(problem, problem.regularizer, beta, products, forms)
+            beta, products, forms, None, judged(run, run.problem.regularizer, beta, products, forms)
         )
 
-    def step(self, problem, state, tol):
-        active, violation = _active(problem, state)
-        if violation <= SMALLEST_TOLERANCE * problem.unit:
-            return self._stuck(problem, state)
+    def step(self, run, state, tol):
+        active, violation = _active(run, state)
+        if violation <= SMALLEST_TOLERANCE * run.problem.unit:
+            return _ended(state)
         columns = state.columns
         if (
             columns is None
             or not np.isin(active, columns.layout).all()
             or active.size < 0.5 * columns.layout.size
         ):
-            columns = Columns(problem.bank, active, min(problem.memory_budget, CACHE))
-        beta = self._round(problem, state, columns, PROGRESS * violation)
-        products, forms, iterate = computed(problem, problem.regularizer, beta)
+            columns = Columns(run.bank, active, min(run.memory_budget, CACHE))
+        beta = self._round(run, state, columns, PROGRESS * violation)
+        products, forms, iterate = computed(run, run.problem.regularizer, beta)
         gap = iterate.certificate.absolute_gap
         patience = PATIENCE if gap < state.best else state.patience - 1
         new = State(beta, products, forms, columns, iterate, min(gap, state.best), patience)
-        return new if patience > 0 else self._stuck(problem, new)
+        return new if patience > 0 else _ended(new)
 
-    def _round(self, problem, state, columns, tol):
+    def _round(self, run, state, columns, tol):
         """Update pairs among the active points until the violation is below tol; returns the new
         coefficients.
         """
-        at = _restricted(problem, state, columns)
+        at = _restricted(run, state, columns)
         m, t, n = at.products.shape
         left, per_call = UPDATES * n * t + 1000, max(100, ENTRIES_PER_CALL // (m * t * n))
-        clock, law = int(columns.stamps.max()) + 1, problem.regularizer.law
+        clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.law
         while left > 0:
             done, _, missing = ascend(
                 law,
                 at,
-                columns.store,
-                columns.slots,
-                columns.stamps,
+                columns.cache.store,
+                columns.cache.slots,
+                columns.cache.stamps,
                 clock,
                 tol,
                 min(left, per_call),
             )
-            problem.counters.machine_steps += done
+            run.counters.machine_steps += done
             clock += done
             left -= done
             if missing >= 0:
@@ -134,22 +130,24 @@ class SMO(Solver):
         beta[:, columns.layout] = at.beta
         return beta
 
-    def _stuck(self, problem, state):
-        """No smaller gap for a while: finer kernels or, if they are fine, the end."""
-        if problem.refine():
-            products, forms, iterate = computed(problem, problem.regularizer, state.beta)
-            return State(state.beta, products, forms, None, iterate)
-        return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
+    def refreshed(self, run, state):
+        products, forms, iterate = computed(run, run.problem.regularizer, state.beta)
+        return State(state.beta, products, forms, None, iterate)
 
 
-def _active(problem, state):
+def _ended(state):
+    """The state of an ascent that has come to its end."""
+    return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
+
+
+def _active(run, state):
     """Points that may still move in some output, and the largest violation.
 
     A point at a bound is left out when it is pushed against it by more than half the violation.
     """
     sides = [
         box.sides(beta, F)
-        for box, beta, F in zip(problem.boxes, state.beta, _residuals(problem, state), strict=True)
+        for box, beta, F in zip(run.problem.boxes, state.beta, _residuals(run, state), strict=True)
     ]
     up, down = (np.stack(side) for side in zip(*sides, strict=True))
     top, bottom = up.max(axis=1, keepdims=True), down.min(axis=1, keepdims=True)
@@ -161,32 +159,32 @@ def _active(problem, state):
     return np.flatnonzero(~fixed.all(axis=0)), violation
 
 
-def _residuals(problem, state):
+def _residuals(run, state):
     """Minus the gradient of the smooth part of the dual, (t, n)."""
     scores = np.einsum("k,ktn->tn", state.iterate.weights, state.products)
     return [
         f + box.ridge * b - box.linear
-        for f, b, box in zip(scores, state.beta, problem.boxes, strict=True)
+        for f, b, box in zip(scores, state.beta, run.problem.boxes, strict=True)
     ]
 
 
-def _restricted(problem, state, columns):
+def _restricted(run, state, columns):
     """The problem of the active points as the compiled loop wants it."""
-    layout = columns.layout
-    box = Box(
-        *(
-            np.stack([getattr(box, name)[layout] for box in problem.boxes])
-            for name in Box._fields[:-1]
-        )
-    ).bounded()
-    beta, F = (
-        np.ascontiguousarray(state.beta[:, layout]),
-        np.stack(_residuals(problem, state))[:, layout],
-    )
-    products = np.ascontiguousarray(state.products[:, :, layout])
-    weights, forms = state.iterate.weights.copy(), state.forms.copy()
+    layout, boxes = columns.layout, run.problem.boxes
+    bounds = [box.bounds(layout) for box in boxes]
+    residuals = np.stack(_residuals(run, state))[:, layout]
     return Ascent(
-        beta, np.ascontiguousarray(F), *box[:-1], products, forms, weights, columns.diagonals
+        beta=np.ascontiguousarray(state.beta[:, layout]),
+        F=np.ascontiguousarray(residuals),
+        linear=np.stack([box.linear[layout] for box in boxes]),
+        lower=np.stack([bound.lower for bound in bounds]),
+        upper=np.stack([bound.upper for bound in bounds]),
+        kink=np.stack([bound.kink for bound in bounds]),
+        ridge=np.stack([bound.ridge for bound in bounds]),
+        products=np.ascontiguousarray(state.products[:, :, layout]),
+        forms=state.forms.copy(),
+        weights=state.iterate.weights.copy(),
+        diagonals=columns.diagonals,
     )
 
 

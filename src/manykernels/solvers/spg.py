@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problem import Evaluation
 from ..result import Status
+from ..run_state import Evaluation
 from .base import Iterate, Solver
 
 SHORTEST = 1e-30  # spectral step length (6)
@@ -119,17 +119,17 @@ class SPG(Solver):
         )
         self.inner_tolerance, self.start, self.random_state = inner_tolerance, start, random_state
 
-    def init(self, problem):
+    def init(self, run):
         if self.start not in ("uniform", "random"):
             raise ValueError(f"start must be 'uniform' or 'random', got {self.start!r}.")
-        weights, beta = problem.start
+        weights, beta = run.start
         if self.start == "random" and not beta.any():
-            weights = problem.regularizer.project(
+            weights = run.problem.regularizer.project(
                 weights * np.random.default_rng(self.random_state).uniform(0.5, 1.5, weights.size)
             )
         inner_tolerance = 0.1 if self.tune_tolerance else self.inner_tolerance
-        at = problem.evaluate(weights, beta, inner_tolerance)
-        gradient, iterate = _judge(problem, at)
+        at = run.evaluate(weights, beta, inner_tolerance)
+        gradient, iterate = _judge(run, at)
         length = self._first_length(iterate)
         if inner_tolerance > ROUGHEST_END:
             iterate = iterate._replace(stationarity=np.inf)
@@ -137,13 +137,13 @@ class SPG(Solver):
             at, gradient, length, at.value, 1.0, 0.85, inner_tolerance, iterate, (at.value, 0)
         )
 
-    def step(self, problem, state, tol):
-        direction, slope = self._direction(problem, state)
-        trial, size = self._search(problem, state, direction, slope)
+    def step(self, run, state, tol):
+        direction, slope = self._direction(run, state)
+        trial, size = self._search(run, state, direction, slope)
         if trial is None:
-            return self._sharpen(problem, state)
-        gradient, iterate = _judge(problem, trial)
-        length = self._spectral_length(problem.regularizer, state, trial.weights, gradient)
+            return self._sharpen(run, state)
+        gradient, iterate = _judge(run, trial)
+        length = self._spectral_length(run.problem.regularizer, state, trial.weights, gradient)
         eta = self._next_eta(state, trial, slope, size, direction)
         count = eta * state.count + 1.0
         reference = (eta * state.count * state.reference + trial.value) / count
@@ -160,10 +160,10 @@ class SPG(Solver):
             trial, gradient, length, reference, count, eta, inner_tolerance, iterate, record
         )
 
-    def _direction(self, problem, state):
+    def _direction(self, run, state):
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
-        direction, slope = self._plain_direction(problem.regularizer, state)
-        if problem.bank.linear or not self.cautious:
+        direction, slope = self._plain_direction(run.problem.regularizer, state)
+        if run.bank.is_sum or not self.cautious:
             return direction, slope
         # weights far too large turn K_d into the identity, a plateau from which no gradient leads
         # back: at most double them
@@ -172,20 +172,20 @@ class SPG(Solver):
 
     def _plain_direction(self, r, state):
         d = state.at.weights
-        if not (self.proximal and hasattr(r, "prox")):
+        if not (self.proximal and r.has_prox):
             direction = d - r.project(d - state.length * state.gradient)
             return direction, float(state.gradient @ direction)
         smooth = state.gradient - r.gradient(d)
         target = r.prox(d - state.length * smooth, state.length)
         return d - target, float(smooth @ (d - target)) + r.value(d) - r.value(target)
 
-    def _search(self, problem, state, direction, slope):
+    def _search(self, run, state, direction, slope):
         """The first of the steps 1, 1/2, 1/4, … that decreases W enough (10), or None."""
         level = state.reference if self.nonmonotone else state.at.value
         size = 1.0
         while size >= SMALLEST_STEP:
-            weights = problem.regularizer.project(state.at.weights - size * direction)
-            trial = problem.evaluate(weights, state.at.beta, state.inner_tolerance)
+            weights = run.problem.regularizer.project(state.at.weights - size * direction)
+            trial = run.evaluate(weights, state.at.beta, state.inner_tolerance)
             if trial.value <= level - SUFFICIENT * size * slope:
                 return trial, size
             # W is known up to the noise only: no step is too long as far as these SVMs can tell
@@ -195,17 +195,17 @@ class SPG(Solver):
             size *= 0.5
         return None, size
 
-    def _sharpen(self, problem, state):
+    def _sharpen(self, run, state):
         """No step was acceptable: compute more precisely what the error is mostly due to, and begin
         the averages anew.
         """
-        refined = state.iterate.certificate.rounding > state.at.noise and problem.refine()
+        refined = state.iterate.certificate.rounding > state.at.noise and run.refine()
         finest = SMALLEST_TOLERANCE if self.tune_tolerance else state.inner_tolerance
         inner_tolerance = (
             state.inner_tolerance if refined else max(0.1 * state.inner_tolerance, finest)
         )
-        at = problem.evaluate(state.at.weights, state.at.beta, inner_tolerance)
-        gradient, iterate = _judge(problem, at)
+        at = run.evaluate(state.at.weights, state.at.beta, inner_tolerance)
+        gradient, iterate = _judge(run, at)
         iterate = iterate._replace(
             ended=None if refined or inner_tolerance < state.inner_tolerance else Status.STALLED
         )
@@ -230,7 +230,7 @@ class SPG(Solver):
             return 1.0
         moved, change = weights - state.at.weights, gradient - state.gradient
         # the proximal map takes care of the regularizer's curvature
-        if self.proximal and hasattr(regularizer, "prox"):
+        if self.proximal and regularizer.has_prox:
             change = change - regularizer.gradient(weights) + regularizer.gradient(state.at.weights)
         curvature = float(moved @ change)
         if curvature <= 0:  # noise of rough SVMs, or a problem that is not convex
@@ -274,10 +274,10 @@ def _next_record(record, value, tol):
     return (value, 0) if value < best - FLAT * tol * abs(best) else (best, age + 1)
 
 
-def _judge(problem, at):
+def _judge(run, at):
     """Gradient and iterate at an evaluation."""
-    _, gradient, certificate = problem.judge(at)
-    step = at.weights - problem.regularizer.project(at.weights - gradient)
+    _, gradient, certificate = run.judge(at)
+    step = at.weights - run.problem.regularizer.project(at.weights - gradient)
     return gradient, Iterate(
         at.weights, at.beta, certificate, stationarity=float(np.abs(step).max())
     )

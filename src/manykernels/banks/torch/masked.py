@@ -37,7 +37,7 @@ class DeviceMaskedBank(MaskedBank):
             collection, left, right, self.normalize, dtype, self.threads, self.scale, self.device
         )
 
-    def select(self, kernels, factor=1.0):
+    def subset(self, kernels, factor=1.0):
         chosen = self._like(self.collection.select(kernels), self.left, self.right, self.dtype)
         chosen.scale = factor * self.scale
         return chosen

@@ -5,7 +5,8 @@ import numpy as np
 
 def rounded_corners(problem, width):
     """The loss of every output with its corners rounded off over a width."""
-    return [Corner(box, cost, width) for box, cost in zip(problem.boxes, problem.cost, strict=True)]
+    pairs = zip(problem.boxes, problem.cost, strict=True)
+    return [Corner(box, cost, width) for box, cost in pairs]
 
 
 class Corner:

@@ -19,8 +19,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dtrmm
 
 from ...banks.basis import nearly_definite
-from ...banks.factors import FactorBank
 from ...result import Status
+from ...run_state import Point
 from ..base import Iterate, Solver
 from ..group_lasso import GroupLasso
 
@@ -39,23 +39,25 @@ LARGEST_SYSTEM = 2**31  # bytes of the system of equations
 class FactorSolver(Solver):
     """Base of solvers for banks of low-rank factors with closed-form weights."""
 
-    def needs(self, problem):
-        if not isinstance(problem.bank, FactorBank):
+    gains_from_sample = False
+
+    def needs(self, run):
+        if not run.bank.factored:
             raise ValueError(
                 "This solver works on low-rank factors: give an approximation, or use "
                 "solver='newton'."
             )
-        if not hasattr(problem.regularizer, "reweight"):
+        if not run.problem.regularizer.has_reweight:
             raise ValueError(
-                f"This solver needs closed-form weights, which {problem.regularizer!r} does not "
+                f"This solver needs closed-form weights, which {run.problem.regularizer!r} does not "
                 "have: use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )
-        if 8 * problem.bank.points.width**2 > LARGEST_SYSTEM:
+        if 8 * run.bank.points.width**2 > LARGEST_SYSTEM:
             raise ValueError(
-                f"The factors have {problem.bank.points.width} columns in all, too many for a "
+                f"The factors have {run.bank.points.width} columns in all, too many for a "
                 "system of equations of "
-                f"{8 * problem.bank.points.width**2 / 2**20:.0f} MB: lower the rank, raise the "
+                f"{8 * run.bank.points.width**2 / 2**20:.0f} MB: lower the rank, raise the "
                 "cutoff, or use "
                 "solver='group_lasso'."
             )
@@ -64,15 +66,13 @@ class FactorSolver(Solver):
         return GroupLasso()  # which begins with an SVM
 
 
-def certified(problem, weights, beta):
+def certified(run, weights, beta):
     """The iterate of feasible coefficients (t, n)."""
-    bank, moments = problem.bank, problem.bank.correlate(beta)
-    problem.counters.kernel_passes += 2
+    bank, moments = run.bank, run.bank.correlate(beta)
+    run.counters.kernel_passes += 2
     scores = bank.dot(bank.column_weights(weights) * moments)
-    certificate = problem.certificate(
-        weights, beta, scores=scores, forms=bank.squared_norms(moments)
-    )
-    problem.latest = weights, beta
+    certificate = run.certificate(weights, beta, scores=scores, forms=bank.squared_norms(moments))
+    run.latest = Point(weights, beta)
     return Iterate(weights, beta, certificate)
 
 
@@ -89,14 +89,14 @@ def watched(state, iterate, most, stuck=False):
     return iterate, min(gap, state.best), patience
 
 
-def penalty(problem, v):
+def penalty(run, v):
     """``sum_k |v_k|^2 / 2 d_k + r(d)`` at the best weights."""
-    squared_norms = problem.bank.squared_norms(v)
-    weights = problem.regularizer.reweight(squared_norms)
+    squared_norms = run.bank.squared_norms(v)
+    weights = run.problem.regularizer.reweight(squared_norms)
     used = squared_norms > 0.0
     return 0.5 * float(
         np.sum(squared_norms[used] / np.maximum(weights[used], 1e-300))
-    ) + problem.regularizer.value(weights)
+    ) + run.problem.regularizer.value(weights)
 
 
 class Fit(NamedTuple):
@@ -123,23 +123,22 @@ class Fit(NamedTuple):
     weights: np.ndarray
 
     @classmethod
-    def of(cls, problem, weights, beta, b=0.0):
+    def of(cls, run, weights, beta, b=0.0):
         """The fit of coefficients beta with intercepts b."""
-        space = problem.bank
+        space = run.bank
         a = space.points.correlate(beta)
         v = space.coefficients_of_moments(weights, a)
         u, b = space.reduced(v), np.zeros(len(v)) + b
         return cls(a, u, v, b, space.points.dot(u) + b[:, None], weights)
 
-    def moved(self, problem, step, length):
+    def moved(self, run, step, length):
         """The fit after a part of a step; its own weights belong to the whole step."""
-        parts = [now + length * change for now, change in zip(self[:5], step[:5], strict=True)]
-        weights = (
-            step.weights
-            if length == 1.0
-            else problem.regularizer.reweight(problem.bank.squared_norms(parts[2]))
-        )
-        return Fit(*parts, weights)
+        steps = ("a", "u", "v", "b", "f")
+        moved = {name: getattr(self, name) + length * getattr(step, name) for name in steps}
+        if length == 1.0:
+            return Fit(**moved, weights=step.weights)
+        squared_norms = run.bank.squared_norms(moved["v"])
+        return Fit(**moved, weights=run.problem.regularizer.reweight(squared_norms))
 
 
 class Model:
@@ -148,7 +147,7 @@ class Model:
 
     Parameters
     ----------
-    problem : Problem
+    run : RunState
     fit : Fit
     bends : (t, n)
         Second derivatives of the losses.
@@ -156,15 +155,15 @@ class Model:
         Take sums in float64, which bends of very different sizes need.
     """
 
-    def __init__(self, problem, fit, bends, exact=False):
-        self.problem, self.fit, self.space = problem, fit, problem.bank
+    def __init__(self, run, fit, bends, exact=False):
+        self.run, self.fit, self.space = run, fit, run.bank
         self.systems = [_System(self.space.points, row, exact) for row in bends]
         self._weights, self._kept = None, None
 
     def pulls(self, beta):
         """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
         moments = self.space.points.correlate(beta)
-        missing = beta.sum(axis=1) - [box.total for box in self.problem.boxes]
+        missing = beta.sum(axis=1) - [box.total for box in self.run.problem.boxes]
         return np.concatenate([moments, missing[:, None]], axis=1)
 
     def solved(self, pulls, weights):
@@ -179,9 +178,7 @@ class Model:
         for _ in range(ROUNDS):
             found, used = self._solved(pulls, weights)
             v = self.space.coefficients_of_moments(used, self.fit.a + found[0])
-            value = penalty(self.problem, v) + sum(
-                map(_System.value, self.systems, pulls, found[1])
-            )
+            value = penalty(self.run, v) + sum(map(_System.value, self.systems, pulls, found[1]))
             if not abs(before - value) > decrease or (value > before and power == 1.0):
                 break
             power = 1.0 if value > before else power
@@ -193,11 +190,11 @@ class Model:
         """Closed-form weights for coefficients v, or beyond them: their ratio to the last ones
         taken to a power.
         """
-        closed = _above_zero(self.problem.regularizer.reweight(self.problem.bank.squared_norms(v)))
+        closed = _above_zero(self.run.problem.regularizer.reweight(self.run.bank.squared_norms(v)))
         return (
             closed
             if power == 1.0
-            else self.problem.regularizer.adopt(weights * (closed / weights) ** power)
+            else self.run.problem.regularizer.adopt(weights * (closed / weights) ** power)
         )
 
     def _solved(self, pulls, weights):
@@ -223,7 +220,7 @@ class Model:
         return self._kept
 
     def _finished(self, found, weights):
-        self.problem.counters.kernel_passes += 2
+        self.run.counters.kernel_passes += 2
         a, (u, b) = found[0], (found[1][:, :-1], found[1][:, -1])
         v = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.v
         return Fit(a, u, v, b, self.space.points.dot(u) + b[:, None], weights)

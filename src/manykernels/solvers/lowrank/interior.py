@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...problem import Problem
+from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, watched
 
@@ -104,7 +104,7 @@ class State(NamedTuple):
 
     bounded: Bounded
     fit: Fit
-    at: Problem
+    at: RunState
     iterate: Iterate
     best: float = np.inf
     patience: int = PATIENCE
@@ -117,32 +117,33 @@ class Interior(FactorSolver):
 
     max_iter = 200
 
-    def needs(self, problem):
-        super().needs(problem)
+    def needs(self, run):
+        super().needs(run)
         if not all(
-            np.isfinite(box.lower).all() and np.isfinite(box.upper).all() for box in problem.boxes
+            np.isfinite(box.lower).all() and np.isfinite(box.upper).all()
+            for box in run.problem.boxes
         ):
             raise ValueError(
-                f"Interior is for losses whose dual has bounds, not for {problem.loss!r}: use "
+                f"Interior is for losses whose dual has bounds, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
-        if any(box.ridge.any() for box in problem.boxes):
+        if any(box.ridge.any() for box in run.problem.boxes):
             raise ValueError(
-                f"Interior is for losses with corners, not for {problem.loss!r}: use "
+                f"Interior is for losses with corners, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
 
-    def init(self, problem):
-        weights, beta = problem.start
-        beta, at = problem.feasible(beta), _simpler(problem)
+    def init(self, run):
+        weights, beta = run.start
+        beta, at = run.problem.feasible(beta), _simpler(run)
         return State(
-            _centered(problem),
+            _centered(run),
             Fit.of(at, weights, np.zeros_like(beta)),
             at,
-            certified(problem, weights, beta),
+            certified(run, weights, beta),
         )
 
-    def step(self, problem, state, tol):
+    def step(self, run, state, tol):
         linearized = _Linearized(state)
         step = self._direction(linearized, state, tol)
         length = min(1.0, BACK * state.bounded.longest(step))
@@ -151,12 +152,12 @@ class Interior(FactorSolver):
             state.fit.moved(state.at, step.fit, length),
             state.at,
         )
-        iterate = certified(problem, fit.weights, linearized.feasible(bounded))
+        iterate = certified(run, fit.weights, linearized.feasible(bounded))
         stuck = length < SHORTEST
-        if at is not problem and (stuck or _apart(at, iterate)):
+        if at is not run and (stuck or _apart(at, iterate)):
             fit, at, stuck = (
-                Fit.of(problem, fit.weights, linearized.by_point(bounded.x), fit.b),
-                problem,
+                Fit.of(run, fit.weights, linearized.by_point(bounded.x), fit.b),
+                run,
                 False,
             )
         return State(bounded, fit, at, *watched(state, iterate, PATIENCE, stuck))
@@ -214,7 +215,7 @@ class _Linearized:
     """The conditions linearized at a state, and the model that they leave."""
 
     def __init__(self, state):
-        self.problem, self.bounded = state.at, state.bounded
+        self.problem, self.bounded = state.at.problem, state.bounded
         at = self.bounded
         self.below, self.above = at.x - at.lower, at.upper - at.x
         self.left = at.linear - state.fit.f.ravel()[at.place]
@@ -252,13 +253,13 @@ class _Linearized:
         return self.problem.feasible(beta)
 
 
-def _simpler(problem):
-    """The problem in half of the space of its factors, or itself."""
-    bank = problem.bank.half()
+def _simpler(run):
+    """The run in half of the space of its factors, or itself."""
+    bank = run.bank.half()
     if bank is None:
-        return problem
-    simpler = Problem(bank, problem.targets, problem.cost, problem.regularizer, loss=problem.loss)
-    simpler.counters = problem.counters
+        return run
+    simpler = RunState(run.problem.on(bank), memory_budget=run.memory_budget)
+    simpler.counters = run.counters
     return simpler
 
 
@@ -268,12 +269,12 @@ def _apart(at, iterate):
     return iterate.certificate.absolute_gap > APART * abs(near.absolute_gap)
 
 
-def _centered(problem):
+def _centered(run):
     """Variables in the middle of their bounds, less on the heavier side, with products that are all
     the same.
     """
     parts = []
-    for c, box in enumerate(problem.boxes):
+    for c, box in enumerate(run.problem.boxes):
         shares = _shares(box)
         for side in _sides(box):
             room = np.flatnonzero((side.upper > side.lower) & (min(shares) > 0.0))
@@ -288,7 +289,7 @@ def _centered(problem):
                 )
             )
     place, linear, lower, upper, x = map(np.concatenate, zip(*parts, strict=True))
-    product = 0.5 * problem.unit * float(np.mean(upper - lower)) if x.size else 0.0
+    product = 0.5 * run.problem.unit * float(np.mean(upper - lower)) if x.size else 0.0
     return Bounded(place, linear, lower, upper, x, product / (x - lower), product / (upper - x))
 
 

@@ -39,41 +39,41 @@ class PrimalNewton(FactorSolver):
 
     max_iter = 300
 
-    def needs(self, problem):
-        super().needs(problem)
+    def needs(self, run):
+        super().needs(run)
         if not all(
             (box.ridge > 0.0)[cost > 0.0].all()
-            for box, cost in zip(problem.boxes, problem.cost, strict=True)
+            for box, cost in zip(run.problem.boxes, run.problem.cost, strict=True)
         ):
             raise ValueError(
-                f"PrimalNewton is for losses without corners, not for {problem.loss!r}: use "
+                f"PrimalNewton is for losses without corners, not for {run.problem.loss!r}: use "
                 "solver='interior'."
             )
 
-    def init(self, problem):
-        weights, beta = problem.start
-        beta = problem.feasible(beta)
-        return State(Fit.of(problem, weights, beta), certified(problem, weights, beta))
+    def init(self, run):
+        weights, beta = run.start
+        beta = run.problem.feasible(beta)
+        return State(Fit.of(run, weights, beta), certified(run, weights, beta))
 
-    def step(self, problem, state, tol):
-        corners = rounded_corners(problem, 0.0)
+    def step(self, run, state, tol):
+        corners = rounded_corners(run.problem, 0.0)
         beta, bends = map(np.stack, zip(*map(Corner.response, corners, state.fit.f), strict=True))
-        model = Model(problem, state.fit, bends)
+        model = Model(run, state.fit, bends)
         decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
         step = model.fitted(model.pulls(beta), state.fit.weights, decrease)
-        length = self._length(problem, corners, state.fit, step)
+        length = self._length(run, corners, state.fit, step)
         # the coefficients of the model, which agree with v
-        beta = problem.feasible(beta - length * bends * step.f)
-        fit = state.fit.moved(problem, step, length)
-        return State(fit, *watched(state, certified(problem, fit.weights, beta), PATIENCE))
+        beta = run.problem.feasible(beta - length * bends * step.f)
+        fit = state.fit.moved(run, step, length)
+        return State(fit, *watched(state, certified(run, fit.weights, beta), PATIENCE))
 
     @staticmethod
-    def _length(problem, corners, fit, step):
+    def _length(run, corners, fit, step):
         """The best of the lengths 1, 1/2, 1/4, ..., or none."""
 
         def value(length):
             losses = map(Corner.loss, corners, fit.f + length * step.f, fit.b + length * step.b)
-            return penalty(problem, fit.v + length * step.v) + sum(losses)
+            return penalty(run, fit.v + length * step.v) + sum(losses)
 
         length, now, after = 1.0, value(0.0), value(1.0)
         for _ in range(HALVINGS):

@@ -27,17 +27,17 @@ class FixedWeights(Solver):
 
     max_iter = 50
 
-    def weights(self, problem):
+    def weights(self, run):
         """The weights, (m,); they are then moved to the nearest feasible ones."""
         raise NotImplementedError
 
-    def init(self, problem):
-        weights = problem.regularizer.project(self.weights(problem))
-        return self._solve(problem, weights, problem.start[1], FIRST_TOLERANCE)
+    def init(self, run):
+        weights = run.problem.regularizer.project(self.weights(run))
+        return self._solve(run, weights, run.start.beta, FIRST_TOLERANCE)
 
-    def step(self, problem, state, tol):
+    def step(self, run, state, tol):
         return self._solve(
-            problem,
+            run,
             state.iterate.weights,
             state.iterate.beta,
             max(0.1 * state.inner_tolerance, SMALLEST_TOLERANCE),
@@ -45,9 +45,9 @@ class FixedWeights(Solver):
         )
 
     @staticmethod
-    def _solve(problem, weights, beta, inner_tolerance, tol=0.0):
-        at = problem.evaluate(weights, beta, inner_tolerance)
-        certificate = problem.certificate(weights, at.beta, scores=at.scores)
+    def _solve(run, weights, beta, inner_tolerance, tol=0.0):
+        at = run.evaluate(weights, beta, inner_tolerance)
+        certificate = run.certificate(weights, at.beta, scores=at.scores)
         done = at.noise <= tol * abs(certificate.primal) or inner_tolerance <= SMALLEST_TOLERANCE
         return State(
             inner_tolerance,
@@ -58,8 +58,8 @@ class FixedWeights(Solver):
 class Uniform(FixedWeights):
     """Equal weights."""
 
-    def weights(self, problem):
-        return problem.regularizer.start(problem.bank.m)
+    def weights(self, run):
+        return run.problem.regularizer.start(run.bank.m)
 
 
 class Alignment(FixedWeights):
@@ -71,29 +71,31 @@ class Alignment(FixedWeights):
     centered and Frobenius products.
     """
 
-    def weights(self, problem):
-        counts = problem.cost > 0.0  # of points that an output does not see, nothing is known
-        means = np.sum(problem.targets * counts, axis=1, keepdims=True) / np.maximum(
+    def weights(self, run):
+        counts = run.problem.cost > 0.0  # of points that an output does not see, nothing is known
+        means = np.sum(run.problem.targets * counts, axis=1, keepdims=True) / np.maximum(
             counts.sum(axis=1, keepdims=True), 1
         )
-        y = np.where(counts, problem.targets - means, 0.0)
-        norms = _centered_norms(problem)
+        y = np.where(counts, run.problem.targets - means, 0.0)
+        norms = _centered_norms(run)
         alignment = np.divide(
-            problem.quadratic_forms(y), norms, out=np.zeros_like(norms), where=norms > 0
+            run.quadratic_forms(y), norms, out=np.zeros_like(norms), where=norms > 0
         )
-        size = np.linalg.norm(problem.regularizer.start(alignment.size))
+        size = np.linalg.norm(run.problem.regularizer.start(alignment.size))
         total = np.linalg.norm(alignment)
         return (
-            alignment * (size / total) if total > 0 else problem.regularizer.start(alignment.size)
+            alignment * (size / total)
+            if total > 0
+            else run.problem.regularizer.start(alignment.size)
         )
 
 
-def _centered_norms(problem):
+def _centered_norms(run):
     """Frobenius norms of the centered kernels, from their columns."""
-    bank, squares = problem.bank, np.zeros(problem.bank.m)
-    problem.counters.kernel_passes += 1
+    bank, squares = run.bank, np.zeros(run.bank.m)
+    run.counters.kernel_passes += 1
     step = max(1, CHUNK // (bank.m * bank.n))
-    means = problem.products(np.full((1, bank.n), 1.0 / bank.n))[:, 0]
+    means = run.products(np.full((1, bank.n), 1.0 / bank.n))[:, 0]
     overall = means.mean(axis=1)
     for start in range(0, bank.n, step):
         chosen = np.arange(start, min(start + step, bank.n))

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ...banks.factors import FactorBank
 from ..base import Iterate, Solver
 
 INNER = ("split", "merged", "interior")
@@ -60,50 +59,50 @@ class GFB(Solver):
             raise ValueError(f"inner={inner!r} is not known; use {', '.join(map(repr, INNER))}.")
         self.inner, self.inner_tol, self.inner_iter = inner, inner_tol, inner_iter
 
-    def needs(self, problem):
-        if not isinstance(problem.bank, FactorBank):
+    def needs(self, run):
+        if not run.bank.factored:
             raise ValueError(
                 "GFB works on low-rank factors: give an approximation, or use solver='newton'."
             )
-        if not hasattr(problem.regularizer, "reweight"):
+        if not run.problem.regularizer.has_reweight:
             raise ValueError(
-                f"GFB needs closed-form weights, which {problem.regularizer!r} does not have: use "
+                f"GFB needs closed-form weights, which {run.problem.regularizer!r} does not have: use "
                 "solver='spg'."
             )
         if self.inner == "interior" and (
-            problem.bank.n > LARGEST_INTERIOR or any(box.kink.any() for box in problem.boxes)
+            run.bank.n > LARGEST_INTERIOR or any(box.kink.any() for box in run.problem.boxes)
         ):
             raise ValueError(
                 f"inner='interior' is for losses without a kink and up to {LARGEST_INTERIOR} "
                 "points."
             )
 
-    def init(self, problem):
-        weights, beta = problem.start
-        return self._round(problem, weights, [None] * len(beta), self.inner_tol)
+    def init(self, run):
+        weights, beta = run.start
+        return self._round(run, weights, [None] * len(beta), self.inner_tol)
 
-    def step(self, problem, state, tol):
-        new = self._round(problem, state.next_weights, state.variables, state.tol)
+    def step(self, run, state, tol):
+        new = self._round(run, state.next_weights, state.variables, state.tol)
         slow = new.iterate.certificate.absolute_gap > SLOW * state.iterate.certificate.absolute_gap
         return new._replace(tol=max(0.1 * state.tol, SMALLEST_TOLERANCE)) if slow else new
 
-    def _round(self, problem, weights, variables, inner_tol):
-        bank, betas, kept = problem.bank, [], []
+    def _round(self, run, weights, variables, inner_tol):
+        bank, betas, kept = run.bank, [], []
         solve = {"split": _split, "merged": _merged, "interior": _interior}[self.inner]
-        for box, before in zip(problem.boxes, variables, strict=True):
+        for box, before in zip(run.problem.boxes, variables, strict=True):
             beta, after, steps = solve(bank, weights, box, before, inner_tol, self.inner_iter)
-            problem.counters.machine_steps += steps
+            run.counters.machine_steps += steps
             betas.append(box.feasible(beta))
             kept.append(after)
-        problem.counters.svm_solves += len(betas)
+        run.counters.svm_solves += len(betas)
         beta = np.stack(betas)
         moments = bank.correlate(beta)
         forms = bank.squared_norms(moments)
-        certificate = problem.certificate(
+        certificate = run.certificate(
             weights, beta, scores=bank.dot(bank.column_weights(weights) * moments), forms=forms
         )
         return State(
-            problem.regularizer.reweight(weights**2 * forms),
+            run.problem.regularizer.reweight(weights**2 * forms),
             kept,
             inner_tol,
             Iterate(weights, beta, certificate),

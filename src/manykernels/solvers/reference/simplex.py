@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from ...problem import Evaluation
-from ...regularizers import PNormBall
 from ...result import Status
+from ...run_state import Evaluation
 from ..base import Iterate, Solver
 
 FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
@@ -34,39 +33,39 @@ class SimplexSolver(Solver):
 
     max_iter = 5000
 
-    def needs(self, problem):
-        r = problem.regularizer
-        if not (isinstance(r, PNormBall) and r.p == 1.0):
+    def needs(self, run):
+        r = run.problem.regularizer
+        if not r.is_simplex:
             raise ValueError(
                 f"{type(self).__name__} works for PNormBall(1) only, got {r!r}: use "
                 "solver='newton' or 'spg'."
             )
 
-    def init(self, problem):
-        weights, beta = problem.start
+    def init(self, run):
+        weights, beta = run.start
         return self.start(
-            problem,
-            self._judge(problem, problem.evaluate(weights, beta, FIRST_TOLERANCE), FIRST_TOLERANCE),
+            run,
+            self._judge(run, run.evaluate(weights, beta, FIRST_TOLERANCE), FIRST_TOLERANCE),
         )
 
-    def start(self, problem, point):
+    def start(self, run, point):
         """The first point, with what the solver needs to remember."""
         return point
 
     @staticmethod
-    def _judge(problem, at, inner_tolerance):
-        _, gradient, certificate = problem.judge(at)
+    def _judge(run, at, inner_tolerance):
+        _, gradient, certificate = run.judge(at)
         if at.noise > 0.2 * certificate.absolute_gap:
             inner_tolerance = max(0.1 * inner_tolerance, SMALLEST_TOLERANCE)
         return Point(at, gradient, inner_tolerance, Iterate(at.weights, at.beta, certificate))
 
-    def _sharpen(self, problem, point):
+    def _sharpen(self, run, point):
         """The line search failed: more precise SVMs, or the end."""
         if point.inner_tolerance <= SMALLEST_TOLERANCE:
             return point._replace(iterate=point.iterate._replace(ended=Status.STALLED))
         inner_tolerance = max(0.1 * point.inner_tolerance, SMALLEST_TOLERANCE)
-        at = problem.evaluate(point.at.weights, point.at.beta, inner_tolerance)
-        return self._judge(problem, at, inner_tolerance)._replace(memory=point.memory)
+        at = run.evaluate(point.at.weights, point.at.beta, inner_tolerance)
+        return self._judge(run, at, inner_tolerance)._replace(memory=point.memory)
 
 
 class MirrorDescent(SimplexSolver):
@@ -77,23 +76,23 @@ class MirrorDescent(SimplexSolver):
     KL(new | d) / step``.
     """
 
-    def start(self, problem, point):
+    def start(self, run, point):
         return point._replace(memory=1.0 / np.abs(point.gradient).max())
 
-    def step(self, problem, state, tol):
+    def step(self, run, state, tol):
         length = 1.2 * state.memory
         d, g = state.at.weights, state.gradient
         while length > SHORTEST * state.memory:
             exponents = -length * (g - g.min())
             new = d * np.exp(exponents)
             new /= new.sum()
-            trial = problem.evaluate(new, state.at.beta, state.inner_tolerance)
+            trial = run.evaluate(new, state.at.beta, state.inner_tolerance)
             used = new > 0
             divergence = float(np.sum(new[used] * np.log(new[used] / d[used])))
             if trial.value <= state.at.value + g @ (new - d) + divergence / length + state.at.noise:
-                return self._judge(problem, trial, state.inner_tolerance)._replace(memory=length)
+                return self._judge(run, trial, state.inner_tolerance)._replace(memory=length)
             length *= 0.5
-        return self._sharpen(problem, state)
+        return self._sharpen(run, state)
 
 
 class SimpleMKL(SimplexSolver):
@@ -104,32 +103,30 @@ class SimpleMKL(SimplexSolver):
     direction updated there, and then a line search looks for the best point of the last stretch.
     """
 
-    def step(self, problem, state, tol):
-        best = self._descend(problem, state)
+    def step(self, run, state, tol):
+        best = self._descend(run, state)
         return (
-            self._sharpen(problem, state)
+            self._sharpen(run, state)
             if best is state.at
-            else self._judge(problem, best, state.inner_tolerance)
+            else self._judge(run, best, state.inner_tolerance)
         )
 
-    def _descend(self, problem, state):
+    def _descend(self, run, state):
         """The best point met along the reduced gradient."""
         d, best = state.at.weights, state.at
         direction = _reduced(d, state.gradient)
         while (shrinking := direction < 0).any():
             ratios = np.divide(-d, direction, out=np.full(d.size, np.inf), where=shrinking)
             longest = float(ratios.min())
-            trial = problem.evaluate(
-                _clean(d + longest * direction), best.beta, state.inner_tolerance
-            )
+            trial = run.evaluate(_clean(d + longest * direction), best.beta, state.inner_tolerance)
             if trial.value >= best.value:
-                return self._golden(problem, d, direction, longest, best, state.inner_tolerance)
+                return self._golden(run, d, direction, longest, best, state.inner_tolerance)
             d, best = trial.weights, trial
             direction = _drop(direction, ratios, longest, d)
         return best
 
     @staticmethod
-    def _golden(problem, d, direction, longest, best, inner_tolerance, rounds=12, most=45):
+    def _golden(run, d, direction, longest, best, inner_tolerance, rounds=12, most=45):
         """Golden section on [0, longest]; the best point met. More rounds where none has improved
         yet.
         """
@@ -138,7 +135,7 @@ class SimpleMKL(SimplexSolver):
 
         def value(size):
             nonlocal best
-            trial = problem.evaluate(_clean(d + size * direction), best.beta, inner_tolerance)
+            trial = run.evaluate(_clean(d + size * direction), best.beta, inner_tolerance)
             best = trial if trial.value < best.value else best
             return trial.value
 
@@ -193,26 +190,26 @@ class SILP(SimplexSolver):
     minimize the upper envelope of all planes, a linear program solved by HiGHS.
     """
 
-    def start(self, problem, point):
-        return point._replace(memory=[_cut(problem, point)])
+    def start(self, run, point):
+        return point._replace(memory=[_cut(run, point)])
 
-    def step(self, problem, state, tol):
+    def step(self, run, state, tol):
         weights = _envelope(state.memory)
         # the same plane again would change nothing: a more precise one may
         if np.array_equal(weights, state.at.weights):
-            point = self._sharpen(problem, state)
+            point = self._sharpen(run, state)
         else:
             point = self._judge(
-                problem,
-                problem.evaluate(weights, state.at.beta, state.inner_tolerance),
+                run,
+                run.evaluate(weights, state.at.beta, state.inner_tolerance),
                 state.inner_tolerance,
             )
-        return point._replace(memory=[*state.memory, _cut(problem, point)])
+        return point._replace(memory=[*state.memory, _cut(run, point)])
 
 
-def _cut(problem, point):
+def _cut(run, point):
     """Constant and slope of the plane that belongs to a solved SVM."""
-    linear = problem.dual_linear(point.at.beta)
+    linear = run.problem.dual_linear(point.at.beta)
     return linear, point.gradient
 
 

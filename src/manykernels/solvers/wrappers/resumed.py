@@ -25,8 +25,8 @@ class State(NamedTuple):
 
 
 class FromIterate(Solver):
-    """Certify the weights and coefficients that the problem starts from, and let a solver go on if
-    they are not good enough.
+    """Certify the weights and coefficients that the run starts from, and let a solver go on if they
+    are not good enough.
 
     A solver by itself would first solve an SVM roughly, and so begin with something worse than what
     it was given. One that gets stuck from there is started again from the beginning, so that it
@@ -35,7 +35,7 @@ class FromIterate(Solver):
     Parameters
     ----------
     solver : Solver
-    beginning : (m,) and (t, n)
+    beginning : Point
         Weights and coefficients that a run from the beginning starts from.
     ended : Status, optional
         How the earlier run ended, if it came to the end of what this solver does.
@@ -46,38 +46,42 @@ class FromIterate(Solver):
 
     def __init__(self, solver, beginning, ended=None, proved=np.inf):
         self.solver, self.beginning, self.ended, self.proved = solver, beginning, ended, proved
-        self.max_iter, self.stationarity_tol, self.sums_only = (
-            solver.max_iter,
-            solver.stationarity_tol,
-            solver.sums_only,
-        )
-        self.hard_margins = solver.hard_margins
+        self.max_iter, self.stationarity_tol = solver.max_iter, solver.stationarity_tol
+        self.sums_only, self.hard_margins = solver.sums_only, solver.hard_margins
 
-    def needs(self, problem):
-        self.solver.check(problem)
+    def needs(self, run):
+        self.solver.check(run)
 
-    def init(self, problem):
-        weights, beta = problem.start
-        certificate = problem.certificate(weights, beta)
-        if abs(certificate.gap) > self.proved and problem.refine():
-            certificate = problem.certificate(weights, beta)
+    def planned(self, run):
+        planned = self.solver.planned(run)
+        return FromIterate(planned, self.beginning, self.ended, self.proved)
+
+    def init(self, run):
+        weights, beta = run.start
+        certificate = run.certificate(weights, beta)
+        if abs(certificate.gap) > self.proved and run.refine():
+            certificate = run.certificate(weights, beta)
         return State(None, Iterate(weights, beta, certificate, ended=self.ended))
 
-    def step(self, problem, state, tol):
+    def step(self, run, state, tol):
         if state.state is None:
-            inner = self.solver.init(problem)
+            inner = self.solver.init(run)
         else:
-            inner = self.solver.step(problem, state.state, tol)
+            inner = self.solver.step(run, state.state, tol)
         if state.anew or not self._stuck(inner.iterate, tol):
             return State(inner, inner.iterate, state.anew)
-        problem.start = self.beginning
-        inner = self.solver.init(problem)
+        run.start = self.beginning
+        inner = self.solver.init(run)
         return State(inner, inner.iterate, True)
+
+    def refreshed(self, run, state):
+        if state.state is None:
+            run.start = state.iterate.point
+            return self.init(run)
+        inner = self.solver.refreshed(run, state.state)
+        return State(inner, inner.iterate, state.anew)
 
     @staticmethod
     def _stuck(iterate, tol):
-        return (
-            iterate.ended is not None
-            and not iterate.ended.converged
-            and abs(iterate.certificate.gap) > tol
-        )
+        failed = iterate.ended is not None and not iterate.ended.converged
+        return failed and abs(iterate.certificate.gap) > tol

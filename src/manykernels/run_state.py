@@ -1,0 +1,224 @@
+"""What one run knows: where it began, where it stands, what it has cost and who listens.
+
+A `Problem` states and judges; solvers ask the run for everything that costs a pass over the
+kernels, so that the work is counted in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .machines import BlockedMachine, DenseMachine, KernelRows
+from .problem import Problem
+from .result import Counters
+
+GIGABYTE = 2**30
+FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
+
+
+class Point(NamedTuple):
+    """Kernel weights (m,) and dual coefficients (t, n)."""
+
+    weights: np.ndarray
+    beta: np.ndarray
+
+
+class Evaluation(NamedTuple):
+    """One solved SVM per output at fixed kernel weights.
+
+    Attributes
+    ----------
+    weights : (m,)
+    beta, scores : (t, n) dual coefficients and ``K_d beta``
+    value : float
+        ``W(weights)`` as seen from below: dual value of the SVMs plus the regularizer.
+    noise : float
+        How much larger W may be: gap between primal and dual values of the SVMs.
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray
+    scores: np.ndarray
+    value: float
+    noise: float
+
+
+class Judgment(NamedTuple):
+    """What is known at an evaluation.
+
+    Attributes
+    ----------
+    forms : (m,)
+        ``sum_c beta_c' (dK_d / dd_k) beta_c``: for sums of kernels their quadratic forms.
+    gradient : (m,) of W
+    certificate : Certificate
+    """
+
+    forms: np.ndarray
+    gradient: np.ndarray
+    certificate: object
+
+
+class RunState:
+    """One run on a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : Result, optional
+        An earlier result on the same kernels, to begin from.
+    memory_budget : int
+        Bytes for a combined kernel; above it rows are computed on demand and as many as fit are
+        kept.
+    watch : callable, optional
+        Called with each `Record`; True ends the run.
+    keep : callable, optional
+        Called before, with the best `Iterate` so far and the `Record`.
+
+    Attributes
+    ----------
+    problem : Problem
+        The statement with the kernels in the precision that the run has come to.
+    start : Point
+        Where solvers begin.
+    latest : Point
+        Weights and coefficients under work, for a solver that is interrupted.
+    best : Iterate or None
+        The best that `drive` has seen.
+    counters : Counters
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        start=None,
+        memory_budget: int = 4 * GIGABYTE,
+        watch: Callable | None = None,
+        keep: Callable | None = None,
+    ):
+        self.problem, self.memory_budget, self.watch, self.keep = (
+            problem,
+            memory_budget,
+            watch,
+            keep,
+        )
+        self.counters, self.best = Counters(), None
+        regularizer = problem.regularizer
+        if start is None:
+            self.start = Point(problem.bank.start(regularizer), np.zeros_like(problem.targets))
+        else:
+            self.start = Point(regularizer.adopt(start.weights), start.beta)
+        self.latest = self.start
+
+    @property
+    def bank(self):
+        """The kernels in the precision that the run has come to."""
+        return self.problem.bank
+
+    @property
+    def holds_kernel(self) -> bool:
+        """Whether a combined kernel fits into the memory budget."""
+        itemsize = self.bank.dtype.itemsize
+        if self.problem.is_system:
+            itemsize += 8  # linear systems are solved in float64
+        return self.bank.n**2 * itemsize <= self.memory_budget
+
+    def refine(self) -> bool:
+        """Go on with kernels in float64; False if they are already."""
+        finer = self.problem.refined()
+        if finer is None:
+            return False
+        if self.best is not None:
+            self.latest = Point(self.best.weights, self.best.beta)
+        self.problem, self.best = finer, None  # certificates of coarser kernels do not compare
+        return True
+
+    def evaluate(self, weights, beta, tol) -> Evaluation:
+        """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
+        times the `unit`.
+        """
+        problem = self.problem
+        beta, tol = np.array(beta, dtype=float), tol * problem.unit
+        self.latest = Point(weights, beta)
+        machine, kernel = self._machine(weights)
+        solved = [
+            machine.solve(kernel, problem.loss, y, cost, start, tol)
+            for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
+        ]
+        self.counters.svm_solves += len(solved)
+        self.counters.machine_steps += sum(one.steps for one in solved)
+        dual = sum(one.dual for one in solved)
+        noise = max(0.0, sum(one.primal for one in solved) - dual)
+        scores = np.stack([one.scores for one in solved])
+        return Evaluation(weights, beta, scores, dual + problem.regularizer.value(weights), noise)
+
+    def _machine(self, weights):
+        """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
+        self.counters.kernel_passes += 1
+        if self.bank.n > FEW and not self.problem.is_system:
+            elsewhere = self.bank.machine(weights)
+            if elsewhere is not None:
+                return elsewhere
+        if self.holds_kernel:
+            return DenseMachine(), self.bank.combine(weights)
+        return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
+
+    def judge(self, at: Evaluation) -> Judgment:
+        """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the
+        kernels gives both.
+        """
+        self.counters.kernel_passes += 1
+        forms = self.bank.weight_gradient(at.weights, at.beta)
+        if self.bank.is_sum:  # quadratic forms, which rounding must not make negative
+            forms = np.maximum(forms, 0.0)
+        certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
+        gradient = self.problem.regularizer.gradient(at.weights) - 0.5 * forms
+        return Judgment(forms, gradient, certificate)
+
+    def certificate(self, weights, beta, *, scores=None, forms=None):
+        """`Problem.certificate`; what is not given is computed, and counted."""
+        given = np.atleast_2d(np.asarray(beta, dtype=float))
+        beta = self.problem.feasible(given)
+        if not np.array_equal(beta, given):
+            scores = forms = None
+        if scores is None:
+            scores = self.decision(weights, beta)
+        if forms is None and self.problem.has_dual:
+            forms = self.quadratic_forms(beta)
+        return self.problem.certificate(weights, beta, scores=scores, forms=forms)
+
+    def quadratic_forms(self, beta):
+        """`Problem.quadratic_forms`, counted."""
+        self.counters.kernel_passes += 1
+        return self.problem.quadratic_forms(beta)
+
+    def products(self, beta):
+        """Products ``K_k beta_c`` of every kernel and output, (m, t, n)."""
+        self.counters.kernel_passes += 1
+        return self.bank.products(beta)
+
+    def combine(self, weights):
+        """The combined kernel ``sum_k weights[k] K_k``."""
+        self.counters.kernel_passes += 1
+        return self.bank.combine(weights)
+
+    def sweep(self, weights, beta, J):
+        """What Newton's method needs of the products of all kernels, added up; see
+        `SumBank.sweep`.
+        """
+        self.counters.kernel_passes += 1
+        return self.bank.sweep(weights, beta, J)
+
+    def along(self, beta, change):
+        """Slopes and curvatures of the quadratic forms along a change of beta, (m,) each."""
+        self.counters.kernel_passes += 1
+        return self.bank.along(beta, change)
+
+    def decision(self, weights, beta):
+        """``K_d beta``, (t, n)."""
+        self.counters.kernel_passes += 1
+        return self.bank.decision(weights, beta)

@@ -1,0 +1,207 @@
+"""The one loop that drives every solver, also those of a part of the problem."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..result import Certificate, Record, Result, Status
+from ..run_state import Point, RunState
+from .base import Iterate, Stopped
+
+
+def solve(problem, solver, *, tol=1e-3, max_iter=None, **options) -> Result:
+    """Solve a problem: `drive` on a new run.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int, optional
+        Steps at most; the solver's own limit by default.
+    options
+        Of the run: ``start``, ``memory_budget``, ``watch``, ``keep``; see `RunState`.
+    """
+    return drive(solver, RunState(problem, **options), tol=tol, max_iter=max_iter)
+
+
+def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
+    """Run a solver until its certificate says that it is done.
+
+    Kernels that are too coarse to certify the tolerance, or for any further progress, are made
+    finer on the way.
+
+    Parameters
+    ----------
+    solver : Solver
+    run : RunState
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int, optional
+        Steps at most; the solver's own limit by default.
+
+    Returns
+    -------
+    Result
+        The iterate with the smallest gap, also after Ctrl-C.
+    """
+    solver.check(run)
+    began = time.perf_counter()
+    solver = solver.direct() if max_iter == 0 else solver.planned(run)
+    limit = solver.max_iter if max_iter is None else max_iter
+    history: list[Record] = []
+    with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
+        try:
+            state, status = solver.init(run), None
+            while status is None:
+                stop = _told(run, state.iterate, history, began)
+                status = _status(state.iterate, tol, solver.stationarity_tol, len(history), limit)
+                if _wants_finer(status, state.iterate, tol) and run.refine():
+                    state, status = solver.refreshed(run, state), None
+                elif status is None and stop:
+                    status = Status.STOPPED
+                elif status is None:
+                    state = solver.step(run, state, tol)
+            if status is Status.STATIONARY:
+                # an earlier one may have a slightly smaller value, but is not stationary
+                run.best = state.iterate
+        except (KeyboardInterrupt, Stopped) as reason:
+            status = Status.STOPPED if isinstance(reason, Stopped) else Status.INTERRUPTED
+            if run.best is None:  # not even the first SVM was finished: certify what there is of it
+                run.best = Iterate(*run.latest, run.certificate(*run.latest))
+    run.counters.seconds = time.perf_counter() - began
+    return _result(run, status, history)
+
+
+def _told(run, iterate, history, began):
+    """Take note of an iterate and tell whoever listens; whether someone wants to stop."""
+    run.best = _better(run.best, iterate)
+    history.append(_record(len(history), iterate, run, began))
+    if run.keep is not None:
+        run.keep(run.best, history[-1])
+    return run.watch is not None and run.watch(history[-1])
+
+
+def _result(run, status, history):
+    best = run.best
+    return Result(
+        weights=best.weights,
+        beta=best.beta,
+        intercept=best.certificate.intercept,
+        status=status,
+        certificate=best.certificate,
+        n_iter=max(len(history) - 1, 0),
+        counters=run.counters,
+        history=history,
+    )
+
+
+def _wants_finer(status, iterate, tol):
+    """Whether kernels of this precision are too coarse to certify a gap of tol, or to go on."""
+    rounding, primal = iterate.certificate.rounding, iterate.certificate.primal
+    doubtful = status is Status.OPTIMAL and rounding > 0.25 * tol * abs(primal)
+    return doubtful or status is Status.STALLED
+
+
+def _better(best, iterate):
+    """The iterate with the smaller gap; where there is none, the one with the smaller primal value.
+
+    The absolute gap: relative to a primal value that is far too large, every gap looks like one.
+    """
+    if best is None or iterate.ended is Status.FIXED_WEIGHTS:
+        return iterate
+    certificates = (iterate.certificate, best.certificate)
+    key, best_key = ((abs(c.absolute_gap), c.primal, -c.dual) for c in certificates)
+    return iterate if key < best_key else best
+
+
+def _record(iteration, iterate, run, began):
+    used = np.count_nonzero(iterate.weights > 1e-9 * iterate.weights.max(initial=0.0))
+    return Record(
+        iteration=iteration,
+        objective=iterate.certificate.primal,
+        gap=iterate.certificate.gap,
+        svm_solves=run.counters.svm_solves,
+        kernels_used=int(used),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _status(iterate, tol, stationarity_tol, seen, limit):
+    """How the run ends here, or None; `seen` iterates, the first of which took no step."""
+    certificate = iterate.certificate
+    if np.isnan(certificate.gap):
+        raise FloatingPointError(
+            "The kernels gave values that are not numbers (NaN): check the data, their scale and "
+            "the kernels."
+        )
+    if abs(certificate.gap) <= tol:  # a gap clearly below zero is rounding, and proves nothing
+        return Status.OPTIMAL
+    # as in the paper for the default tolerance, and less where the whole objective is small
+    small = stationarity_tol * tol / 1e-3 * min(1.0, abs(certificate.primal))
+    if np.isinf(certificate.gap) and iterate.stationarity <= small:
+        return Status.STATIONARY
+    if iterate.ended is not None:
+        return iterate.ended
+    return Status.MAX_ITER if seen > limit else None
+
+
+class Part(NamedTuple):
+    """A part of a run's problem, to be solved by a run of its own.
+
+    Attributes
+    ----------
+    problem : Problem
+    start : Point
+        Where to begin.
+    stage : str
+        What the part is, for those who listen.
+    whole : callable
+        Weights and coefficients of the whole problem, as a `Point`, from those of the part.
+    """
+
+    problem: object
+    start: Point
+    stage: str
+    whole: Callable
+
+
+def drive_part(solver, run, part, *, tol, max_iter=None) -> Result:
+    """`drive` on a part of a run's problem: the whole run's listeners hear every step of it.
+
+    An end from outside ends the whole run, which keeps what the part has come to.
+    """
+
+    def watch(record):
+        stage = ", ".join(filter(None, [part.stage, record.stage]))
+        return run.watch(record._replace(stage=stage))
+
+    def keep(best, record):
+        run.keep(run.best or _uncertified(part.whole(best.point), best), record)
+
+    inner = RunState(
+        part.problem,
+        memory_budget=run.memory_budget,
+        watch=None if run.watch is None else watch,
+        keep=None if run.keep is None else keep,
+    )
+    inner.start = inner.latest = part.start
+    result = drive(solver, inner, tol=tol, max_iter=max_iter)
+    run.counters.include(inner.counters)
+    run.latest = part.whole(Point(result.weights, result.beta))
+    if result.status.broken_off:
+        raise Stopped if result.status is Status.STOPPED else KeyboardInterrupt
+    return result
+
+
+def _uncertified(point, iterate):
+    """A point of the whole problem of which nothing is proven yet."""
+    certificate = iterate.certificate
+    unknown = Certificate(
+        certificate.primal, -np.inf, np.inf, certificate.intercept, certificate.rounding
+    )
+    return Iterate(point.weights, point.beta, unknown)

@@ -1,0 +1,159 @@
+"""Newton's method on some of the kernels first, when there are very many.
+
+Where all kernels have weight (p > 1), the solution for a sample of the kernels is a good start for
+all. On the simplex (p = 1) few kernels have weight at the optimum: the problem is solved on a
+working set of kernels; one pass over all of them then gives every quadratic form, and so the
+certificate of the whole problem; the kernels with the largest forms join the set. A kernel whose
+form is smaller than that of the kernels in use has no weight at the optimum.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...banks.sample import SampledBank
+from ...result import Status
+from ...run_state import Point
+from ..base import Iterate, Solver
+from ..loop import Part, drive_part
+
+# one kernel in so many, but so many at least; the gap to reach on them
+SAMPLE, SMALLEST_SAMPLE, SAMPLE_GAP = 32, 1000, 1e-3
+FIRST, MORE = 2000, 1000  # kernels in the first working set, and joining it in a round
+SHARE = 0.3  # of the tolerance is the gap to reach on the working set
+FIRST_GAP = 1e-2  # on the first set, which is a random one
+STEPS = 60  # on a part at most
+PATIENCE = 4
+
+
+class _Wrapper(Solver):
+    """What both share: the limits of the solver that they wrap."""
+
+    def __init__(self, solver):
+        self.solver, self.max_iter = solver, solver.max_iter
+
+    def needs(self, run):
+        self.solver.check(run)
+        if run.bank.subset(np.arange(1)) is None:
+            raise ValueError(
+                f"{run.bank!r} cannot be cut down to some of its kernels: use Newton() as it is."
+            )
+
+    def direct(self):
+        return self.solver
+
+
+class FromKernels(_Wrapper):
+    """Solve for a sample of the kernels, then go on with all of them.
+
+    Parameters
+    ----------
+    solver : Newton
+    """
+
+    def init(self, run):
+        if run.start.beta.any():
+            return self.solver.init(run)
+        return self.solver.begin(run, self._sampled(run))
+
+    def step(self, run, state, tol):
+        return self.solver.step(run, state, tol)
+
+    def refreshed(self, run, state):
+        return self.solver.refreshed(run, state)
+
+    def _sampled(self, run):
+        """Coefficients that solve the problem of a sample of the kernels."""
+        bank, regularizer, (weights, beta) = run.bank, run.problem.regularizer, run.start
+        sampled = SampledBank(bank, min(bank.m, max(SMALLEST_SAMPLE, bank.m // SAMPLE)))
+        factor, whole = regularizer.repeated(sampled.m / sampled.size), Point._make
+        if factor is not None:  # the same problem with short vectors
+            weights, short = weights[sampled.chosen], bank.subset(sampled.chosen, factor)
+
+            def whole(point):
+                some = regularizer.adopt(point.weights[sampled.stands_for])
+                return Point(some, point.beta)
+
+        problem = run.problem.on(sampled if factor is None else short)
+        start = Point(regularizer.adopt(weights), beta)
+        part = Part(problem, start, f"sample of {sampled.size} kernels", whole)
+        return drive_part(self.solver, run, part, tol=SAMPLE_GAP, max_iter=STEPS).beta
+
+
+class State(NamedTuple):
+    """Where the working set stands.
+
+    Attributes
+    ----------
+    kernels : (a,) numbers of the kernels in the set
+    forms : (m,) quadratic forms of all kernels
+    iterate : Iterate of the whole problem
+    best, patience : float, int
+        Smallest absolute gap so far, and how many more rounds may pass without a smaller one.
+    """
+
+    kernels: np.ndarray
+    forms: np.ndarray
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class WorkingSet(_Wrapper):
+    """Newton's method on the kernels that matter, when most have no weight.
+
+    Parameters
+    ----------
+    solver : Newton
+    """
+
+    def init(self, run):
+        """From the heaviest kernels of an earlier result, or from some taken at random."""
+        weights, beta = run.start
+        if beta.any() and np.count_nonzero(weights) <= FIRST:
+            return _judged(run, np.flatnonzero(weights), run.start)
+        order = weights if beta.any() else np.random.default_rng(0).random(weights.size)
+        kernels = np.sort(np.argpartition(-order, min(FIRST, order.size - 1))[:FIRST])
+        return _solved(self.solver, run, kernels, run.start, FIRST_GAP)
+
+    def step(self, run, state, tol):
+        outside = state.forms.copy()
+        outside[state.kernels] = -np.inf
+        entering = np.argpartition(-outside, min(MORE, outside.size - 1))[:MORE]
+        kernels = np.union1d(state.kernels, entering)
+        solver = self.solver.cooled(state.iterate.certificate.gap)
+        new = _solved(solver, run, kernels, state.iterate.point, SHARE * tol)
+        gap = new.iterate.certificate.absolute_gap
+        patience = PATIENCE if gap < state.best else state.patience - 1
+        new = new._replace(best=min(state.best, gap), patience=patience)
+        if patience > 0:
+            return new
+        return new._replace(iterate=new.iterate._replace(ended=Status.STALLED))
+
+    def refreshed(self, run, state):
+        return _judged(run, state.kernels, state.iterate.point)
+
+
+def _solved(solver, run, kernels, start, tol):
+    """The state once the problem of some kernels is solved."""
+    problem = run.problem
+
+    def whole(point):
+        weights = np.zeros(problem.bank.m)
+        weights[kernels] = point.weights
+        return Point(weights, point.beta)
+
+    inside = Point(problem.regularizer.adopt(start.weights[kernels]), start.beta)
+    some = problem.on(problem.bank.subset(kernels))
+    part = Part(some, inside, f"working set of {kernels.size} kernels", whole)
+    drive_part(solver, run, part, tol=tol, max_iter=STEPS)
+    return _judged(run, kernels, run.latest)
+
+
+def _judged(run, kernels, point):
+    """The state with the forms of all kernels and the certificate of the whole problem."""
+    run.latest, (weights, beta) = point, point
+    forms = run.quadratic_forms(beta)
+    scores = run.bank.decision(weights, beta)  # of few kernels
+    certificate = run.certificate(weights, beta, scores=scores, forms=forms)
+    return State(kernels, forms, Iterate(weights, beta, certificate))

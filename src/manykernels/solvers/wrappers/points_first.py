@@ -1,0 +1,109 @@
+"""Kernel weights from some of the points first.
+
+Weights depend on averages over the points, so a few thousand points tell them well, and what they
+do not tell is small enough for one or two more rounds with all points. The coefficients of all
+points begin where the decision function of the sample puts them: nearly all of those that will be
+at a bound are there from the beginning.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...run_state import Point, RunState
+from ..base import Solver
+from ..loop import Part, drive_part
+from ..lowrank.corners import rounded_corners
+
+SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
+TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
+ROUNDS = 8
+WIDTH = 0.3  # of the rounded corners of the loss, by which decision values become coefficients
+
+
+class State(NamedTuple):
+    """The state of the solver at work, and how many steps were taken."""
+
+    solver: Solver
+    state: object
+    steps: int
+
+    @property
+    def iterate(self):
+        return self.state.iterate
+
+
+class FromPoints(Solver):
+    """Solve for a sample of the points, then go on with all of them.
+
+    Parameters
+    ----------
+    solver : Solver
+        For all points.
+    first : callable
+        The solver for the problem of the sample, given a run of it.
+    last : Solver, optional
+        One that takes over after `ROUNDS` steps, for tolerances that need more of them.
+    size : int
+        Points in the sample.
+    """
+
+    def __init__(self, solver, first, last=None, size=SIZE):
+        self.solver, self.first, self.last, self.size = solver, first, last, size
+        self.max_iter, self.stationarity_tol = solver.max_iter, solver.stationarity_tol
+        self.sums_only = solver.sums_only
+
+    def needs(self, run):
+        self.solver.check(run)
+        problem = run.problem
+        depends = problem.has_fixed_sum or problem.regularizer.needs_bank
+        if depends or problem.bank.among(np.arange(1)) is None:
+            raise ValueError(
+                "A sample of the points does not stand for all of them here: use solver='spg'."
+            )
+
+    def init(self, run):
+        weighted = np.flatnonzero(run.problem.cost.any(axis=0))
+        if weighted.size > self.size and not run.start.beta.any():
+            run.start = run.latest = self._start(run, weighted)
+        return State(self.solver, self.solver.init(run), 0)
+
+    def step(self, run, state, tol):
+        if state.steps == ROUNDS and self.last is not None:
+            run.start = state.iterate.point
+            return State(self.last, self.last.init(run), ROUNDS + 1)
+        return State(state.solver, state.solver.step(run, state.state, tol), state.steps + 1)
+
+    def refreshed(self, run, state):
+        return state._replace(state=state.solver.refreshed(run, state.state))
+
+    def direct(self):
+        return self.solver
+
+    def _start(self, run, weighted):
+        """Weights of the sample, and coefficients of all points that go with its decisions."""
+        problem = run.problem
+        rows = weighted[_evenly(problem.targets[:, weighted], self.size)]
+
+        def at_all(some):
+            beta = np.zeros_like(problem.targets)
+            beta[:, rows] = some
+            return beta
+
+        def whole(point):
+            return Point(point.weights, problem.feasible(at_all(point.beta)))
+
+        sample = RunState(problem.among(rows), memory_budget=run.memory_budget)
+        part = Part(sample.problem, sample.start, f"sample of {rows.size} points", whole)
+        result = drive_part(self.first(sample), run, part, tol=TOLERANCE)
+        scores = run.decision(result.weights, at_all(result.beta)) + result.intercept[:, None]
+        rounded = rounded_corners(problem, WIDTH * problem.unit)
+        beta = [corner.response(f)[0] for corner, f in zip(rounded, scores, strict=True)]
+        return Point(result.weights, problem.feasible(np.stack(beta)))
+
+
+def _evenly(targets, size):
+    """Random points whose targets are distributed as those of all points."""
+    shuffled = np.random.default_rng(0).permutation(targets.shape[1])
+    ordered = shuffled[np.lexsort(targets[:, shuffled])]
+    return np.sort(ordered[np.linspace(0, ordered.size - 1, size).round().astype(int)])

@@ -1,0 +1,66 @@
+"""The laws of a kernel."""
+
+import copy
+
+import numpy as np
+
+from ..kernels import Kernel
+from .laws import ROUNDING, agree, require, vector
+
+
+def check_kernel(kernel: Kernel, X=None, seed: int = 0) -> None:
+    """Check that a kernel is one: symmetric, positive semidefinite, and the same whoever asks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array, optional
+        Points to try it on, with the columns that the kernel sees; a dozen random ones of four
+        numbers by default. A kernel of strings needs some.
+    seed : int
+        Of the random points.
+
+    Raises
+    ------
+    AssertionError
+        Which says what is wrong, by how much, and in which entry it is worst.
+    """
+    if X is None:
+        X = np.random.default_rng(seed).standard_normal((12, 4))
+    n = X.shape[0]
+    resolved = kernel.resolved(X, np.ones(n))
+    require(isinstance(resolved, Kernel), f"resolved(A, sample_weight) gave {resolved!r}.")
+    K = np.asarray(resolved.block(X, X), dtype=float)
+    require(K.shape == (n, n), f"block of {n} points has shape {K.shape}, not ({n}, {n}).")
+    require(np.isfinite(K).all(), "block has entries that are not finite.")
+    agree("block", K, K.T, ROUNDING, "its transpose")
+    lowest = np.linalg.eigvalsh(0.5 * (K + K.T))[0]
+    require(
+        lowest >= -1e-9 * np.abs(K).max(),
+        f"block is not positive semidefinite: its smallest eigenvalue is {lowest:.1e}.",
+    )
+    _check_parts(resolved, X, K)
+    _check_value(kernel, resolved, X, K)
+
+
+def _check_parts(kernel, X, K):
+    """Blocks of some points are parts of the whole, and so is the diagonal."""
+    n = len(K)
+    rows, cols = np.arange(n)[::2], np.arange(n)[1:]
+    part = np.asarray(kernel.block(X[rows], X[cols]), dtype=float)
+    agree("block of some points", part, K[np.ix_(rows, cols)], ROUNDING, "the whole")
+    diagonal = vector("diagonal", kernel.diagonal(X), n, "point")
+    agree("diagonal", diagonal, np.diagonal(K), ROUNDING, "block")
+    if kernel.unit_diagonal:
+        agree("diagonal, which unit_diagonal says is one,", diagonal, np.ones(n), ROUNDING)
+
+
+def _check_value(kernel, resolved, X, K):
+    """A kernel is a value: copies agree, a resolved one stays what it is, and it has a name."""
+    again = np.asarray(copy.deepcopy(resolved).block(X, X), dtype=float)
+    agree("block of a copy", again, K, ROUNDING, "the original's")
+    if not resolved.needs_data:
+        twice = np.asarray(resolved.resolved(X, np.ones(len(K))).block(X, X), dtype=float)
+        agree("block of a kernel that was resolved twice", twice, K, ROUNDING, "resolved once")
+    name = kernel.name()
+    require(isinstance(name, str) and bool(name), f"name() should be a text, but is {name!r}.")
