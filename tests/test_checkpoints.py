@@ -27,6 +27,7 @@ from manykernels import (
     load,
     path,
 )
+from manykernels.banks import make_bank
 from manykernels.combinations import Product
 from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
@@ -201,7 +202,9 @@ class TestWhatIsKept:
                 return state
 
         def problem():
-            return Problem(KernelCollection(KERNELS).fit(X), y, np.full(60, 10.0), PNormBall(1))
+            return Problem(
+                make_bank(KernelCollection(KERNELS), X), y, np.full(60, 10.0), PNormBall(1)
+            )
 
         half = solve(problem(), SPG(), max_iter=3)
         whole, again = RunState(problem(), start=half), RunState(problem(), start=half)
@@ -310,9 +313,9 @@ class TestOtherProblems:
         assert len({marks([lambda A, B, k=k: (A @ B.T + 1.0) ** k]) for k in (1, 2, 3)}) == 3
         K = X @ X.T
         assert (
-            marks(KernelCollection(KERNELS).fit(X))
-            == marks(KernelCollection(KERNELS).fit(X))
-            != marks(KernelCollection(KERNELS).fit(2 * X))
+            marks(make_bank(KernelCollection(KERNELS), X))
+            == marks(make_bank(KernelCollection(KERNELS), X))
+            != marks(make_bank(KernelCollection(KERNELS), 2 * X))
         )
         assert (
             marks([Precomputed(K)])

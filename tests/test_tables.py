@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from manykernels import MKLClassifier, MKLRegressor
 from manykernels._loops import tables
 from manykernels._loops.bits import differing_bits, packed
-from manykernels.banks import Bank
+from manykernels.banks import Bank, make_bank
 from manykernels.banks.families import Tile
 from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
 from manykernels.banks.families.tables import GaussianTable
@@ -87,7 +87,7 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     """All that a bank computes, against the kernels one by one."""
     X = np.round(rng.random((90, 4)), 2) * (rng.random((90, 4)) < 0.7)
     kernels = [kernel(gamma) for gamma in np.geomspace(1e-3, 50, 17)]
-    bank = KernelCollection(kernels).fit(form(X), dtype=dtype, storage="fly")
+    bank = make_bank(KernelCollection(kernels), form(X), dtype=dtype, storage="fly")
     assert bank.families[0]._table is not None
     grams = np.stack([k.block(X, X) for k in kernels])
     weights, beta = rng.random(17), rng.standard_normal((2, 90))
@@ -183,7 +183,7 @@ class TestSample:
     @pytest.mark.parametrize(("p", "solver"), [(1.33, GroupLasso()), (1, SPG()), (2, Newton())])
     def test_same_optimum(self, p, solver):
         X, y = data()
-        problem = lambda: Problem(KERNELS.fit(X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
+        problem = lambda: Problem(make_bank(KERNELS, X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
         sampled = solve(problem(), FromPoints(solver, lambda run: Newton(), size=150), tol=1e-4)
         plain = solve(problem(), solver, tol=1e-4)
         assert sampled.status is Status.OPTIMAL
@@ -192,12 +192,12 @@ class TestSample:
     def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
         X, y = data()
         assert not isinstance(
-            choose_solver("auto", RunState(Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))),
+            choose_solver("auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))),
             FromPoints,
         )
         monkeypatch.setattr(choosing, "LARGE", 500)
         assert isinstance(
-            choose_solver("auto", RunState(Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))),
+            choose_solver("auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))),
             FromPoints,
         )
         clf = MKLClassifier(KERNELS, p=1.5).fit(X, y)
@@ -212,7 +212,7 @@ class TestSample:
         solver = FromPoints(
             GroupLasso(), lambda run: seen.append(run.problem.targets) or Newton(), size=100
         )
-        solve(Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)), solver)
+        solve(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)), solver)
         assert (seen[0] == 1).sum() in (1, 2)
 
     def test_interrupt_in_the_sample_leaves_a_model(self):
@@ -222,7 +222,7 @@ class TestSample:
             def step(self, run, state, tol):
                 raise KeyboardInterrupt
 
-        problem = Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))
+        problem = Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2))
         result = solve(problem, FromPoints(GroupLasso(), lambda run: Stopped(), size=100), tol=1e-6)
         assert result.status is Status.INTERRUPTED
         assert result.beta.any()
@@ -234,7 +234,7 @@ class TestSample:
         X, y = data(60)
         cost = np.zeros(60)
         cost[[np.argmax(y), np.argmin(y), 7]] = 1.0
-        problem = Problem(KERNELS.fit(X), y, cost, PNormBall(2))
+        problem = Problem(make_bank(KERNELS, X), y, cost, PNormBall(2))
         assert (
             solve(problem, FromPoints(SPG(), lambda run: Newton(), size=10)).status
             is Status.OPTIMAL
@@ -247,7 +247,7 @@ class TestSample:
             raise AssertionError("no step is to be taken")
 
         result = solve(
-            Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)),
+            Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)),
             FromPoints(SPG(), refused, size=100),
             max_iter=0,
         )
@@ -258,7 +258,7 @@ class TestEdges:
     def test_widths_too_far_apart_for_a_table(self, rng):
         X = rng.standard_normal((12, 3))
         kernels = [RBF(gamma) for gamma in (1e-15, 3e-15, 1.0, 1e15)]
-        bank = KernelCollection(kernels).fit(X, dtype=np.float32, storage="fly")
+        bank = make_bank(KernelCollection(kernels), X, dtype=np.float32, storage="fly")
         np.testing.assert_allclose(bank.combine([0, 0, 1, 0]), kernels[2].block(X, X), atol=1e-6)
 
     def test_many_kernels_none_of_which_is_left(self):
@@ -267,8 +267,8 @@ class TestEdges:
 
     def test_several_outputs_of_many_widths_fit_into_memory(self):
         X = np.random.default_rng(0).random((1800, 2))
-        bank = KernelCollection([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]).fit(
-            X, storage="fly"
+        bank = make_bank(
+            KernelCollection([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]), X, storage="fly"
         )
         problem = Problem(
             bank,

@@ -18,9 +18,8 @@ from .._canonical import canonical_rows, fixed_rows
 from .._threads import Threads, thread_count
 from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
-from ..banks.codes import refuse_categories, with_categories
+from ..banks.codes import refuse_categories
 from ..banks.torch import on_device
-from ..display.notebook import RichDisplay
 from ..kernels import KernelCollection, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
@@ -31,6 +30,7 @@ from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
 from .paths import choose_p
 from .reading import ReadsTables
+from .rich_display import RichDisplay
 from .running import Run
 from .scikit_learn import CallbackSupportMixin, bridges
 
@@ -136,7 +136,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             "memory_budget": memory_budget(self.cache_size),
         }
         if self.approximation is not None:
-            kernels = KernelsOnPoints(kernels, X, **on_points)
+            kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
             bank = self.approximation.fit(kernels, X, **on_machine, verbose=self.verbose)
             return (
                 reduced(bank, on_machine["memory_budget"])
@@ -242,7 +242,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         """
         found = []
         rng = check_random_state(self.random_state)
-        starts = getattr(prepared.bank, "starts", 1)
+        starts = prepared.bank.starts
         if starts < 1:
             raise ValueError(f"starts must be at least 1, got {starts!r}.")
         for attempt in range(1 if start is not None or max_iter == 0 else starts):
@@ -332,14 +332,14 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         check_is_fitted(self)
         grams = self._cross_grams(X)
         if grams is not None:
-            weights = np.atleast_2d(self.kernel_weights_) * self.bank_.spec.scales
+            weights = np.atleast_2d(self.kernel_weights_) * self.bank_.scales
             scores = np.repeat(self.intercept_[:, None], grams[0].shape[0], axis=1)
             for w, K in zip(weights.T, grams, strict=True):
                 if w.any():
                     scores += w[:, None] * (self.dual_coef_ @ K[:, self.support_].T)
             return scores
         X, categories = self._read_new(X)
-        bank = with_categories(self.bank_, categories) if categories else self.bank_
+        bank = self.bank_.with_categories(categories) if categories else self.bank_
         if self._coefficients is not None:
             return self._factor_scores(X, bank)
         if self._bank_support.size == 0:
@@ -371,13 +371,12 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for
         ordinary X.
         """
-        spec = getattr(getattr(self.bank_, "bank", self.bank_), "spec", None)
-        kernels = spec.kernels if spec is not None else []
-        if (
-            self.n_features_in_ != 1
-            or not kernels
-            or not all(isinstance(kernel, Precomputed) for kernel in kernels)
+        if self.n_features_in_ != 1 or not (
+            isinstance(self.bank_, Bank) and self.bank_.needs_grams
         ):
+            return None
+        kernels = self.bank_.kernels
+        if not all(isinstance(kernel, Precomputed) for kernel in kernels):
             return None
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != 1:
             X = [X]

@@ -88,9 +88,8 @@ def contributions(model):
     weights = np.atleast_2d(model.kernel_weights_)
     if model._coefficients is not None:
         parts = _of_factors(model, weights)
-    elif any(
-        isinstance(kernel, GramElsewhere)
-        for kernel in getattr(getattr(model.bank_, "spec", None), "kernels", ())
+    elif model.bank_.needs_grams and any(
+        isinstance(kernel, GramElsewhere) for kernel in model.bank_.kernels
     ):
         return None
     elif model.bank_.is_sum:
@@ -105,11 +104,11 @@ def _of_forms(bank, weights, beta):
     the bank can be cut down.
     """
     used = np.flatnonzero(weights.any(axis=0))
-    if used.size == bank.m or not hasattr(bank, "select"):
+    if used.size == bank.m or not bank.cheap_subsets:
         return _weighted_forms(bank, weights, beta)
     parts = np.zeros(bank.m)
     if used.size:
-        parts[used] = _weighted_forms(bank.select(used), weights[:, used], beta)
+        parts[used] = _weighted_forms(bank.subset(used), weights[:, used], beta)
     return parts
 
 

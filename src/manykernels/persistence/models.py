@@ -9,7 +9,8 @@ import json
 
 import numpy as np
 
-from ..kernels import KernelCollection, Precomputed
+from ..banks import Bank, SumBank
+from ..kernels import Precomputed
 from ..result import Certificate, Counters, Record, Result, Resumed, Status
 from .banks import describe, rebuild
 from .container import CorruptFile, read, write
@@ -120,15 +121,12 @@ def _content(estimator, packer):
 
 def _refuse_indices(estimator):
     """Raise where predictions need Gram matrices at sample indices, which a file does not hold."""
-    bank = getattr(estimator.bank_, "bank", getattr(estimator.bank_, "source", estimator.bank_))
-    spec = getattr(getattr(bank, "kernels", bank), "spec", None)
-    given = [
-        isinstance(kernel, Precomputed) for kernel in (spec.kernels if spec is not None else [])
-    ]
-    if not any(given):
+    bank = estimator.bank_
+    if not bank.needs_grams:
         return
-    plain = all(given) and estimator.n_features_in_ == 1 and hasattr(estimator.bank_, "spec")
-    if not plain or estimator.bank_.normalize in ("cosine", "center"):
+    given = all(isinstance(kernel, Precomputed) for kernel in bank.kernels)
+    plain = given and estimator.n_features_in_ == 1 and isinstance(bank, Bank)
+    if not plain or bank.normalize in ("cosine", "center"):
         raise CannotSave(
             "This model predicts from the Gram matrices of precomputed kernels at sample indices, "
             "which a model file does not "
@@ -158,10 +156,7 @@ def _parameters(estimator, packer):
 
 def _collection(kernels):
     """Kernels without the data that a fitted bank has."""
-    bank = getattr(kernels, "source", getattr(kernels, "bank", kernels))
-    if hasattr(bank, "collection"):
-        return bank.collection
-    return KernelCollection(bank.spec.kernels) if hasattr(bank, "spec") else kernels
+    return kernels.collection() if isinstance(kernels, SumBank) else kernels
 
 
 def _outcome(result, kept):

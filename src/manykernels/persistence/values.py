@@ -254,10 +254,10 @@ class Unpacker:
         return MaskedCollection(parts["gammas"], masks)
 
     def _grouped(self, content, depth):
-        from ..kernels.groups import GroupedBank
+        from ..kernels.groups import GroupedCollection
 
         columns, own = self.unpack(content, depth)
-        return GroupedBank(columns, own)
+        return GroupedCollection(columns, own)
 
     def _kernels(self, content, depth):
         from ..kernels import KernelCollection
