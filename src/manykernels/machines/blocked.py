@@ -60,6 +60,11 @@ class KernelRows:
         self._cache, self._clock = RowCache(capacity, bank.n, (bank.n,), bank.dtype), 0
         self.computed = 0
 
+    @property
+    def capacity(self):
+        """How many rows are kept."""
+        return self._cache.capacity
+
     def rows(self, chosen):
         """The chosen rows, as `Rows`; good until the next call."""
         self._clock += 1
