@@ -36,9 +36,13 @@ class FactorBank(Forwards, SumBank):
         self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
         self.right = factors if right is None else right
         self.n_rows, self.n = factors.shape[0], self.right.shape[0]
-        self.symmetric, self.dtype = right is None, factors.dtype
+        self.dtype = factors.dtype
         self.threads = threads or Threads(1)
         self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
+
+    @property
+    def symmetric(self):
+        return self.right is self.factors
 
     @property
     def m(self):

@@ -82,6 +82,7 @@ def make_bank(
     # what is left of a wide kernel after centering is less than float32 can hold
     compute = Compute(np.float64 if normalize == "center" else dtype, Threads(thread_count(n_jobs)))
     spec = spec_from_data(collection, normalize, training)
+    bank: SumBank
     if isinstance(spec, MaskedSpec):
         bank = MaskedBank(spec, Points.among(dense(X)), compute)
     else:

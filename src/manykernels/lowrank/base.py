@@ -104,7 +104,7 @@ class Approximation(ABC):
             )
         out = None
         size = X.shape[0] * features.width * np.dtype(dtype).itemsize
-        if size > memory_budget:
+        if size > memory_budget and self.folder is not None:
             out = mapped(self.folder, (X.shape[0], features.width), dtype)
         progress = _bar(X.shape[0], verbose)
         with threadpool_limits(1, user_api="blas"):
