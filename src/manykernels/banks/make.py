@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -89,7 +89,7 @@ def make_bank(
         bank = _tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
     if storage == "dense":
         bank = DenseBank.from_bank(bank)
-    bank = on_device(bank, device)
+    bank = cast(SumBank, on_device(bank, device))
     if normalize == "center":
         return CenteredBank.from_shares(bank, training.weights / training.weights.sum())
     return bank
