@@ -192,12 +192,16 @@ class TestSample:
     def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
         X, y = data()
         assert not isinstance(
-            choose_solver("auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))),
+            choose_solver(
+                "auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))
+            ),
             FromPoints,
         )
         monkeypatch.setattr(choosing, "LARGE", 500)
         assert isinstance(
-            choose_solver("auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))),
+            choose_solver(
+                "auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))
+            ),
             FromPoints,
         )
         clf = MKLClassifier(KERNELS, p=1.5).fit(X, y)
