@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from conftest import MIXED, toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor, path
+from manykernels._words import percent
 from manykernels.display import (
     ConvergenceDisplay,
     KernelHeatmapDisplay,
@@ -20,7 +21,6 @@ from manykernels.display import (
     PathDisplay,
 )
 from manykernels.display.facts import Shares, fitted_model
-from manykernels.display.words import percent
 from manykernels.kernels import RBF, Linear
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1
@@ -76,7 +76,7 @@ class TestWeights:
         }
 
     def test_a_million_kernels(self, monkeypatch):
-        """Only the names that are shown are made (a million take a minute); the rest is one line."""
+        """Only the names that are shown are made: a million take a minute."""
         rng = np.random.default_rng(0)
         collection = KernelCollection.masked_rbf(
             rng.uniform(0.1, 1, 10**6), rng.random((10**6, 4)) < 0.5

@@ -26,7 +26,7 @@ from manykernels import (
     report,
 )
 from manykernels.display import KernelHeatmapDisplay
-from manykernels.display import page as page_parts
+from manykernels.display.report import page as page_parts
 from manykernels.kernels import RBF, Hamming, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1
@@ -41,7 +41,7 @@ EVIL = "<script>document.title = 'run'</script><img src=x onerror=\"document.tit
 
 
 class Text(HTMLParser):
-    """What a person reads, without scripts and styles; refuses tags that are not closed in order."""
+    """What a person reads, without scripts and styles; tags must be closed in order."""
 
     def __init__(self, page):
         super().__init__()

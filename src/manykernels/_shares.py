@@ -2,6 +2,8 @@
 
 import numpy as np
 
+NEGLIGIBLE = 1e-3  # share relative to the heaviest that gets no line of its own
+
 
 def shares(amounts):
     """Amounts divided by their sum, if there is one."""
@@ -12,3 +14,16 @@ def shares(amounts):
 def mean_shares(weights):
     """Shares in the total weight, (m,); the mean over the outputs where each has its own weights."""
     return np.mean([shares(row) for row in np.atleast_2d(weights)], axis=0)
+
+
+def heaviest(share, most, ties=None):
+    """Places of the heaviest, in order, and of all others.
+
+    Those with less than a thousandth of the heaviest's share are among the others. Where shares are
+    equal, as in a plain sum, the larger of `ties` comes first.
+    """
+    order = np.lexsort((np.zeros(share.size) if ties is None else -ties, -share))
+    shown = order[:most]
+    if share.any():
+        shown = shown[share[shown] >= NEGLIGIBLE * share.max()]
+    return shown, np.setdiff1d(order, shown, assume_unique=True)

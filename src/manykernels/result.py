@@ -177,7 +177,7 @@ class Result:
         return f"<Result {self}>"
 
     def _repr_html_(self):
-        from .display.notebook import result_html
+        from ._html import result_html
 
         return result_html(self)
 

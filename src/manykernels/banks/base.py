@@ -194,7 +194,7 @@ class Bank(ABC):
         return f"{type(self).__name__}({self.m} kernels on {self.n} points)"
 
     def _repr_html_(self):
-        from ..display.notebook import bank_html
+        from .._html import bank_html
 
         return bank_html(self)
 

@@ -8,11 +8,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._canonical import canonical_rows
-from .._shares import shares
+from .._shares import heaviest, shares
+from .._words import count
 from ..banks import Bank
-from .words import count
-
-NEGLIGIBLE = 1e-3  # share relative to the heaviest that gets no line of its own
 
 
 class Row(NamedTuple):
@@ -74,17 +72,9 @@ class Shares:
         return int(np.count_nonzero(self.weights.any(axis=0)))
 
     def kernels(self, most):
-        """The heaviest kernels, and one row for all others if there are more with weight.
-
-        Kernels with less than a thousandth of the heaviest's share are among the others.
-        """
-        # all are equal in a plain sum
-        ties = np.zeros(self.m) if self.contribution is None else self.contribution
-        order = np.lexsort((-ties, -self.share))
-        shown = order[:most]
-        shown = shown[self.share[shown] >= NEGLIGIBLE * self.share.max()] if self.used else shown
+        """The heaviest kernels, and one row for all others if there are more with weight."""
+        shown, left = heaviest(self.share, most, self.contribution)
         rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]
-        left = np.setdiff1d(order, shown, assume_unique=True)
         if np.count_nonzero(self.share[left]):
             rows.append(self._row(count(left.size, "other"), "", left))
         return rows

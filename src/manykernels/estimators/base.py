@@ -20,7 +20,6 @@ from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_ban
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories, with_categories
 from ..banks.torch import on_device
-from ..display.notebook import RichDisplay
 from ..kernels import KernelCollection, Precomputed, paper_bank
 from ..kernels.points import as_points
 from ..problem import Problem
@@ -28,6 +27,7 @@ from ..result import Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
+from .notebook import RichDisplay
 from .paths import choose_p
 from .reading import ReadsTables
 from .running import Run

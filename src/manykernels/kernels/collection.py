@@ -83,7 +83,7 @@ class KernelCollection:
         return f"{type(self).__name__}({len(self)} kernels)"
 
     def _repr_html_(self):
-        from ..display.notebook import collection_html
+        from .._html import collection_html
 
         return collection_html(self)
 

@@ -1,4 +1,4 @@
-"""The sections of the report on what came before the fit and what it cost: data, formulation, work."""
+"""Sections on what came before the fit and what it cost: data, formulation, work."""
 
 import os
 import platform
@@ -7,9 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from ..banks import Bank
-from .page import element, facts, section, table
-from .words import megabytes, number, percent, seconds
+from ..._html import element, table
+from ..._words import megabytes, number, percent, seconds
+from ...banks import Bank
+from .page import facts, section
 
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .facts import Shares
+from ..facts import Shares
 from .page import Charts
 
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from ..._html import element, table
+from ..._words import count, number, percent
+from ..facts import training_rows
 from . import charts
-from .facts import training_rows
-from .page import element, facts, folded, section, table
-from .words import count, number, percent
+from .page import facts, folded, section
 
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot
@@ -63,7 +64,10 @@ def _classified(story):
     )
     parts = []
     if names.size <= MOST_CLASSES:
-        caption = "Rows are true classes, columns what the model says; the stronger the color, the larger the part of the row."
+        caption = (
+            "Rows are true classes, columns what the model says; the stronger the color, the "
+            "larger the part of the row."
+        )
         parts.append(
             story.charts.place(
                 charts.confusion(counts, names),

@@ -1,40 +1,45 @@
-"""What notebooks show of banks, results and fitted estimators."""
+"""Pieces of HTML, and what notebooks show of collections, banks and results.
 
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
+Every text is escaped here, so that no name of a kernel or class can be more than a name.
+"""
 
-from .facts import Shares
-from .page import Markup, element, table
-from .words import certified, count, number, percent, seconds
+import html
+
+from ._words import certified, count, number, seconds
 
 MOST = 10  # lines of a table
 
 
-class RichDisplay:
-    """Adds the outcome of the fit below scikit-learn's own diagram of an estimator."""
+class Markup(str):
+    """HTML that was made here; every other string is text."""
 
-    @property
-    def _repr_html_(self):
-        diagram = super()._repr_html_  # AttributeError where scikit-learn is told to show none
-        return lambda: diagram() + fitted_html(self)
-
-    def _repr_mimebundle_(self, **options):
-        bundle = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] += fitted_html(self)
-        return bundle
+    __slots__ = ()
 
 
-def fitted_html(estimator):
-    """Status, gap and heaviest kernels of a fitted estimator; nothing before the fit."""
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return ""
-    rows = [[row.name, percent(row.share)] for row in Shares(estimator).kernels(MOST)]
-    result = getattr(estimator, "result_", None)
-    outcome = result_html(result) if result is not None else ""
-    return element("div", Markup(outcome), table(["kernel", "share of weight"], rows))
+def text(value):
+    """HTML for any value: itself if it was made here, else escaped."""
+    return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
+
+
+def element(tag, *parts, **attributes):
+    """``<tag attributes>parts</tag>``; ``class_`` is written class, ``aria_label`` aria-label."""
+    words = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        for name, value in attributes.items()
+    )
+    return Markup(f"<{tag}{words}>{''.join(map(text, parts))}</{tag}>")
+
+
+def table(head, rows, numeric_from=1):
+    """A table; the columns from `numeric_from` on hold numbers and are set flush right."""
+    align = [{} if place < numeric_from else {"class_": "number"} for place in range(len(head))]
+    heads = [element("th", word, scope="col", **how) for word, how in zip(head, align, strict=True)]
+    lines = [
+        element("tr", *[element("td", cell, **how) for cell, how in zip(row, align, strict=True)])
+        for row in rows
+    ]
+    whole = element("table", element("thead", element("tr", *heads)), element("tbody", *lines))
+    return element("div", whole, class_="scroll", tabindex="0")
 
 
 def result_html(result):
