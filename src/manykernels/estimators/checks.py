@@ -13,8 +13,7 @@ from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..persistence.checkpoints import Checkpoint
 from ..regularizers import PNormBall, Regularizer
-
-POLARS_TIMES = ("Date", "Time", "Duration")
+from .frames import column_types
 
 
 def check_parameters(estimator):
@@ -110,21 +109,21 @@ def check_choice(name, value, choices):
         raise ValueError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.")
 
 
-def refuse_odd_arrays(name, array):
-    """Raise for arrays that NumPy would turn into plain numbers without a word."""
+def refuse_odd_arrays(name, array, types=None):
+    """Raise for arrays that NumPy would turn into plain numbers without a word.
+
+    `types` are the `column_types` of a data frame, where they are known already.
+    """
     if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
         raise ValueError(
             f"{name} is a masked array with masked entries; fill them or drop their rows first."
         )
-    dtypes = (
-        array.dtypes
-        if hasattr(array, "columns") and hasattr(array, "dtypes")
-        else [getattr(array, "dtype", None)]
-    )
-    if any(
-        dtype.kind in "Mm" if hasattr(dtype, "kind") else str(dtype).startswith(POLARS_TIMES)
-        for dtype in dtypes
-    ):
+    types = column_types(array) if types is None else types
+    if types is None:
+        times = getattr(getattr(array, "dtype", None), "kind", None) in ("M", "m")
+    else:
+        times = any(type_.is_temporal() for type_ in types)
+    if times:
         raise ValueError(
             f"{name} holds dates or times; turn them into numbers first, such as days since a "
             "start."

@@ -1,5 +1,6 @@
 """How much each kernel and each group of kernels has to do with a model."""
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -142,22 +143,15 @@ def by_group(names, groups, amounts):
 
 def data_frame(columns, backend):
     """A mapping of columns as a pandas or polars DataFrame, heaviest kernel first."""
-    order = np.argsort(-columns["weight"], kind="stable")
-    if backend == "pandas":
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "weights_frame() returns a pandas DataFrame: install pandas, or "
-                "manykernels[frames]."
-            ) from error
-        return pd.DataFrame(columns).iloc[order]
-    if backend == "polars":
-        try:
-            import polars as pl
-        except ImportError as error:
-            raise ImportError(
-                "weights_frame(backend='polars') needs polars: install it, or use backend='pandas'."
-            ) from error
-        return pl.DataFrame({name: list(values) for name, values in columns.items()})[order]
-    raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
+    if backend not in ("pandas", "polars"):
+        raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
+    try:
+        frame = nw.from_dict(
+            {name: list(values) for name, values in columns.items()}, backend=backend
+        )
+    except ImportError as error:
+        raise ImportError(
+            f"weights_frame(backend={backend!r}) needs {backend}: install it (pandas comes with "
+            "manykernels[frames]), or name the other backend."
+        ) from error
+    return frame[np.argsort(-columns["weight"], kind="stable")].to_native()

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from ..banks import Bank
 from ..result import Result
-from .categories import as_table
 from .checks import check_parameters, check_real, check_weights
+from .frames import as_table
 from .running import Run
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
