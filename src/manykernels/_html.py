@@ -16,12 +16,12 @@ class Markup(str):
     __slots__ = ()
 
 
-def text(value):
+def text(value) -> Markup:
     """HTML for any value: itself if it was made here, else escaped."""
     return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
 
 
-def element(tag, *parts, **attributes):
+def element(tag: str, *parts, **attributes) -> Markup:
     """``<tag attributes>parts</tag>``; ``class_`` is written class, ``aria_label`` aria-label."""
     words = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
@@ -30,7 +30,7 @@ def element(tag, *parts, **attributes):
     return Markup(f"<{tag}{words}>{''.join(map(text, parts))}</{tag}>")
 
 
-def table(head, rows, numeric_from=1):
+def table(head, rows, numeric_from: int = 1) -> Markup:
     """A table; the columns from `numeric_from` on hold numbers and are set flush right."""
     align = [{} if place < numeric_from else {"class_": "number"} for place in range(len(head))]
     heads = [element("th", word, scope="col", **how) for word, how in zip(head, align, strict=True)]
@@ -42,7 +42,7 @@ def table(head, rows, numeric_from=1):
     return element("div", whole, class_="scroll", tabindex="0")
 
 
-def result_html(result):
+def result_html(result) -> Markup:
     """Status, certificate and work of a result."""
     status = element("b", result.status.name.replace("_", " ").capitalize())
     work = [
@@ -55,7 +55,7 @@ def result_html(result):
     return element("div", words, element("p", " · ".join(work)))
 
 
-def collection_html(collection):
+def collection_html(collection) -> Markup:
     """The first kernels of a collection, or the sizes of its groups."""
     head = element(
         "p", element("b", type(collection).__name__), f": {count(len(collection), 'kernel')}"
@@ -63,8 +63,8 @@ def collection_html(collection):
     return element("div", head, _kernels(collection.names(), collection.groups))
 
 
-def bank_html(bank):
-    """Sizes, normalization and the first kernels of a fitted bank."""
+def bank_html(bank) -> Markup:
+    """Sizes, normalization and the first kernels of a bank."""
     rows = [
         ["kernels", f"{bank.m:,}"],
         ["training points", f"{bank.n:,}"],
@@ -89,12 +89,6 @@ def _kernels(names, groups):
     ]
     if len(names) > MOST:
         rows.append(["…", f"{len(names) - MOST:,} more", ""])
-    return (
-        table(["", "kernel", "group"], rows, numeric_from=3)
-        if any(row[2] for row in rows)
-        else _without_groups(rows)
-    )
-
-
-def _without_groups(rows):
+    if any(row[2] for row in rows):
+        return table(["", "kernel", "group"], rows, numeric_from=3)
     return table(["", "kernel"], [row[:2] for row in rows], numeric_from=2)

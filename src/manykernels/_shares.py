@@ -17,13 +17,18 @@ def mean_shares(weights):
 
 
 def heaviest(share, most, ties=None):
-    """Places of the heaviest, in order, and of all others.
+    """Numbers of the heaviest, at most so many, and of all others.
 
-    Those with less than a thousandth of the heaviest's share are among the others. Where shares are
-    equal, as in a plain sum, the larger of `ties` comes first.
+    Those with less than a thousandth of the heaviest's share are among the others.
+
+    Parameters
+    ----------
+    share : (m,) array
+    most : int
+    ties : (m,) array, optional
+        What decides between equal shares, larger first; their order by default.
     """
-    order = np.lexsort((np.zeros(share.size) if ties is None else -ties, -share))
+    order = np.lexsort((-(np.zeros(share.size) if ties is None else ties), -share))
     shown = order[:most]
-    if share.any():
-        shown = shown[share[shown] >= NEGLIGIBLE * share.max()]
+    shown = shown[share[shown] >= NEGLIGIBLE * share.max()] if share.any() else shown
     return shown, np.setdiff1d(order, shown, assume_unique=True)

@@ -28,8 +28,8 @@ from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
 from .inputs import ReadsTables
-from .notebook import RichDisplay
 from .paths import choose_p
+from .rich_display import RichDisplay
 from .running import Run
 from .scikit_learn import CallbackSupportMixin, bridges
 

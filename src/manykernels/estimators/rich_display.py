@@ -1,5 +1,6 @@
 """What notebooks show of fitted estimators."""
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,16 +32,13 @@ def fitted_html(estimator):
         return ""
     result = getattr(estimator, "result_", None)
     outcome = result_html(result) if result is not None else ""
-    return element(
-        "div", Markup(outcome), table(["kernel", "share of weight"], _heaviest(estimator))
-    )
+    return element("div", Markup(outcome), table(["kernel", "share of weight"], _rows(estimator)))
 
 
-def _heaviest(estimator):
-    """Names and shares of the heaviest kernels, and one line for all others that have weight."""
+def _rows(estimator):
     share, names = mean_shares(estimator.kernel_weights_), estimator.bank_.names
     shown, left = heaviest(share, MOST)
-    rows = [[names[k], percent(share[k])] for k in shown]
-    if share[left].any():
-        rows.append([count(left.size, "other"), percent(share[left].sum())])
+    rows = [[str(names[k]), percent(float(share[k]))] for k in shown]
+    if np.count_nonzero(share[left]):
+        rows.append([count(left.size, "other"), percent(float(share[left].sum()))])
     return rows
