@@ -27,12 +27,12 @@ from manykernels import (
     load,
     path,
 )
+from manykernels._files import CannotWrite, CorruptFile, read
 from manykernels.combinations import Product
+from manykernels.estimators.checkpoints import Journal, OtherProblem
+from manykernels.estimators.fingerprints import fingerprint
 from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
-from manykernels.persistence.checkpoints import Journal, OtherProblem
-from manykernels.persistence.container import CannotWrite, CorruptFile, read
-from manykernels.persistence.fingerprints import fingerprint
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Certificate, Record, Status
@@ -150,7 +150,7 @@ class TestWhatIsKept:
 
     def test_what_was_found_too_early_is_written_later(self, file, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("manykernels.persistence.checkpoints.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("manykernels.estimators.checkpoints.time.monotonic", lambda: now[0])
         kept = Journal(Checkpoint(file, every=30.0), {})
         kept.open()
         best = Iterate(np.ones(2), np.zeros((1, 3)), Certificate(1.0, 0.5, 0.5, np.zeros(1), 0.0))

@@ -23,6 +23,7 @@ from sklearn.base import clone
 import manykernels
 from conftest import toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
+from manykernels._files import CannotWrite, CorruptFile, read, write
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.kernels import (
     RBF,
@@ -36,7 +37,6 @@ from manykernels.kernels import (
     on_groups,
 )
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
-from manykernels.persistence.container import CannotWrite, CorruptFile, read, write
 from manykernels.persistence.values import CannotSave
 from manykernels.regularizers import L1, BlockNorm, ElasticNet, GeneralizedKL
 from manykernels.solvers import SPG
@@ -647,7 +647,7 @@ class TestWriting:
     def test_a_full_disk_leaves_the_old_file(self, tmp_path):
         script = f"""
             import resource, signal, numpy as np
-            from manykernels.persistence.container import CannotWrite, write
+            from manykernels._files import CannotWrite, write
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             path = {str(tmp_path / "m.mk")!r}
             write(path, {{"a": np.arange(10.0)}}, {{"which": "old"}}, "model")

@@ -5,10 +5,10 @@ Names load on first use, so that importing the package costs nothing.
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+from ._version import __version__
 
 _WHERE = {
-    "Checkpoint": ".persistence",
+    "Checkpoint": ".estimators",
     "MKLClassifier": ".estimators",
     "MKLFeatureSelector": ".estimators",
     "MKLOneClass": ".estimators",

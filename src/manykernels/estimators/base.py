@@ -27,6 +27,7 @@ from ..result import Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
+from .fingerprints import fingerprint
 from .inputs import ReadsTables
 from .paths import choose_p
 from .rich_display import RichDisplay
@@ -175,8 +176,6 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         prepared = Prepared(self._bank(X, distinct.weight), targets, cost, distinct, offset)
         if self.checkpoint is None:
             return prepared
-        from ..persistence.fingerprints import fingerprint
-
         return prepared._replace(marks=fingerprint(self, X, targets, cost))
 
     def _fit(self, X, y, sample_weight):

@@ -11,8 +11,8 @@ from ..callbacks import check_callbacks
 from ..combinations import COMBINATIONS, Combination
 from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
-from ..persistence.checkpoints import Checkpoint
 from ..regularizers import PNormBall, Regularizer
+from .checkpoints import Checkpoint
 from .frames import column_types
 
 

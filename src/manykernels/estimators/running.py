@@ -8,9 +8,9 @@ import threading
 import numpy as np
 
 from ..callbacks import Announcer
-from ..persistence.checkpoints import Journal
 from ..result import Resumed
 from ..solvers.wrappers.resumed import FromIterate
+from .checkpoints import Journal
 
 log = logging.getLogger("manykernels")
 

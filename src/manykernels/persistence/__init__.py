@@ -1,8 +1,7 @@
-"""What the library writes: model files and checkpoints."""
+"""What the library writes: model files."""
 
-from .checkpoints import Checkpoint, OtherProblem
-from .container import CannotWrite, CorruptFile
+from .._files import CannotWrite, CorruptFile
 from .models import load
 from .values import CannotSave
 
-__all__ = ["CannotSave", "CannotWrite", "Checkpoint", "CorruptFile", "OtherProblem", "load"]
+__all__ = ["CannotSave", "CannotWrite", "CorruptFile", "load"]

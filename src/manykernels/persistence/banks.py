@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
+from .._files import CorruptFile
 from .._threads import Threads, thread_count
 from ..banks import CombinationBank, DenseBank, KernelsOnPoints, MaskedBank, TiledBank
 from ..banks.centered import CenteredBank
@@ -18,7 +19,6 @@ from ..banks.spec import BankSpec
 from ..kernels import KernelCollection, Precomputed
 from ..kernels.vector import dense
 from ..lowrank import FourierMap, LandmarkMap
-from .container import CorruptFile
 from .values import CannotSave
 
 

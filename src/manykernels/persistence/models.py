@@ -9,10 +9,10 @@ import json
 
 import numpy as np
 
+from .._files import CorruptFile, read, write
 from ..kernels import KernelCollection, Precomputed
 from ..result import Certificate, Counters, Record, Result, Resumed, Status
 from .banks import describe, rebuild
-from .container import CorruptFile, read, write
 from .values import CannotSave, Packer, Unpacker
 
 # learned, and stored as they are

@@ -14,7 +14,8 @@ from functools import cache
 
 import numpy as np
 
-from .container import CorruptFile
+from .._files import CorruptFile
+
 
 INLINE = 32  # entries of an array that is written as text
 DEPTH = 30  # of values within values

@@ -1,11 +1,11 @@
 """A report on a fitted model in one HTML file."""
 
-import os
 from datetime import datetime
 from pathlib import Path
 
 from sklearn.utils.validation import check_is_fitted
 
+from ..._files import replace_file
 from ..._html import element
 from ..._words import count, number, percent, seconds
 from ..facts import Shares, fitted_model
@@ -101,14 +101,5 @@ def _tiles(story):
 def _replace(path, text):
     """Write a file that appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_file(path, [text.encode()])
     return path
