@@ -53,7 +53,7 @@ class Shares:
         check_is_fitted(estimator)
         self.names, self._groups = estimator.bank_.names, estimator.bank_.groups
         # the weights of a combination that is no sum belong to features, each a group of its own
-        self.grouped = getattr(estimator.bank_, "linear", True) and any(self._groups)
+        self.grouped = is_sum(estimator) and any(self._groups)
         self.weights = np.atleast_2d(estimator.kernel_weights_)
         self.shares = np.stack([shares(row) for row in self.weights])
         self.share = self.shares.mean(axis=0)
@@ -138,7 +138,7 @@ def training_rows(model, X, y):
     """The rows of (X, y) that are the points of the model's bank, in its order; None if it was
     trained on other data.
     """
-    if not isinstance(model.bank_, Bank):
+    if is_approximate(model):
         return None
     X, y = model._read_new(X)[0], np.asarray(y)
     # as in fit: equal rows are one if they have one target, and novelty detection has none
@@ -152,3 +152,49 @@ def training_rows(model, X, y):
     else:
         rows = canonical_rows(X, codes, np.ones(X.shape[0])).rows
     return rows if model.bank_.same_data(X[rows]) else None
+
+
+def is_sum(model):
+    """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
+    return getattr(model.bank_, "linear", True)
+
+
+def is_approximate(model):
+    """Whether the model is one of low-rank factors, which keeps no training points."""
+    return model._coefficients is not None
+
+
+def trained_on(model):
+    """How many rows `fit` was given."""
+    return model._n_fit
+
+
+def has_training_points(model):
+    """Whether the bank has all the distinct training points, and not only the support vectors."""
+    return not is_approximate(model) and not hasattr(model, "extra_")
+
+
+def columns_of(bank, k):
+    """Indices of the columns that kernel k sees, None for all."""
+    for _ in range(4):
+        for name in ("spec", "_spec"):
+            if getattr(bank, name, None) is not None:
+                return getattr(bank, name).columns[k]
+        inner = [
+            getattr(bank, name) for name in ("source", "bank", "kernels") if hasattr(bank, name)
+        ]
+        if not inner:
+            return None
+        bank = inner[0]
+    return None
+
+
+def rows_of(estimator, X):
+    """X as the MKL estimator inside a search or a pipeline gets it."""
+    for _ in range(8):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps"):
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            estimator = estimator[-1]
+    return X

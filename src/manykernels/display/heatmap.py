@@ -3,11 +3,10 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..banks import Bank
 from ..banks.codes import with_categories
 from ..kernels.points import as_points
 from .axes import axes
-from .facts import fitted_model, training_rows
+from .facts import fitted_model, is_approximate, is_sum, training_rows
 
 
 class KernelHeatmapDisplay:
@@ -65,7 +64,7 @@ class KernelHeatmapDisplay:
         """
         model = fitted_model(estimator)
         weights, title = _chosen(model, kernel, output)
-        if isinstance(model.bank_, Bank):
+        if not is_approximate(model):
             n, labels = model.bank_.n, _labels(model, X, y)
             rows = _sorted_sample(n, labels, max_points, random_state)
             K = np.asarray(model.bank_.combine(weights, rows))[:, rows]
@@ -108,7 +107,7 @@ def _chosen(model, kernel, output):
         if kernel not in names:
             raise ValueError(f"There is no kernel named {kernel!r}; see kernel_names_.")
         kernel = list(names).index(kernel)
-    if not getattr(model.bank_, "linear", True):
+    if not is_sum(model):
         raise ValueError(
             "This combination is not a sum, so its parts cannot be shown by themselves: leave "
             "kernel=None."
@@ -146,16 +145,8 @@ def _training_scores(model):
 
 def _decided(model, scores):
     """The class that each point is put into, or its side of the median of a regression."""
-    from ..estimators.classifier import _votes
-
     if hasattr(model, "classes_"):
-        if len(scores) == 1:
-            return model.classes_[(scores[0] > 0).astype(int)]
-        return model.classes_[
-            (_votes(scores, len(model.classes_)).T if model.multiclass == "ovo" else scores).argmax(
-                axis=0
-            )
-        ]
+        return model.classes_from_scores(scores)
     if hasattr(model, "nu"):
         return np.where(scores[0] >= 0, "inside", "outside")
     return _sides(scores[0])

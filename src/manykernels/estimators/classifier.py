@@ -242,17 +242,25 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         between equals. For `Precomputed` kernels, X is the column of sample indices, or the
         matrices K(test, train) of all kernels.
         """
-        scores = self._scores(X)
-        if self.classes_.size == 2:
-            return scores[0]
-        return _votes(scores, self.classes_.size) if self.multiclass == "ovo" else scores.T
+        return self._by_class(self._scores(X))
 
     def predict(self, X):
         """The predicted class of each row."""
-        scores = self.decision_function(X)
+        return self.classes_from_scores(self._scores(X))
+
+    def classes_from_scores(self, scores):
+        """The class of each point from the scores of all outputs, (t, n): of every class, or of
+        every pair of classes.
+        """
+        values = self._by_class(scores)
         return self.classes_[
-            (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+            (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
         ]
+
+    def _by_class(self, scores):
+        if self.classes_.size == 2:
+            return scores[0]
+        return _votes(scores, self.classes_.size) if self.multiclass == "ovo" else scores.T
 
 
 def _votes(scores, count):

@@ -9,51 +9,46 @@ import numpy as np
 
 from ..._html import element, table
 from ..._words import megabytes, number, percent, seconds
-from ...banks import Bank
+from ..facts import columns_of, has_training_points, trained_on
 from .page import facts, section
 
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
 
 
-def _distinct(model, bank, points):
+def data_section(story):
+    """Sizes: points, features, classes, groups."""
+    model = story.model
+    points, outputs = trained_on(model), len(model.intercept_)
+    classes = getattr(model, "classes_", None)
+    support = _of(np.size(model.support_), points) if hasattr(model, "support_") else None
+    pairs = [
+        ("training points", None if points is None else f"{points:,}"),
+        ("distinct points", _distinct(model, points)),
+        ("support vectors", support),
+        ("features", f"{model.n_features_in_:,}"),
+        ("kernels" if story.is_sum else "weights", f"{story.shares.m:,}"),
+        ("classes", None if classes is None else _listed(classes)),
+        ("targets", outputs if classes is None and outputs > 1 else None),
+    ]
+    return section("The data", facts(pairs), _groups_table(story))
+
+
+def _distinct(model, points):
     """How many of the training points differ, where the bank has all of them and not only support
     vectors, as from a file.
     """
-    whole = isinstance(bank, Bank) and points is not None and not hasattr(model, "extra_")
-    return f"{bank.n:,}" if whole and bank.n < points else None
+    whole = has_training_points(model) and model.bank_.n < points
+    return f"{model.bank_.n:,}" if whole else None
 
 
-def data_section(story):
-    """Sizes: points, features, classes, groups."""
-    model, bank = story.model, story.model.bank_
-    points = getattr(model, "_n_fit", None)
-    pairs = [
-        ("training points", None if points is None else f"{points:,}"),
-        ("distinct points", _distinct(model, bank, points)),
-        (
-            "support vectors",
-            _of(np.size(model.support_), points) if hasattr(model, "support_") else None,
-        ),
-        ("features", f"{model.n_features_in_:,}"),
-        ("kernels" if story.is_sum else "weights", f"{story.shares.m:,}"),
-        ("classes", _listed(model.classes_) if hasattr(model, "classes_") else None),
-        (
-            "targets",
-            len(model.intercept_)
-            if not hasattr(model, "classes_") and len(model.intercept_) > 1
-            else None,
-        ),
-    ]
-    groups, features = story.shares.groups(), _features_of_groups(bank)
-    parts = [facts(pairs)]
-    if groups:
-        head = ["group", "kernels", *(["features"] if features else [])]
-        sizes = {name: f"{size:,}" if size else "all" for name, size in features.items()}
-        rows = [
-            [g.name, f"{g.count:,}", *([sizes.get(g.name, "")] if features else [])] for g in groups
-        ]
-        parts.append(table(head, rows))
-    return section("The data", *parts)
+def _groups_table(story):
+    """How many kernels every group has, and how many features they see."""
+    groups = story.shares.groups()
+    if not groups:
+        return ""
+    sizes = _features_of_groups(story.model.bank_)
+    rows = [[group.name, f"{group.count:,}", sizes.get(group.name, "")] for group in groups]
+    return table(["group", "kernels", "features"], rows)
 
 
 def _of(part, whole):
@@ -66,90 +61,74 @@ def _listed(labels, most=8):
 
 
 def _features_of_groups(bank):
-    """How many features the kernels of every group see together (None for all); empty where it is
-    not known.
-    """
-    spec = _spec(bank)
-    if spec is None:
-        return {}
+    """How many features the kernels of every group see together, as words."""
     seen = {}
-    for group, columns in zip(spec.groups, spec.columns, strict=True):
-        seen.setdefault(group or "no group", []).append(columns)
-    whole = {group: any(columns is None for columns in some) for group, some in seen.items()}
-    return {
-        group: None if whole[group] else np.unique(np.concatenate(some)).size
-        for group, some in seen.items()
-    }
+    for k, group in enumerate(bank.groups):
+        seen.setdefault(group or "no group", []).append(columns_of(bank, k))
+    return {group: _size(columns) for group, columns in seen.items()}
 
 
-def _spec(bank):
-    """What a bank knows of its kernels, behind the banks that it may be made of."""
-    for _ in range(4):
-        for name in ("spec", "_spec"):
-            if getattr(bank, name, None) is not None:
-                return getattr(bank, name)
-        inner = [
-            getattr(bank, name) for name in ("source", "bank", "kernels") if hasattr(bank, name)
-        ]
-        if not inner:
-            return None
-        bank = inner[0]
-    return None
+def _size(columns):
+    if any(some is None for some in columns):
+        return "all"
+    return f"{np.unique(np.concatenate(columns)).size:,}"
 
 
 def formulation_section(story):
     """What was optimized, and with which parameters."""
     model = story.model
-    regularizer, p = getattr(model, "regularizer", None), getattr(model, "p", None)
-    pairs = [
-        ("combination", _short(model.combination)),
-        ("regularizer", _short(regularizer) if regularizer is not None else None),
-        ("norm of the weights, p", None if regularizer is not None else _norm(model, p)),
-        ("cost of an error, C", _value(model, "C")),
-        ("share outside, ν", _value(model, "nu")),
-        (
-            "loss",
-            _short(model.loss)
-            if hasattr(model, "loss")
-            else "one-class"
-            if hasattr(model, "nu")
-            else None,
-        ),
-        (
-            "free error, ε",
-            _value(model, "epsilon")
-            if getattr(model, "loss", None) == "epsilon_insensitive"
-            else None,
-        ),
-        (
-            "class weights",
-            None if getattr(model, "class_weight", None) is None else _short(model.class_weight),
-        ),
-        (
-            "kernel weights",
-            model.weights.replace("_", " ")
-            if len(model.intercept_) > 1 and hasattr(model, "weights")
-            else None,
-        ),
-        ("several classes", model.multiclass if len(getattr(model, "classes_", ())) > 2 else None),
+    pairs = [*_objective(model), *_outputs(model)]
+    pairs += [
         ("solver", _short(model.solver)),
         ("kernels normalized by", (model.normalize or "nothing") if story.is_sum else None),
-        ("approximation", None if model.approximation is None else _short(model.approximation)),
+        ("approximation", _given(model, "approximation")),
     ]
-    parts = [facts(pairs)]
-    if hasattr(model, "p_scores_"):
-        rows = [
-            [number(norm), f"{value:.4f}", "chosen" if norm == model.p_ else ""]
-            for norm, value in model.p_scores_.items()
-        ]
-        parts += [
-            element("h3", "How p was chosen"),
-            table(["p", "mean score on held-out folds", ""], rows),
-        ]
-    return section("What was optimized", *parts)
+    return section("What was optimized", facts(pairs), *_choice_of_p(model))
 
 
-def _norm(model, p):
+def _objective(model):
+    """Combination, regularizer and loss."""
+    loss = getattr(model, "loss", "one-class" if hasattr(model, "nu") else None)
+    free = _value(model, "epsilon") if loss == "epsilon_insensitive" else None
+    chosen = _norm(model) if getattr(model, "regularizer", None) is None else None
+    return [
+        ("combination", _short(model.combination)),
+        ("regularizer", _given(model, "regularizer")),
+        ("norm of the weights, p", chosen),
+        ("cost of an error, C", _value(model, "C")),
+        ("share outside, ν", _value(model, "nu")),
+        ("loss", None if loss is None else _short(loss)),
+        ("free error, ε", free),
+    ]
+
+
+def _outputs(model):
+    """What is said of several classes or targets."""
+    several = len(model.intercept_) > 1 and hasattr(model, "weights")
+    classes = len(getattr(model, "classes_", ()))
+    return [
+        ("class weights", _given(model, "class_weight")),
+        ("kernel weights", model.weights.replace("_", " ") if several else None),
+        ("several classes", model.multiclass if classes > 2 else None),
+    ]
+
+
+def _choice_of_p(model):
+    """The scores from which p was chosen, if it was."""
+    if not hasattr(model, "p_scores_"):
+        return []
+    rows = [
+        [number(norm), f"{value:.4f}", "chosen" if norm == model.p_ else ""]
+        for norm, value in model.p_scores_.items()
+    ]
+    return [
+        element("h3", "How p was chosen"),
+        table(["p", "mean score on held-out folds", ""], rows),
+    ]
+
+
+def _norm(model):
+    p = getattr(model, "p", None)
     if p == "auto":
         return f"{number(model.p_)} (chosen on held-out folds)" if hasattr(model, "p_") else "auto"
     words = {1.0: " (few kernels)", float("inf"): " (plain sum)"}
@@ -158,6 +137,12 @@ def _norm(model, p):
 
 def _value(model, name):
     return number(getattr(model, name)) if hasattr(model, name) else None
+
+
+def _given(model, name):
+    """A parameter as words; None where it was left out."""
+    value = getattr(model, name, None)
+    return None if value is None else _short(value)
 
 
 def _short(value, longest=80):

@@ -46,10 +46,10 @@ def outcome_section(story):
 def _which_data(story):
     n = count(len(story.predicted), "point")
     # others than a table are matrices K(test, train)
-    shape = getattr(story.X, "shape", None) or np.shape(story.X)
-    if story.given is story.model and len(shape) == 2 and shape[1] == story.model.n_features_in_:
+    shape = getattr(story.rows, "shape", None) or np.shape(story.rows)
+    if len(shape) == 2 and shape[1] == story.model.n_features_in_:
         y = np.zeros(len(story.predicted)) if story.y is None else story.y
-        if training_rows(story.model, story.X, y) is not None:
+        if training_rows(story.model, story.rows, y) is not None:
             return f"On the {n} that the model was trained on. Expect less on new ones."
     return f"On the {n} given to this report."
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..facts import Shares
+from ..facts import Shares, is_sum, rows_of
 from .page import Charts
 
 
@@ -35,10 +35,15 @@ class Story:
         """Predictions for X, computed once."""
         return np.asarray(self.given.predict(self.X))
 
+    @cached_property
+    def rows(self):
+        """X as the model gets it, after the other steps of a pipeline."""
+        return rows_of(self.given, self.X)
+
     @property
     def is_sum(self):
         """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
-        return getattr(self.model.bank_, "linear", True)
+        return is_sum(self.model)
 
     @property
     def result(self):
