@@ -66,7 +66,7 @@ class TestTrainAndPredict:
         assert trained(tmp_path, *FEW)[1]["converged"]
 
     def test_novelties_have_no_score(self, folder):
-        manykernels.MKLOneClass().fit(IRIS).save(folder / "model.mk")
+        manykernels.save(manykernels.MKLOneClass().fit(IRIS), folder / "model.mk")
         found = json.loads(
             run("predict", folder / "model.mk", folder / "iris.libsvm", "--json").stdout
         )
@@ -152,7 +152,7 @@ class TestTrainAndPredict:
         )
 
     def test_models_that_were_saved_in_python(self, folder):
-        MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES).save(folder / "model.mk")
+        manykernels.save(MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES), folder / "model.mk")
         labels = run("predict", folder / "model.mk", folder / "iris.npz").stdout.split()
         assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
 

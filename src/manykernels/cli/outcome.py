@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..persistence import save
 from .fitting import fold_scores, held_out, train_on
 from .inputs import Origin
 from .summary import described
@@ -44,8 +45,10 @@ def carry_out(data, task, settings, plan, began):
         )
     X, y, X_test, y_test = _parts(data, task, settings.seed, plan)
     trained = train_on(X, y, task, settings)
-    trained.estimator.save(
-        plan.out, extra={"train": _origin(data, task, trained.scaling)._asdict()}
+    save(
+        trained.estimator,
+        plan.out,
+        extra={"train": _origin(data, task, trained.scaling)._asdict()},
     )
     if trained.status.name != "INTERRUPTED":
         scores |= _scores(trained, (X, y), (X_test, y_test), plan)

@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from ..banks import Bank
 from .page import element, facts, section, table
 from .words import megabytes, number, percent, seconds
 
@@ -18,14 +17,14 @@ def _distinct(model, bank, points):
     """How many of the training points differ, where the bank has all of them and not only support
     vectors, as from a file.
     """
-    whole = isinstance(bank, Bank) and points is not None and not hasattr(model, "extra_")
+    whole = model.decision_.has_training_points
     return f"{bank.n:,}" if whole and bank.n < points else None
 
 
 def data_section(story):
     """Sizes: points, features, classes, groups."""
     model, bank = story.model, story.model.bank_
-    points = getattr(model, "_n_fit", None)
+    points = model.decision_.n_fit
     pairs = [
         ("training points", None if points is None else f"{points:,}"),
         ("distinct points", _distinct(model, bank, points)),

@@ -115,7 +115,7 @@ def certificate_section(story):
     )
     status = element("div", ended, class_="status" if result.status.converged else "status open")
     parts = [status, element("p", certified(result))]
-    if getattr(story.model, "_coefficients", None) is not None:
+    if story.model.decision_.approximate:
         parts.append(
             element(
                 "p",
