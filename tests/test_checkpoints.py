@@ -26,6 +26,7 @@ from manykernels import (
     MKLRegressor,
     load,
     path,
+    save,
 )
 from manykernels._files import CannotWrite, CorruptFile, read
 from manykernels.combinations import Product
@@ -165,7 +166,7 @@ class TestWhatIsKept:
     def test_models_say_that_they_were_resumed(self, file):
         MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
         model = MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
-        model.save(file.parent / "model.mk")
+        save(model, file.parent / "model.mk")
         assert load(file.parent / "model.mk").result_.resumed == model.result_.resumed
 
     def test_ended_before_anything_was_found(self, file):
@@ -394,7 +395,7 @@ class TestDamage:
         assert file.read_bytes() == data
 
     def test_models_are_not_overwritten(self, file):
-        MKLClassifier(KERNELS).fit(X, y).save(file)
+        save(MKLClassifier(KERNELS).fit(X, y), file)
         with pytest.raises(CorruptFile, match="holds a model"):
             MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
 

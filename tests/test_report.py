@@ -252,7 +252,7 @@ class TestText:
 
     def test_a_model_from_a_file(self, read, tmp_path):
         model = MKLClassifier(MIXED).fit(X, y)
-        model.save(tmp_path / "model.mk")
+        manykernels.save(model, tmp_path / "model.mk")
         page, charts = read(manykernels.load(tmp_path / "model.mk"), X, y)
         same, same_charts = read(model, X, y)
         assert len(charts) == len(same_charts)

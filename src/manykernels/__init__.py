@@ -18,6 +18,7 @@ _WHERE = {
     "load": ".persistence",
     "path": ".estimators",
     "report": ".display",
+    "save": ".persistence",
 }
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "path",
     "report",
+    "save",
 ]
 
 

@@ -138,7 +138,7 @@ def training_rows(model, X, y):
     """The rows of (X, y) that are the points of the model's bank, in its order; None if it was
     trained on other data.
     """
-    if is_approximate(model):
+    if model.decision_.approximate:
         return None
     X, y = model._read_new(X)[0], np.asarray(y)
     # as in fit: equal rows are one if they have one target, and novelty detection has none
@@ -157,21 +157,6 @@ def training_rows(model, X, y):
 def is_sum(model):
     """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
     return getattr(model.bank_, "linear", True)
-
-
-def is_approximate(model):
-    """Whether the model is one of low-rank factors, which keeps no training points."""
-    return model._coefficients is not None
-
-
-def trained_on(model):
-    """How many rows `fit` was given."""
-    return model._n_fit
-
-
-def has_training_points(model):
-    """Whether the bank has all the distinct training points, and not only the support vectors."""
-    return not is_approximate(model) and not hasattr(model, "extra_")
 
 
 def columns_of(bank, k):

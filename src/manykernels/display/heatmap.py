@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 from ..banks.codes import with_categories
 from ..kernels.points import as_points
 from .axes import axes
-from .facts import fitted_model, is_approximate, is_sum, training_rows
+from .facts import fitted_model, is_sum, training_rows
 
 
 class KernelHeatmapDisplay:
@@ -64,7 +64,7 @@ class KernelHeatmapDisplay:
         """
         model = fitted_model(estimator)
         weights, title = _chosen(model, kernel, output)
-        if not is_approximate(model):
+        if not model.decision_.approximate:
             n, labels = model.bank_.n, _labels(model, X, y)
             rows = _sorted_sample(n, labels, max_points, random_state)
             K = np.asarray(model.bank_.combine(weights, rows))[:, rows]

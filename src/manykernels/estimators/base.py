@@ -3,6 +3,7 @@ values.
 """
 
 import warnings
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,31 +12,29 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from .._callers import outside
 from .._canonical import canonical_rows, fixed_rows
-from .._threads import Threads, thread_count
-from ..banks import Bank, CombinationBank, FactorBank, KernelsOnPoints, make_bank
+from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
-from ..banks.codes import refuse_categories, with_categories
+from ..banks.codes import refuse_categories
 from ..banks.torch import on_device
-from ..kernels import KernelCollection, Precomputed, paper_bank
-from ..kernels.points import as_points
+from ..kernels import KernelCollection, paper_bank
 from ..problem import Problem
 from ..result import Status, merged
 from ..solvers import choose_solver, drive
 from .checks import choose_combination, choose_regularizer, memory_budget
 from .contributions import TellsWeights
+from .decision import make_decision, restored_decision
 from .fingerprints import fingerprint
 from .inputs import ReadsTables
 from .paths import choose_p
 from .rich_display import RichDisplay
 from .running import Run
 from .scikit_learn import CallbackSupportMixin, bridges
+from .state import ModelState
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
-FACTOR_ROWS = 4096  # points whose factors are held at a time in prediction
 
 
 class Prepared(NamedTuple):
@@ -74,6 +73,19 @@ class Prepared(NamedTuple):
 
 class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay, BaseEstimator):
     """Base of the estimators; subclasses say what the targets are."""
+
+    # attributes that a model's state holds as they are
+    _learned = (
+        "n_features_in_",
+        "feature_names_in_",
+        "categories_",
+        "p_",
+        "p_scores_",
+        "support_",
+        "dual_coef_",
+        "intercept_",
+        "n_iter_",
+    )
 
     def _distinct(self, X, codes, sample_weight):
         """Rows to train on: canonical, unless a fitted bank fixes them."""
@@ -279,27 +291,21 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     def _keep(self, prepared):
         result, distinct = self.result_, prepared.distinct
         self.kernel_weights_ = result.weights
-        self.intercept_ = result.intercept + prepared.offset
         # the first weights were a round too, even if they were the best
         self.n_iter_ = max(result.n_iter, 1)
         beta = distinct.expand(result.beta)
         self.support_ = np.flatnonzero(beta.any(axis=0))
         self.dual_coef_ = beta[:, self.support_]
-        self._n_fit = beta.shape[1]
-        self._bank_support = np.flatnonzero(result.beta.any(axis=0))
-        self._coefficients = self._norms = self._contributions = None
-        # landmarks and coefficients are all that is needed from now on
-        if isinstance(self.bank_, FactorBank):
-            weights = np.broadcast_to(result.weights, (len(result.beta), result.weights.shape[-1]))
-            parts = [
-                self.bank_.coefficients(w, b[None])
-                for w, b in zip(weights, result.beta, strict=True)
-            ]
-            self._norms = np.stack([self.bank_.squared_norms(part) for part in parts])
-            self._coefficients, self.bank_ = (
-                self.bank_.lasting(np.concatenate(parts)),
-                self.bank_.features,
-            )
+        self.decision_ = make_decision(
+            result,
+            self.bank_,
+            distinct,
+            offset=prepared.offset,
+            n_features=self.n_features_in_,
+            n_jobs=self.n_jobs,
+        )
+        self.intercept_, self.bank_ = self.decision_.intercept, self.decision_.bank
+        self._contributions = None
 
     def _warn(self):
         status, gap = self.result_.status, self.result_.duality_gap
@@ -333,109 +339,41 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     def _scores(self, X):
         """Decision values of every output, (t, n_new)."""
         check_is_fitted(self)
-        grams = self._cross_grams(X)
+        grams = self.decision_.grams_of(X)
         if grams is not None:
-            weights = np.atleast_2d(self.kernel_weights_) * self.bank_.spec.scales
-            scores = np.repeat(self.intercept_[:, None], grams[0].shape[0], axis=1)
-            for w, K in zip(weights.T, grams, strict=True):
-                if w.any():
-                    scores += w[:, None] * (self.dual_coef_ @ K[:, self.support_].T)
-            return scores
-        X, categories = self._read_new(X)
-        bank = with_categories(self.bank_, categories) if categories else self.bank_
-        if self._coefficients is not None:
-            return self._factor_scores(X, bank)
-        if self._bank_support.size == 0:
-            return np.repeat(self.intercept_[:, None], X.shape[0], axis=1)
-        with threadpool_limits(1, user_api="blas"):
-            cross = bank.cross(X, self._bank_support)
-            beta = self.result_.beta[:, self._bank_support]
-            if self.kernel_weights_.ndim == 1:
-                return cross.decision(self.kernel_weights_, beta) + self.intercept_[:, None]
-            scores = [cross.decision(w, b) for w, b in zip(self.kernel_weights_, beta, strict=True)]
-            return np.stack(scores) + self.intercept_[:, None]
+            return self.decision_.scores(grams)
+        return self.decision_.scores(*self._read_new(X))
 
-    def _factor_scores(self, X, features):
-        """Decision values through low-rank factors, a block of points at a time."""
-        scores, blocks = (
-            np.empty((len(self.intercept_), X.shape[0])),
-            range(0, X.shape[0], FACTOR_ROWS),
-        )
-
-        def fill(start):
-            part = slice(start, start + FACTOR_ROWS)
-            scores[:, part] = self._coefficients @ features.block(as_points(X[part])).T
-
-        with threadpool_limits(1, user_api="blas"):
-            Threads(thread_count(self.n_jobs)).map(fill, blocks)
-        return scores + self.intercept_[:, None]
-
-    def _cross_grams(self, X):
-        """Matrices K(test, train) given in place of X for precomputed kernels, checked; None for
-        ordinary X.
-        """
-        spec = getattr(getattr(self.bank_, "bank", self.bank_), "spec", None)
-        kernels = spec.kernels if spec is not None else []
-        if (
-            self.n_features_in_ != 1
-            or not kernels
-            or not all(isinstance(kernel, Precomputed) for kernel in kernels)
-        ):
-            return None
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != 1:
-            X = [X]
-        elif (
-            not (isinstance(X, (list, tuple)) and all(np.ndim(K) == 2 for K in X))
-            and np.ndim(X) != 3
-        ):
-            return None
-        grams = [np.asarray(K) for K in X]
-        if len(grams) != len(kernels):
-            raise ValueError(
-                f"There are {len(kernels)} precomputed kernels, but {len(grams)} test matrices "
-                "were given."
-            )
-        for k, K in enumerate(grams):
-            if K.shape[0] != grams[0].shape[0]:
-                raise ValueError(
-                    f"Test matrix {k} has {K.shape[0]} rows, the first has {grams[0].shape[0]}."
-                )
-            if K.shape[1] != self._n_fit:
-                raise ValueError(
-                    f"Test matrix {k} has shape {K.shape}; K(test, train) is needed, with one "
-                    "column for each of the "
-                    f"{self._n_fit} training samples in the order given to fit (K(test, test) will "
-                    "not do)."
-                )
-            if not np.isfinite(K).all():
-                raise ValueError(f"Test matrix {k} holds NaN or infinite values.")
-        if self.bank_.normalize in ("cosine", "center"):
-            raise ValueError(
-                f"normalize={self.bank_.normalize!r} needs more of new samples than K(test, "
-                "train): pass sample indices."
-            )
-        return grams
-
-    def save(self, path, *, extra=None):
-        """Write the fitted model to a file that `manykernels.load` reads.
-
-        The file holds numbers and texts only, with a checksum: loading it runs no code of the
-        file's. It is written in one step, so that a crash or a full disk leaves the file that was
-        there before. Kernels given by functions or by classes of your own cannot be stored so; use
-        pickle, joblib or skops for them. Of `Precomputed` kernels the Gram matrices are not stored:
-        the loaded model predicts from the matrices K(test, train).
+    def model_state(self, kept=None) -> ModelState:
+        """What this fitted estimator is besides its parameters, for `restore`.
 
         Parameters
         ----------
-        path : path
-        extra : dict, optional
-            More to keep with the model, such as how the data were scaled; anything that JSON can
-            hold. After loading it is the attribute ``extra_``.
+        kept : (s,) int, optional
+            The training points that the bank of the restored model will have, in ascending order,
+            with ``decision_.points`` among them; all by default.
         """
-        from ..persistence.models import save
-
         check_is_fitted(self)
-        save(self, path, extra)
+        learned = {name: getattr(self, name) for name in self._learned if hasattr(self, name)}
+        if kept is None:
+            return ModelState(learned, self.bank_, self.decision_.state(), self.result_)
+        decision = self.decision_.on_points(kept).state()
+        result = replace(self.result_, beta=self.result_.beta[:, kept])
+        return ModelState(learned, self.bank_, decision, result)
+
+    def restore(self, state: ModelState):
+        """Become the fitted estimator of a state; raise ValueError if its parts do not fit."""
+        for name in self._learned:
+            if name in state.learned:
+                setattr(self, name, state.learned[name])
+        self.bank_, self.result_, self.other_results_ = state.bank, state.result, []
+        self.kernel_weights_ = state.result.weights
+        self.decision_ = restored_decision(
+            state.decision, self.bank_, self.kernel_weights_, self.intercept_
+        )
+        if self.dual_coef_.shape != (len(self.intercept_), self.support_.size):
+            raise ValueError("its parts do not fit each other.")
+        return self
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

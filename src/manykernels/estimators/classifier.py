@@ -123,6 +123,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     weight two are the same, and the result does not depend on the order of the rows.
     """
 
+    _learned = (*MKLEstimator._learned, "classes_")
+
     def __init__(
         self,
         kernels="auto",

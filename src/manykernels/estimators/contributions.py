@@ -5,7 +5,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._shares import mean_shares, shares
-from ..kernels.precomputed import GramElsewhere
 
 
 class TellsWeights:
@@ -86,48 +85,8 @@ def contributions(model):
     None for combinations of kernels that are not sums, and for precomputed kernels whose matrices
     are not in a model's file.
     """
-    weights = np.atleast_2d(model.kernel_weights_)
-    if model._coefficients is not None:
-        parts = _of_factors(model, weights)
-    elif any(
-        isinstance(kernel, GramElsewhere)
-        for kernel in getattr(getattr(model.bank_, "spec", None), "kernels", ())
-    ):
-        return None
-    elif model.bank_.linear:
-        parts = _of_forms(model.bank_, weights, model.result_.beta)
-    else:
-        return None
-    return shares(np.maximum(parts, 0.0))
-
-
-def _of_forms(bank, weights, beta):
-    """``w_k beta' K_k beta`` summed over the outputs, (m,), from the kernels that have weight if
-    the bank can be cut down.
-    """
-    used = np.flatnonzero(weights.any(axis=0))
-    if used.size == bank.m or not hasattr(bank, "select"):
-        return _weighted_forms(bank, weights, beta)
-    parts = np.zeros(bank.m)
-    if used.size:
-        parts[used] = _weighted_forms(bank.select(used), weights[:, used], beta)
-    return parts
-
-
-def _weighted_forms(bank, weights, beta):
-    if len(weights) == 1:
-        return weights[0] * bank.quadratic_forms(beta)
-    return sum(w * bank.quadratic_forms(b) for w, b in zip(weights, beta, strict=True))
-
-
-def _of_factors(model, weights):
-    """The same from the squared norms of the coefficients ``v_k = w_k V_k' beta`` of low-rank
-    factors: ``|v_k|^2 / w_k``.
-    """
-    weights = np.broadcast_to(weights, model._norms.shape)
-    return np.divide(model._norms, weights, out=np.zeros_like(model._norms), where=weights > 0).sum(
-        axis=0
-    )
+    parts = model.decision_.squared_norms()
+    return None if parts is None else shares(np.maximum(parts, 0.0))
 
 
 def by_group(names, groups, amounts):

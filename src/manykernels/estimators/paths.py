@@ -192,7 +192,7 @@ def _like(template, **parameters):
 
 
 def _moved(model, cost):
-    """Where to begin at another C: points at a bound stay there when all coefficients grow with C."""
+    """Where to begin at another C: points at a bound stay there as all coefficients grow with C."""
     result, factor = model.result_, cost / getattr(model, "C", 1.0)
     return Result(**{**vars(result), "beta": result.beta * factor})
 

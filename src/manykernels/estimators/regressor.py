@@ -36,6 +36,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         As for `MKLClassifier`; one output per target.
     """
 
+    _learned = (*MKLEstimator._learned, "_y_ndim_")
+
     def __init__(
         self,
         kernels="auto",

@@ -1,7 +1,7 @@
-"""What the library writes: model files."""
+"""Model files: fitted estimators, alone or at the end of a pipeline."""
 
 from .._files import CannotWrite, CorruptFile
-from .models import load
+from .files import load, save
 from .values import CannotSave
 
-__all__ = ["CannotSave", "CannotWrite", "CorruptFile", "load"]
+__all__ = ["CannotSave", "CannotWrite", "CorruptFile", "load", "save"]

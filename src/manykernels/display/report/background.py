@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._html import element, table
 from ..._words import megabytes, number, percent, seconds
-from ..facts import columns_of, has_training_points, trained_on
+from ..facts import columns_of
 from .page import facts, section
 
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
@@ -18,11 +18,11 @@ PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", 
 def data_section(story):
     """Sizes: points, features, classes, groups."""
     model = story.model
-    points, outputs = trained_on(model), len(model.intercept_)
+    points, outputs = model.decision_.n_fit, len(model.intercept_)
     classes = getattr(model, "classes_", None)
     support = _of(np.size(model.support_), points) if hasattr(model, "support_") else None
     pairs = [
-        ("training points", None if points is None else f"{points:,}"),
+        ("training points", f"{points:,}"),
         ("distinct points", _distinct(model, points)),
         ("support vectors", support),
         ("features", f"{model.n_features_in_:,}"),
@@ -37,7 +37,7 @@ def _distinct(model, points):
     """How many of the training points differ, where the bank has all of them and not only support
     vectors, as from a file.
     """
-    whole = has_training_points(model) and model.bank_.n < points
+    whole = model.decision_.has_training_points and model.bank_.n < points
     return f"{model.bank_.n:,}" if whole else None
 
 

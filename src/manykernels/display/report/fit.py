@@ -5,7 +5,6 @@ import numpy as np
 from ..._html import element, table
 from ..._words import certified, count, number, percent
 from ...result import Status
-from ..facts import is_approximate
 from ..runs import has_gap, runs
 from . import charts
 from .page import facts, folded, section
@@ -124,7 +123,7 @@ def certificate_section(story):
     )
     status = element("div", ended, class_="status" if result.status.converged else "status open")
     parts = [status, element("p", certified(result))]
-    if is_approximate(story.model):
+    if story.model.decision_.approximate:
         parts.append(
             element(
                 "p",
