@@ -2,7 +2,7 @@
 first.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +13,8 @@ from .._words import count
 from ..banks import Bank
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One line of a table of kernels or of groups.
 
     Attributes

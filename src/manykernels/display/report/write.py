@@ -1,8 +1,12 @@
 """A report on a fitted model in one HTML file."""
 
+import os
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..._files import replace_file
@@ -16,7 +20,14 @@ from .page import page
 from .story import Story
 
 
-def report(estimator, X=None, y=None, *, path, title=None):
+def report(
+    estimator: BaseEstimator,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    *,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+) -> Path:
     """Write a report on a fitted model: one HTML file that needs no network.
 
     It says what the model was trained on, what was optimized, how close to the optimum it is proven
@@ -26,19 +37,25 @@ def report(estimator, X=None, y=None, *, path, title=None):
 
     Parameters
     ----------
-    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass, or a pipeline or search that ends
-    in one
+    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass
+        Or a pipeline or search that ends in one.
     X, y : data to judge the model on, optional
-        Best data that it was not trained on: a confusion matrix, residuals, or scores are shown for
-        them.
+        Best data that it was not trained on, as the estimator takes them: a confusion matrix,
+        residuals, or scores are shown for them.
     path : str or path
         The file to write. It is replaced in one move, so nobody reads half a report.
     title : str, optional
+        The kind of the model and its number of features by default.
 
     Returns
     -------
     pathlib.Path
         The file.
+
+    Raises
+    ------
+    ImportError
+        Without altair and vl-convert-python (``manykernels[report]``).
     """
     model = fitted_model(estimator)
     check_is_fitted(model)
