@@ -43,7 +43,7 @@ X_train, X_test, y_train, y_test = train_test_split(
     X, y, train_size=0.3, stratify=y, random_state=0
 )
 scaler = StandardScaler().set_output(transform="pandas").fit(X_train)
-model = MKLClassifier(kernels, p=1.1, C=10, weights="per_class").fit(
+model = MKLClassifier(kernels, p=1.1, C=10, share_weights=False).fit(
     scaler.transform(X_train), y_train
 )
 

@@ -125,8 +125,8 @@ def formulation_section(story):
         ),
         (
             "kernel weights",
-            model.weights.replace("_", " ")
-            if len(model.intercept_) > 1 and hasattr(model, "weights")
+            ("shared" if model.share_weights else "per class")
+            if len(model.intercept_) > 1 and hasattr(model, "multiclass")
             else None,
         ),
         ("several classes", model.multiclass if len(getattr(model, "classes_", ())) > 2 else None),
