@@ -29,7 +29,7 @@ for short, view in VIEWS.items():
 X, y = pd.concat(views, axis=1), archive["y_multi"]
 train, test, y_train, y_test = train_test_split(X, y, train_size=0.3, stratify=y, random_state=0)
 
-model = make_pipeline(StandardScaler(), MKLClassifier(kernels, p=1.1, C=10, weights="per_class"))
+model = make_pipeline(StandardScaler(), MKLClassifier(kernels, p=1.1, C=10, share_weights=False))
 model.set_output(transform="pandas").fit(train, y_train)
 
 print(model[-1].result_)

@@ -63,7 +63,7 @@ MODELS = {
     ),
     "masked": (MKLClassifier(MASKED), y),
     "shared": (MKLClassifier(KERNELS, C=10.0), three),
-    "per class": (MKLClassifier(KERNELS, C=10.0, weights="per_class"), three),
+    "per class": (MKLClassifier(KERNELS, C=10.0, share_weights=False), three),
     "low rank": (MKLClassifier(KERNELS, C=10.0, approximation=Nystroem(20)), y),
     "regressor": (MKLRegressor(KERNELS, C=10.0), target),
     "one class": (MKLOneClass(KERNELS, p=2.0, solver="spg"), None),
@@ -262,7 +262,7 @@ class TestOtherProblems:
             ({"regularizer": SquaredPNorm(1.0)}, "regularizer"),
             ({"class_weight": {1.0: 2.0}}, "class_weight, data"),
             ({"approximation": Nystroem(5)}, "approximation"),
-            ({"weights": "per_class"}, "weights"),
+            ({"share_weights": False}, "share_weights"),
         ],
         ids=str,
     )

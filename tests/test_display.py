@@ -42,7 +42,7 @@ def grouped():
 
 @pytest.fixture(scope="module")
 def per_class():
-    return MKLClassifier(MIXED, p=1.5, weights="per_class").fit(X, THREE)
+    return MKLClassifier(MIXED, p=1.5, share_weights=False).fit(X, THREE)
 
 
 @pytest.fixture(autouse=True)
@@ -233,11 +233,11 @@ def gram(model, X):
 
 class TestContributions:
     @pytest.mark.parametrize("approximation", [None, Nystroem(60)])
-    @pytest.mark.parametrize("weights", ["shared", "per_class"])
-    def test_parts_of_the_squared_length(self, approximation, weights):
-        model = MKLClassifier(MIXED, p=1.5, weights=weights, approximation=approximation).fit(
-            X, THREE
-        )
+    @pytest.mark.parametrize("share_weights", [True, False])
+    def test_parts_of_the_squared_length(self, approximation, share_weights):
+        model = MKLClassifier(
+            MIXED, p=1.5, share_weights=share_weights, approximation=approximation
+        ).fit(X, THREE)
         bank = KernelCollection(MIXED).fit(X)
         beta = np.zeros((3, 60))
         beta[:, model.support_] = model.dual_coef_

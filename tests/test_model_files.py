@@ -70,7 +70,7 @@ MODELS = {
     "auto": (MKLClassifier(), X, y),
     "no support": (MKLRegressor(KERNELS, epsilon=1e6), X, target),
     "ovr": (MKLClassifier(KERNELS, p=1.5), X, three),
-    "ovo, per class": (MKLClassifier(KERNELS, multiclass="ovo", weights="per_class", class_weight={"a": 2.0}), X, three),
+    "ovo, per class": (MKLClassifier(KERNELS, multiclass="ovo", share_weights=False, class_weight={"a": 2.0}), X, three),
     "squared hinge": (MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"), X, y > 0),
     "cosine": (MKLClassifier(KERNELS, normalize="cosine"), X, y.astype(int)),
     "trace": (MKLClassifier(KERNELS, normalize="trace", C=100.0), X, y),

@@ -139,12 +139,14 @@ class TestText:
             assert cell["words"] == (str(count) if count else "")
 
     @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
-    @pytest.mark.parametrize("weights", ["shared", "per_class"])
-    def test_several_classes(self, read, multiclass, weights):
-        model = MKLClassifier(MIXED, multiclass=multiclass, weights=weights).fit(X, THREE)
+    @pytest.mark.parametrize("share_weights", [True, False])
+    def test_several_classes(self, read, multiclass, share_weights):
+        model = MKLClassifier(MIXED, multiclass=multiclass, share_weights=share_weights).fit(
+            X, THREE
+        )
         page, charts = read(model, X_new, THREE_NEW)
-        assert ("Every output has weights of its own" in page.text) == (weights == "per_class")
-        if weights == "per_class":
+        assert ("Every output has weights of its own" in page.text) == (not share_weights)
+        if not share_weights:
             assert ("b / a" if multiclass == "ovo" else "b") in seen(charts, "output")
 
     def test_classes_that_were_not_trained_on(self, read):
@@ -212,7 +214,7 @@ class TestText:
         assert "weights above zero" in page.text
 
     def test_two_kernels_of_one_name(self, read):
-        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, weights="per_class").fit(
+        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, share_weights=False).fit(
             X, THREE
         )
         _, charts = read(model)
@@ -365,7 +367,7 @@ MODELS = {
         (X_new, THREE_NEW),
     ),
     "per class": (
-        lambda: MKLClassifier(MIXED, weights="per_class").fit(X, THREE),
+        lambda: MKLClassifier(MIXED, share_weights=False).fit(X, THREE),
         (X_new, THREE_NEW),
     ),
     "regression": (lambda: MKLRegressor(MIXED).fit(X, X[:, :2]), (X_new, X_new[:, :2])),

@@ -19,11 +19,29 @@ from ._output import (
     print_training,
 )
 
-Task = Enum("Task", {name: name for name in ("auto", "classification", "regression")})
-Normalize = Enum(
-    "Normalize", {name: name for name in ("diagonal", "trace", "cosine", "center", "none")}
-)
-ClassWeight = Enum("ClassWeight", {"balanced": "balanced"})
+
+class Task(str, Enum):
+    """What to learn."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+class Normalize(str, Enum):
+    """How kernels are made comparable."""
+
+    diagonal = "diagonal"
+    trace = "trace"
+    cosine = "cosine"
+    center = "center"
+    none = "none"
+
+
+class ClassWeight(str, Enum):
+    """How classes are weighted."""
+
+    balanced = "balanced"
 
 
 def _of(panel, help, *names, **limits):

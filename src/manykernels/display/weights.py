@@ -26,7 +26,7 @@ NUMBERED = 12  # outputs whose shares are written into the cells
 class KernelWeightsDisplay:
     """Kernels by their share of the total weight, heaviest first, colored by group.
 
-    Where every output has its own weights (``weights="per_class"``) there is a column of cells for
+    Where every output has its own weights (``share_weights=False``) there is a column of cells for
     each instead of bars.
 
     Parameters

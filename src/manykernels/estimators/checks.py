@@ -103,6 +103,12 @@ def choose_loss(loss, names, **parameters):
     )
 
 
+def check_bool(name, value):
+    """Raise unless a parameter is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
 def check_choice(name, value, choices):
     """Raise unless a parameter is one of a few strings."""
     if value not in choices:

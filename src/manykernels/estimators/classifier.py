@@ -7,7 +7,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .base import MKLEstimator
-from .checks import check_choice, check_parameters, check_weights, choose_loss, class_factors
+from .checks import (
+    check_bool,
+    check_choice,
+    check_parameters,
+    check_weights,
+    choose_loss,
+    class_factors,
+)
+from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
 
@@ -38,7 +46,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge", "squared_hinge", "hard_margin"} or Loss
         ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two
-        classes or weights per class.
+        classes or ``share_weights=False``.
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp",
         "alignment" or "uniform"; for approximations also "primal" (smooth losses), "interior"
@@ -54,8 +62,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
     max_iter : int, optional
     class_weight : mapping, "balanced" or None
-    weights : {"shared", "per_class"}
-        Whether all outputs of a problem with several classes share the kernel weights.
+    share_weights : bool
+        Whether all outputs of a problem with several classes have the same kernel weights, or each
+        its own.
     multiclass : {"ovr", "ovo"}
         One output per class, against the rest, or one per pair of classes.
     normalize : {"diagonal", "trace", "cosine", "center", None}
@@ -88,7 +97,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     Attributes
     ----------
-    kernel_weights_ : (m,) array, (n_outputs, m) for weights per class
+    kernel_weights_ : (m,) array, (n_outputs, m) where the outputs do not share them
         Weights of the normalized kernels.
     kernel_names_ : list of str
     kernel_contributions_ : (m,) array
@@ -107,8 +116,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         a checkpoint.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
-    bank_ : Bank or FeatureMap
-        The kernels on the distinct training rows, or what computes low-rank factors of any rows.
+    bank_ : KernelHolder
+        The kernels on the distinct training rows (a Bank), or what computes low-rank factors of any
+        rows (a FeatureMap).
+    decision_ : Decision
+        What predicts: an expansion in kernels over the support vectors, or a product with low-rank
+        factors; ``decision_.scores`` are the decision values of checked points.
     n_iter_ : int
     p_, p_scores_ : float, mapping from p to mean score on held-out folds
         For ``p="auto"``.
@@ -119,7 +132,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ``"x0"``, ``"x1"`` …
 
     Notes
-    ----- Equal rows are merged and weighted before training, so a row repeated twice and a row of
+    -----
+    Equal rows are merged and weighted before training, so a row repeated twice and a row of
     weight two are the same, and the result does not depend on the order of the rows.
     """
 
@@ -139,7 +153,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         tol=1e-3,
         max_iter=None,
         class_weight=None,
-        weights="shared",
+        share_weights=True,
         multiclass="ovr",
         normalize="diagonal",
         cache_size=None,
@@ -161,7 +175,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
-        self.weights = weights
+        self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
         self.cache_size = cache_size
@@ -192,12 +206,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""
-        check_choice("weights", self.weights, ("shared", "per_class"))
+        check_bool("share_weights", self.share_weights)
         check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
         X, y = self._check_data(X, y)
         sample_weight = check_weights(sample_weight, X)
         self.classes_, codes = _encode(y, sample_weight)
-        distinct = self._distinct(X, codes, sample_weight)
+        distinct = distinct_rows(self, X, codes, sample_weight)
         codes = codes[distinct.rows]
         factors = class_factors(self.class_weight, self.classes_, codes, distinct.weight)
         positive, negative = self._sides()
@@ -205,7 +219,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         member = np.stack(
             [np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)]
         )
-        return self._prepare(X, targets, distinct, member * (distinct.weight * factors[codes]))
+        cost = member * (distinct.weight * factors[codes])
+        return prepare(self, X, distinct, Targets(targets, cost))
 
     def _check_data(self, X, y):
         X, y = self._read(X, y)

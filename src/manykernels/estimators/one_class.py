@@ -7,6 +7,7 @@ from ..losses import OneClass
 from ..regularizers import PNormBall
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights
+from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
 
@@ -41,7 +42,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
     categories_
         As for `MKLClassifier`.
-    dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_
+    dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_
         As for `MKLClassifier`.
     """
 
@@ -109,8 +110,9 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     def _data(self, X, y, sample_weight):
         X = self._read(X)
         sample_weight = check_weights(sample_weight, X)
-        distinct = self._distinct(X, np.zeros(X.shape[0], dtype=int), sample_weight)
-        return self._prepare(X, np.zeros((1, distinct.rows.size)), distinct, distinct.weight)
+        distinct = distinct_rows(self, X, np.zeros(X.shape[0], dtype=int), sample_weight)
+        targets = Targets(np.zeros((1, distinct.rows.size)), distinct.weight)
+        return prepare(self, X, distinct, targets)
 
     def _loss(self):
         return OneClass(self.nu)

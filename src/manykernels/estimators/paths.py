@@ -14,7 +14,7 @@ from ..banks import Bank
 from ..result import Result
 from .checks import check_parameters, check_real, check_weights
 from .frames import as_table
-from .running import Run
+from .run import Run
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5

@@ -5,6 +5,7 @@ from sklearn.base import RegressorMixin
 
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights, choose_loss
+from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
 
@@ -29,10 +30,12 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         As for `MKLClassifier`.
 
     Attributes
-    ---------- kernel_weights_, kernel_names_, kernel_contributions_, group_weights_,
-    group_contributions_, categories_
+    ----------
+    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
+    categories_
         As for `MKLClassifier`.
-    dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_, p_, p_scores_
+    dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_, p_,
+    p_scores_
         As for `MKLClassifier`; one output per target.
     """
 
@@ -103,13 +106,12 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self._y_ndim_ = y.ndim
         Y = np.asarray(y, dtype=float).reshape(len(y), -1)
         _, codes = np.unique(Y, axis=0, return_inverse=True)
-        distinct = self._distinct(X, codes.ravel(), sample_weight)
+        distinct = distinct_rows(self, X, codes.ravel(), sample_weight)
         # digits of a large mean would be lost in every step; the intercept takes it up again
-        targets = Y[distinct.rows].T
-        offset = np.average(targets, axis=1, weights=distinct.weight)
-        return self._prepare(
-            X, np.ascontiguousarray(targets - offset[:, None]), distinct, distinct.weight, offset
-        )
+        values = Y[distinct.rows].T
+        offset = np.average(values, axis=1, weights=distinct.weight)
+        centered = np.ascontiguousarray(values - offset[:, None])
+        return prepare(self, X, distinct, Targets(centered, distinct.weight, offset))
 
     def _check_data(self, X, y):
         return self._read(X, y, multi_output=True, y_numeric=True)

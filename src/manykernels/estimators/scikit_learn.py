@@ -64,19 +64,19 @@ def _current(estimator, run):
     """Attributes of the model at the best iterate so far, None where outputs have weights of their
     own.
     """
-    if run.best is None or getattr(estimator, "weights", "shared") == "per_class":
+    if run.best is None or not estimator.share_weights:
         return None
     problem, best = run.best
     model = copy.copy(estimator)
-    of = (
+    result = Result(
         best.weights,
         best.beta,
         best.certificate.intercept,
         Status.STOPPED,
         best.certificate,
-        0,
-        problem.counters,
+        n_iter=0,
+        counters=problem.counters,
     )
-    model.result_, model.bank_, model.other_results_ = Result(*of), problem.bank, []
-    model._keep(run.prepared)
+    model._keep(result, problem.bank, run.prepared)
+    model.other_results_ = []
     return vars(model)

@@ -103,7 +103,7 @@ class MultiplicativeWeights(Solver):
             problem.loss, (Hinge, SquaredHinge, HardMargin)
         ):
             raise ValueError(
-                "MWUMKL separates two classes; for several give weights='per_class', for other "
+                "MWUMKL separates two classes; for several give share_weights=False, for other "
                 "losses use solver='newton'."
             )
         needed = 8 * problem.bank.m * problem.bank.n * (2 if isinstance(problem.loss, Hinge) else 1)

@@ -104,11 +104,12 @@ def _objective(model):
 
 def _outputs(model):
     """What is said of several classes or targets."""
-    several = len(model.intercept_) > 1 and hasattr(model, "weights")
+    several = len(model.intercept_) > 1 and hasattr(model, "multiclass")
+    whose = ("shared" if model.share_weights else "per class") if several else None
     classes = len(getattr(model, "classes_", ()))
     return [
         ("class weights", _given(model, "class_weight")),
-        ("kernel weights", model.weights.replace("_", " ") if several else None),
+        ("kernel weights", whose),
         ("several classes", model.multiclass if classes > 2 else None),
     ]
 
