@@ -20,7 +20,7 @@ from ._output import (
 )
 
 
-class Task(str, Enum):
+class Task(Enum):
     """What to learn."""
 
     auto = "auto"
@@ -28,7 +28,7 @@ class Task(str, Enum):
     regression = "regression"
 
 
-class Normalize(str, Enum):
+class Normalize(Enum):
     """How kernels are made comparable."""
 
     diagonal = "diagonal"
@@ -38,7 +38,7 @@ class Normalize(str, Enum):
     none = "none"
 
 
-class ClassWeight(str, Enum):
+class ClassWeight(Enum):
     """How classes are weighted."""
 
     balanced = "balanced"
