@@ -35,7 +35,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     share_weights = True  # whether all outputs have the same kernel weights
 
     # attributes that a model's state holds as they are
-    _learned = (
+    _learned: tuple[str, ...] = (
         "n_features_in_",
         "feature_names_in_",
         "categories_",
