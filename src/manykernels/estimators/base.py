@@ -17,8 +17,8 @@ from .._callers import outside
 from ..result import Status
 from .contributions import TellsWeights
 from .decision import make_decision, restored_decision
-from .paths import choose_p
 from .inputs import ReadsTables
+from .paths import choose_p
 from .rich_display import RichDisplay
 from .run import Run, solve
 from .scikit_learn import CallbackSupportMixin, bridges
@@ -35,7 +35,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     share_weights = True  # whether all outputs have the same kernel weights
 
     # attributes that a model's state holds as they are
-    _learned = (
+    _learned: tuple[str, ...] = (
         "n_features_in_",
         "feature_names_in_",
         "categories_",

@@ -1,11 +1,21 @@
 """Classification by multiple kernel learning."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from itertools import combinations
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..combinations import Combination
+from ..losses import Loss
+from ..lowrank import Approximation
+from ..regularizers import Regularizer
+from ..solvers import Solver
 from .base import MKLEstimator
 from .checks import (
     check_bool,
@@ -17,6 +27,7 @@ from .checks import (
 )
 from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
+from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -141,28 +152,28 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def __init__(
         self,
-        kernels="auto",
+        kernels: Kernels = "auto",
         *,
-        combination="sum",
-        p=1.0,
-        regularizer=None,
-        C=1.0,
-        loss="hinge",
-        solver="auto",
-        approximation=None,
-        tol=1e-3,
-        max_iter=None,
-        class_weight=None,
-        share_weights=True,
-        multiclass="ovr",
-        normalize="diagonal",
-        cache_size=None,
-        device="cpu",
-        n_jobs=None,
-        random_state=None,
-        checkpoint=None,
-        callbacks=None,
-        verbose=0,
+        combination: str | Combination = "sum",
+        p: float | Literal["auto"] = 1.0,
+        regularizer: Regularizer | None = None,
+        C: float = 1.0,
+        loss: str | Loss = "hinge",
+        solver: str | Solver = "auto",
+        approximation: Approximation | None = None,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        share_weights: bool = True,
+        multiclass: Literal["ovr", "ovo"] = "ovr",
+        normalize: Normalization = "diagonal",
+        cache_size: float | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        checkpoint: CheckpointLike = None,
+        callbacks: Callbacks = None,
+        verbose: int = 0,
     ):
         self.kernels = kernels
         self.combination = combination
@@ -187,7 +198,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the classifier.
 
         Parameters
@@ -251,23 +262,37 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             ]
         return [str(label) for label in self.classes_]
 
-    def decision_function(self, X):
+    def decision_function(self, X: Points) -> np.ndarray:
         """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples,
         n_classes).
 
         One against one, it is the number of pairs that a class wins, with the distances deciding
-        between equals. For `Precomputed` kernels, X is the column of sample indices, or the
-        matrices K(test, train) of all kernels.
+        between equals.
+
+        Parameters
+        ----------
+        X : as for `fit`
+            For `Precomputed` kernels, the column of sample indices, or the matrices K(test, train)
+            of all kernels.
         """
         return self._by_class(self._scores(X))
 
-    def predict(self, X):
-        """The predicted class of each row."""
+    def predict(self, X: Points) -> np.ndarray:
+        """The predicted class of each row, (n_samples,).
+
+        Parameters
+        ----------
+        X : as for `decision_function`
+        """
         return self.classes_from_scores(self._scores(X))
 
-    def classes_from_scores(self, scores):
-        """The class of each point from the scores of all outputs, (t, n): of every class, or of
-        every pair of classes.
+    def classes_from_scores(self, scores: np.ndarray) -> np.ndarray:
+        """The class of each point, (n,).
+
+        Parameters
+        ----------
+        scores : (t, n) array
+            Of all outputs: of every class, or of every pair of classes.
         """
         values = self._by_class(scores)
         return self.classes_[

@@ -6,7 +6,7 @@ the new samples.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -85,8 +85,8 @@ class Decision(ABC):
 
     def state(self) -> dict[str, Any]:
         """What `restored` needs besides kernels, weights and intercept: plain values and arrays."""
-        shared = {field.name for field in fields(Decision)} - {"n_fit"}
-        own = {field.name for field in fields(self)} - shared
+        shared = {one.name for one in fields(Decision)} - {"n_fit"}
+        own = {one.name for one in fields(self)} - shared
         return {"kind": type(self).__name__} | {name: getattr(self, name) for name in sorted(own)}
 
     def check(self) -> None:
@@ -184,8 +184,8 @@ class GramDecision(ExpansionDecision):
         Their coefficients.
     """
 
-    rows: np.ndarray = None
-    dual_coef: np.ndarray = None
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    dual_coef: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def takes_grams(self):

@@ -230,7 +230,7 @@ class Unpacker:
         The classes whose objects may be made, by name.
     """
 
-    kinds = (
+    kinds: tuple[str, ...] = (
         "float", "tuple", "set", "frozenset", "slice", "dict", "array", "strings", "objects",
         "tensor", "dtype", "type", "function", "gram", "masked", "grouped", "kernels", "object",
     )  # fmt: skip
