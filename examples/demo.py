@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from manykernels import MKLClassifier
+from manykernels.banks import make_bank
 from manykernels.kernels import paper_bank
 
 matplotlib.use("Agg")
@@ -76,7 +77,7 @@ def learned(train, test, y_train, y_test, p):
 def best_single(train, test, y_train, y_test, _):
     """The kernel with the best accuracy on a third of the training set, then one SVM with it."""
     began = time.perf_counter()
-    bank = paper_bank(train).fit(train)
+    bank = make_bank(paper_bank(train), train)
     fitting, held_out = next(StratifiedKFold(3, shuffle=True, random_state=1).split(train, y_train))
     scores = []
     for k in range(bank.m):

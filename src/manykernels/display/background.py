@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
+from .._words import megabytes, number, percent, seconds
 from .page import element, facts, section, table
-from .words import megabytes, number, percent, seconds
 
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
 
@@ -67,32 +67,16 @@ def _features_of_groups(bank):
     """How many features the kernels of every group see together (None for all); empty where it is
     not known.
     """
-    spec = _spec(bank)
-    if spec is None:
+    if not (bank.is_sum and any(bank.groups)):
         return {}
     seen = {}
-    for group, columns in zip(spec.groups, spec.columns, strict=True):
-        seen.setdefault(group or "no group", []).append(columns)
+    for k, group in enumerate(bank.groups):
+        seen.setdefault(group or "no group", []).append(bank.columns_of(k))
     whole = {group: any(columns is None for columns in some) for group, some in seen.items()}
     return {
         group: None if whole[group] else np.unique(np.concatenate(some)).size
         for group, some in seen.items()
     }
-
-
-def _spec(bank):
-    """What a bank knows of its kernels, behind the banks that it may be made of."""
-    for _ in range(4):
-        for name in ("spec", "_spec"):
-            if getattr(bank, name, None) is not None:
-                return getattr(bank, name)
-        inner = [
-            getattr(bank, name) for name in ("source", "bank", "kernels") if hasattr(bank, name)
-        ]
-        if not inner:
-            return None
-        bank = inner[0]
-    return None
 
 
 def formulation_section(story):

@@ -8,11 +8,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._canonical import canonical_rows
-from .._shares import shares
+from .._shares import heaviest, shares
+from .._words import count
 from ..banks import Bank
-from .words import count
-
-NEGLIGIBLE = 1e-3  # share relative to the heaviest that gets no line of its own
 
 
 class Row(NamedTuple):
@@ -55,7 +53,7 @@ class Shares:
         check_is_fitted(estimator)
         self.names, self._groups = estimator.bank_.names, estimator.bank_.groups
         # the weights of a combination that is no sum belong to features, each a group of its own
-        self.grouped = getattr(estimator.bank_, "linear", True) and any(self._groups)
+        self.grouped = estimator.bank_.is_sum and any(self._groups)
         self.weights = np.atleast_2d(estimator.kernel_weights_)
         self.shares = np.stack([shares(row) for row in self.weights])
         self.share = self.shares.mean(axis=0)
@@ -79,12 +77,8 @@ class Shares:
         Kernels with less than a thousandth of the heaviest's share are among the others.
         """
         # all are equal in a plain sum
-        ties = np.zeros(self.m) if self.contribution is None else self.contribution
-        order = np.lexsort((-ties, -self.share))
-        shown = order[:most]
-        shown = shown[self.share[shown] >= NEGLIGIBLE * self.share.max()] if self.used else shown
+        shown, left = heaviest(self.share, most, self.contribution)
         rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]
-        left = np.setdiff1d(order, shown, assume_unique=True)
         if np.count_nonzero(self.share[left]):
             rows.append(self._row(count(left.size, "other"), "", left))
         return rows

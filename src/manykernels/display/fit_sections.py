@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from .._words import certified, count, number, percent
 from ..result import Status
 from . import charts
 from .page import element, facts, folded, section, table
 from .runs import has_gap, runs
-from .words import certified, count, number, percent
 
 SHOWN, LISTED = 15, 50  # kernels in the chart, and in the table
 

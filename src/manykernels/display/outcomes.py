@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from .._words import count, number, percent
 from . import charts
 from .facts import training_rows
 from .page import element, facts, folded, section, table
-from .words import count, number, percent
 
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot

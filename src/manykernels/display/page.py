@@ -1,33 +1,14 @@
-"""Pieces of HTML. Every text is escaped here, so that no name of a kernel or class can be more than
-a name.
-"""
+"""Pieces of the report's page, from the elements of `manykernels._html`."""
 
 import base64
 import hashlib
-import html
 import json
 from functools import cache
 from importlib.resources import files
 
+from .._html import Markup, element, table
 
-class Markup(str):
-    """HTML that was made here; every other string is text."""
-
-    __slots__ = ()
-
-
-def text(value):
-    """HTML for any value: itself if it was made here, else escaped."""
-    return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
-
-
-def element(tag, *parts, **attributes):
-    """``<tag attributes>parts</tag>``; ``class_`` is written class, ``aria_label`` aria-label."""
-    words = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
-        for name, value in attributes.items()
-    )
-    return Markup(f"<{tag}{words}>{''.join(map(text, parts))}</{tag}>")
+__all__ = ["Charts", "element", "facts", "folded", "page", "section", "table"]
 
 
 def section(title, *parts):
@@ -43,18 +24,6 @@ def facts(pairs):
         if value is not None
     ]
     return element("dl", *rows)
-
-
-def table(head, rows, numeric_from=1):
-    """A table; the columns from `numeric_from` on hold numbers and are set flush right."""
-    align = [{} if place < numeric_from else {"class_": "number"} for place in range(len(head))]
-    heads = [element("th", word, scope="col", **how) for word, how in zip(head, align, strict=True)]
-    lines = [
-        element("tr", *[element("td", cell, **how) for cell, how in zip(row, align, strict=True)])
-        for row in rows
-    ]
-    whole = element("table", element("thead", element("tr", *heads)), element("tbody", *lines))
-    return element("div", whole, class_="scroll", tabindex="0")
 
 
 def folded(summary, *parts):

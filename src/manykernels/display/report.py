@@ -6,13 +6,13 @@ from pathlib import Path
 from sklearn.utils.validation import check_is_fitted
 
 from .._files import replace_file
+from .._words import count, number, percent, seconds
 from .background import data_section, formulation_section, work_section
 from .facts import Shares, fitted_model
 from .fit_sections import certificate_section, convergence_section, weights_section
 from .outcomes import outcome_section, score
 from .page import element, page
 from .story import Story
-from .words import count, number, percent, seconds
 
 
 def report(estimator, X=None, y=None, *, path, title=None):

@@ -38,7 +38,7 @@ class Story:
     @property
     def is_sum(self):
         """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
-        return getattr(self.model.bank_, "linear", True)
+        return self.model.bank_.is_sum
 
     @property
     def result(self):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from .._words import percent
 from .axes import OTHERS, axes, color_of, shortened
 from .facts import Shares, fitted_model
-from .words import percent
 
 LONGEST = 60  # letters of a kernel's name
 LONGEST_BAR = 2.0  # of all others, in lengths of the heaviest kernel

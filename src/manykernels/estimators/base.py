@@ -14,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._callers import outside
-from ..display.notebook import RichDisplay
 from ..result import Status
 from .contributions import TellsWeights
 from .decision import make_decision, restored_decision
 from .paths import choose_p
 from .reading import ReadsTables
+from .rich_display import RichDisplay
 from .run import Run, solve
 from .scikit_learn import CallbackSupportMixin, bridges
 from .state import ModelState
