@@ -85,7 +85,7 @@ def data(name):
 
 
 def factors(X, kernels, rank):
-    return Nystroem(rank).fit(KernelsOnPoints(KernelCollection(kernels), X), X)
+    return Nystroem(rank).fit(KernelsOnPoints.from_data(KernelCollection(kernels), X), X)
 
 
 def inner():

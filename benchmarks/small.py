@@ -39,6 +39,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Polynomial, paper_bank
 from manykernels.kernels.grids import PAPER_DEGREES, PAPER_WIDTHS
 from manykernels.problem import Problem
@@ -98,7 +99,7 @@ def averaged(X, y):
 def learned(X, y, solver, p, limit=LIMIT):
     """Weights by a solver, kernels on the fly; stopped as by Ctrl-C when the time is up."""
     watch = until(limit)
-    bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
+    bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
     problem = Problem(bank, y, np.full(len(y), C), PNormBall(p))
     return bank, drive(choose_solver(solver), problem, tol=TOL, watch=watch)
 
@@ -217,7 +218,7 @@ def orientation():
     for solver, theirs in (("newton", ""), ("spg", 28), ("smo", 12)):
 
         def fit(solver=solver):
-            bank = KernelCollection(kernels).fit(X, normalize="trace", dtype=np.float32)
+            bank = make_bank(KernelCollection(kernels), X, normalize="trace", dtype=np.float32)
             return drive(
                 choose_solver(solver), Problem(bank, y, np.full(len(y), C), PNormBall(2.0)), tol=TOL
             )

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from manykernels import MKLClassifier
+from manykernels.banks import make_bank
 from manykernels.kernels import paper_bank
 
 matplotlib.use("Agg")
@@ -76,14 +77,14 @@ def learned(train, test, y_train, y_test, p):
 def best_single(train, test, y_train, y_test, _):
     """The kernel with the best accuracy on a third of the training set, then one SVM with it."""
     began = time.perf_counter()
-    bank = paper_bank(train).fit(train)
+    bank = make_bank(paper_bank(train), train)
     fitting, held_out = next(StratifiedKFold(3, shuffle=True, random_state=1).split(train, y_train))
     scores = []
     for k in range(bank.m):
         K = bank.combine(np.eye(1, bank.m, k)[0])
         svc = SVC(C=C, kernel="precomputed").fit(K[np.ix_(fitting, fitting)], y_train[fitting])
         scores.append(svc.score(K[np.ix_(held_out, fitting)], y_train[held_out]))
-    clf = MKLClassifier([bank.spec.kernels[int(np.argmax(scores))]], C=C).fit(train, y_train)
+    clf = MKLClassifier([bank.kernels[int(np.argmax(scores))]], C=C).fit(train, y_train)
     return clf.score(test, y_test), 1, clf.result_.duality_gap, time.perf_counter() - began
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial
 
 
@@ -64,4 +65,4 @@ MIXED = [
 def mixed_bank():
     """Eight kernels of all kinds on the toy points."""
     X, y = toy()
-    return KernelCollection(MIXED).fit(X), X, y
+    return make_bank(KernelCollection(MIXED), X), X, y

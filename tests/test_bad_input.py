@@ -6,6 +6,7 @@ import pytest
 
 from conftest import toy
 from manykernels import Checkpoint, MKLClassifier
+from manykernels.banks import make_bank
 from manykernels.callbacks import EarlyStop
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.regularizers import L1, PNormBall
@@ -130,7 +131,7 @@ def test_gram_matrix_passed_as_X():
 
 
 def test_bank_fitted_on_other_data():
-    bank = KernelCollection(KERNELS).fit(X)
+    bank = make_bank(KernelCollection(KERNELS), X)
     with pytest.raises(ValueError, match="fitted on other data"):
         MKLClassifier(bank).fit(X + 1, y)
     with pytest.raises(ValueError, match="fitted with normalize='diagonal'"):

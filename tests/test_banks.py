@@ -97,8 +97,8 @@ def collection(request):
 class TestAgainstTheStack:
     @pytest.fixture
     def pair(self, collection, normalize, dtype, storage):
-        bank = collection.fit(
-            X, normalize=normalize, sample_weight=WEIGHT, dtype=dtype, storage=storage
+        bank = make_bank(
+            collection, X, normalize=normalize, sample_weight=WEIGHT, dtype=dtype, storage=storage
         )
         stack = plain_stack(collection, X, normalize, WEIGHT)
         return bank, stack, TOLERANCE[dtype] * np.abs(stack).max()
@@ -158,7 +158,7 @@ class TestAgainstTheStack:
 
 @pytest.mark.parametrize("normalize", NORMALIZATIONS)
 def test_cross_of_training_points_is_the_training_bank(collection, normalize):
-    bank = collection.fit(X, normalize=normalize, sample_weight=WEIGHT)
+    bank = make_bank(collection, X, normalize=normalize, sample_weight=WEIGHT)
     rows, support = np.array([4, 30, 31]), np.array([1, 2, 60, 61])
     cross = bank.cross(X[rows])
     weights = np.random.default_rng(1).random(bank.m)
@@ -188,8 +188,8 @@ def test_cross_of_training_points_is_the_training_bank(collection, normalize):
 def test_sparse_points_give_the_same_bank(normalize):
     points = np.where(X > 0, X, 0.0)
     collection = paper_bank(points)
-    dense = collection.fit(points, normalize=normalize)
-    bank = collection.fit(sparse.csr_array(points), normalize=normalize)
+    dense = make_bank(collection, points, normalize=normalize)
+    bank = make_bank(collection, sparse.csr_array(points), normalize=normalize)
     weights = np.random.default_rng(1).random(bank.m)
     np.testing.assert_allclose(
         bank.combine(weights), dense.combine(weights), atol=1e-11 * weights.sum()
@@ -205,12 +205,12 @@ def test_sparse_points_give_the_same_bank(normalize):
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_tile_size_and_threads_change_nothing(monkeypatch, rows, cols, n_jobs):
     collection = KernelCollection(MIXED)
-    before = collection.fit(X)
+    before = make_bank(collection, X)
     weights = np.random.default_rng(1).random(before.m)
     expected = before.combine(weights), before.quadratic_forms(BETA), before.products(BETA)
     monkeypatch.setattr(tiled, "ROWS", rows)
     monkeypatch.setattr(tiled, "COLS", cols)
-    bank = collection.fit(X, n_jobs=n_jobs)
+    bank = make_bank(collection, X, n_jobs=n_jobs)
     for value, reference in zip(
         (bank.combine(weights), bank.quadratic_forms(BETA), bank.products(BETA)),
         expected,
@@ -220,7 +220,7 @@ def test_tile_size_and_threads_change_nothing(monkeypatch, rows, cols, n_jobs):
 
 
 def test_kernels_of_one_distance_share_a_family():
-    bank = paper_bank(X).fit(X)
+    bank = make_bank(paper_bank(X), X)
     assert isinstance(bank, TiledBank)
     kinds = sorted(type(family).__name__ for family in bank.families)
     assert kinds == [
@@ -248,7 +248,9 @@ def test_float32_far_from_zero_keeps_its_digits():
     shifted = X + 1e5
     kernels = KernelCollection([RBF(0.5, features=1), RBF(0.5), RBF(0.5, features=[0, 1])])
     weights = np.ones(3)
-    near, far = (kernels.fit(points, dtype=np.float32).combine(weights) for points in (X, shifted))
+    near, far = (
+        make_bank(kernels, points, dtype=np.float32).combine(weights) for points in (X, shifted)
+    )
     np.testing.assert_allclose(near, far, atol=1e-5)
 
 
@@ -262,7 +264,7 @@ def test_outliers_and_clusters_keep_the_digits_of_the_rest(kernel, dtype):
     clusters[:40, 0] += 1e8
     for points in (outlier, clusters):
         A = points if kernel.features is None else points[:, np.atleast_1d(kernel.features)]
-        K = KernelCollection([kernel]).fit(points, dtype=dtype).combine([1.0])
+        K = make_bank(KernelCollection([kernel]), points, dtype=dtype).combine([1.0])
         np.testing.assert_allclose(K, kernel.block(A, A), atol=1e-5)
 
 
@@ -270,18 +272,19 @@ def test_outliers_and_clusters_keep_the_digits_of_the_rest(kernel, dtype):
 def test_units_do_not_matter_for_scaled_gammas(scale):
     kernels = KernelCollection([RBF(), RBF(features=[0, 2]), RBF(features=1), Laplacian()])
     plain, scaled = (
-        kernels.fit(points, dtype=np.float32).columns(np.arange(5))[:3] for points in (X, X * scale)
+        make_bank(kernels, points, dtype=np.float32).columns(np.arange(5))[:3]
+        for points in (X, X * scale)
     )
     np.testing.assert_allclose(scaled, plain, atol=1e-5)
 
 
 def test_gamma_scale_out_of_range_is_said():
     with pytest.raises(ValueError, match="rescale"):
-        KernelCollection([RBF()]).fit(X * 1e200)
+        make_bank(KernelCollection([RBF()]), X * 1e200)
 
 
 def test_repeated_rows_and_columns():
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     full = bank.combine(np.ones(bank.m))
     np.testing.assert_allclose(bank.combine(np.ones(bank.m), rows=[3, 3]), full[[3, 3]], atol=1e-12)
     np.testing.assert_allclose(bank.columns([3, 3]).sum(axis=0), full[:, [3, 3]], atol=1e-12)
@@ -290,8 +293,10 @@ def test_repeated_rows_and_columns():
 def test_masked_bank_with_a_huge_value_in_a_feature_that_is_left_out():
     points = X.copy()
     points[0, 1] = 1e30
-    bank = KernelCollection.masked_rbf([0.5], np.array([[True, False, True, True]])).fit(
-        points, dtype=np.float32
+    bank = make_bank(
+        KernelCollection.masked_rbf([0.5], np.array([[True, False, True, True]])),
+        points,
+        dtype=np.float32,
     )
     np.testing.assert_allclose(
         bank.combine([1.0]), RBF(0.5).block(X[:, [0, 2, 3]], X[:, [0, 2, 3]]), atol=1e-5
@@ -302,7 +307,7 @@ def test_dense_and_sparse_points_may_be_mixed():
     shifted = X + 3.0
     for train, new in ((shifted, sparse.csr_array(shifted)), (sparse.csr_array(shifted), shifted)):
         for kernels in (KernelCollection(MIXED), COLLECTIONS["masked"]):
-            bank = kernels.fit(train)
+            bank = make_bank(kernels, train)
             weights = np.ones(bank.m)
             np.testing.assert_allclose(
                 bank.cross(new).combine(weights), bank.combine(weights), atol=1e-10 * bank.m
@@ -321,13 +326,15 @@ def test_sparse_points_with_entries_in_parts():
     ):
         weights = np.ones(len(plain))
         np.testing.assert_allclose(
-            parts.fit(halves).combine(weights), plain.fit(X).combine(weights), atol=1e-9
+            make_bank(parts, halves).combine(weights),
+            make_bank(plain, X).combine(weights),
+            atol=1e-9,
         )
 
 
 def test_no_threads_are_left_behind():
     before = threading.active_count()
-    bank = KernelCollection(MIXED).fit(X, n_jobs=4)
+    bank = make_bank(KernelCollection(MIXED), X, n_jobs=4)
     bank.combine(np.ones(bank.m))
     for _ in range(100):
         if threading.active_count() <= before:
@@ -352,7 +359,7 @@ def test_kernels_of_users_are_checked(kernel, message, memory_budget):
 
 def test_what_centering_leaves_nothing_of_is_said():
     with pytest.warns(UserWarning, match="Nothing is left of 1 kernels after centering"):
-        KernelCollection([Linear(), RBF()]).fit(X + 1e6, normalize="center")
+        make_bank(KernelCollection([Linear(), RBF()]), X + 1e6, normalize="center")
 
 
 @pytest.mark.parametrize(
@@ -368,11 +375,11 @@ def test_what_centering_leaves_nothing_of_is_said():
 )
 def test_bad_points(points, options, message):
     with pytest.raises(ValueError, match=message):
-        KernelCollection([RBF(1.0)]).fit(points, **options)
+        make_bank(KernelCollection([RBF(1.0)]), points, **options)
 
 
 def test_bad_new_points_and_coefficients():
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     with pytest.raises(ValueError, match="5 features, the bank was fitted on 4"):
         bank.cross(np.ones((2, 5)))
     with pytest.raises(ValueError, match="one entry per point"):
@@ -381,7 +388,7 @@ def test_bad_new_points_and_coefficients():
 
 def test_precomputed_agrees_with_the_kernel_and_is_not_copied(tmp_path):
     kernels = KernelCollection(MIXED)
-    reference = kernels.fit(X)
+    reference = make_bank(kernels, X)
     order = np.random.default_rng(3).permutation(len(X))
     grams = []
     for k in range(len(MIXED)):
@@ -389,7 +396,7 @@ def test_precomputed_agrees_with_the_kernel_and_is_not_copied(tmp_path):
         path = tmp_path / f"{k}.npy"
         np.save(path, K)
         grams.append(np.load(path, mmap_mode="r"))
-    bank = KernelCollection([Precomputed(K) for K in grams]).fit(order[:, None])
+    bank = make_bank(KernelCollection([Precomputed(K) for K in grams]), order[:, None])
     weights = np.random.default_rng(1).random(bank.m)
     np.testing.assert_allclose(bank.combine(weights), reference.combine(weights), atol=1e-12)
     np.testing.assert_allclose(
@@ -422,9 +429,11 @@ class TestOddKernels:
     def test_scale_does_not_matter(self, factor, dtype, normalize):
         K = RBF(0.5).block(X, X) + 0.5
         index = np.arange(len(X))[:, None]
-        plain = KernelCollection([Precomputed(K)]).fit(index, dtype=dtype, normalize=normalize)
-        extreme = KernelCollection([Precomputed(K * factor)]).fit(
-            index, dtype=dtype, normalize=normalize
+        plain = make_bank(
+            KernelCollection([Precomputed(K)]), index, dtype=dtype, normalize=normalize
+        )
+        extreme = make_bank(
+            KernelCollection([Precomputed(K * factor)]), index, dtype=dtype, normalize=normalize
         )
         np.testing.assert_allclose(extreme.combine([1.0]), plain.combine([1.0]), rtol=1e-5)
         np.testing.assert_allclose(
@@ -433,22 +442,24 @@ class TestOddKernels:
 
     def test_zero_kernel_is_left_out_with_a_warning(self):
         with pytest.warns(UserWarning, match="is zero on the training data"):
-            bank = KernelCollection([Linear(), RBF(1.0)]).fit(np.zeros((4, 2)))
+            bank = make_bank(KernelCollection([Linear(), RBF(1.0)]), np.zeros((4, 2)))
         assert bank.quadratic_forms(np.ones(4))[0] == 0.0
         assert np.isfinite(bank.combine([1.0, 1.0])).all()
 
     def test_overflowing_kernel_is_left_out_with_a_warning(self):
         with pytest.warns(UserWarning, match="overflows"):
-            bank = KernelCollection([Polynomial(3), RBF(1e-240)]).fit(X * 1e120)
+            bank = make_bank(KernelCollection([Polynomial(3), RBF(1e-240)]), X * 1e120)
         assert np.isfinite(bank.combine([1.0, 1.0])).all()
 
     @pytest.mark.parametrize("scale", [1e60, 1e-60])
     def test_large_and_small_data(self, scale):
-        bank = KernelCollection([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(
-            X * scale, dtype=np.float32
+        bank = make_bank(
+            KernelCollection([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]),
+            X * scale,
+            dtype=np.float32,
         )
-        reference = KernelCollection([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]).fit(
-            X
+        reference = make_bank(
+            KernelCollection([Linear(), Linear(features=1), Polynomial(2, coef0=0.0)]), X
         )
         np.testing.assert_allclose(
             bank.combine(np.ones(3)), reference.combine(np.ones(3)), atol=1e-4
@@ -456,15 +467,17 @@ class TestOddKernels:
 
     @pytest.mark.filterwarnings("ignore:Nothing is left")
     def test_constant_kernel_vanishes_when_centered(self):
-        bank = KernelCollection([Precomputed(np.ones((5, 5))), Precomputed(np.eye(5))]).fit(
-            np.arange(5)[:, None], normalize="center"
+        bank = make_bank(
+            KernelCollection([Precomputed(np.ones((5, 5))), Precomputed(np.eye(5))]),
+            np.arange(5)[:, None],
+            normalize="center",
         )
         np.testing.assert_allclose(bank.combine([1.0, 0.0]), 0.0, atol=1e-12)
         assert bank.combine([0.0, 1.0])[0, 0] == pytest.approx(1.0)
 
 
 def test_pickle_keeps_the_bank():
-    bank = KernelCollection(MIXED).fit(X, n_jobs=2)
+    bank = make_bank(KernelCollection(MIXED), X, n_jobs=2)
     weights = np.ones(bank.m)
     bank.combine(weights)
     np.testing.assert_array_equal(
@@ -473,7 +486,7 @@ def test_pickle_keeps_the_bank():
 
 
 def test_same_data():
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     assert bank.same_data(X.copy())
     assert not bank.same_data(X[:-1])
     assert not bank.same_data(X + 1e-12)
@@ -490,12 +503,12 @@ def test_same_data():
 )
 def test_bad_options(collection, options, message):
     with pytest.raises(ValueError, match=message):
-        collection.fit(X, **options)
+        make_bank(collection, X, **options)
 
 
 def test_masks_of_other_width():
     with pytest.raises(ValueError, match="masks are over 4 features, but X has 3"):
-        COLLECTIONS["masked"].fit(X[:, :3])
+        make_bank(COLLECTIONS["masked"], X[:, :3])
 
 
 def test_thread_count(monkeypatch):

@@ -29,6 +29,7 @@ from manykernels import (
     save,
 )
 from manykernels._files import CannotWrite, CorruptFile, read
+from manykernels.banks import make_bank
 from manykernels.combinations import Product
 from manykernels.estimators.checkpoints import Journal, OtherProblem
 from manykernels.estimators.fingerprints import fingerprint
@@ -201,7 +202,9 @@ class TestWhatIsKept:
                 return state
 
         def problem():
-            return Problem(KernelCollection(KERNELS).fit(X), y, np.full(60, 10.0), PNormBall(1))
+            return Problem(
+                make_bank(KernelCollection(KERNELS), X), y, np.full(60, 10.0), PNormBall(1)
+            )
 
         half = drive(SPG(), problem(), max_iter=3)
         whole = problem()
@@ -310,9 +313,9 @@ class TestOtherProblems:
         assert len({marks([lambda A, B, k=k: (A @ B.T + 1.0) ** k]) for k in (1, 2, 3)}) == 3
         K = X @ X.T
         assert (
-            marks(KernelCollection(KERNELS).fit(X))
-            == marks(KernelCollection(KERNELS).fit(X))
-            != marks(KernelCollection(KERNELS).fit(2 * X))
+            marks(make_bank(KernelCollection(KERNELS), X))
+            == marks(make_bank(KernelCollection(KERNELS), X))
+            != marks(make_bank(KernelCollection(KERNELS), 2 * X))
         )
         assert (
             marks([Precomputed(K)])

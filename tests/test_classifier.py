@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial, Precomputed
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
@@ -102,7 +103,9 @@ class TestFit:
         clf = MKLClassifier(kernels, p=2, C=C, solver=solver).fit(X, y)
         beta = np.zeros((1, len(y)))
         beta[:, clf.support_] = clf.dual_coef_
-        exact = Problem(KernelCollection(kernels).fit(X), y, np.full(len(y), C), PNormBall(2))
+        exact = Problem(
+            make_bank(KernelCollection(kernels), X), y, np.full(len(y), C), PNormBall(2)
+        )
         assert exact.certificate(clf.kernel_weights_, beta).gap <= 1.1e-3
 
     def test_float32_too_coarse_for_the_tolerance_is_replaced(self):
@@ -132,7 +135,7 @@ class TestMulticlass:
         data = load_iris()
         clf = MKLClassifier(KERNELS, p=2.0, tol=1e-8).fit(data.data, data.target)
         targets = np.stack([np.where(data.target == c, 1.0, -1.0) for c in range(3)])
-        bank = KernelCollection(KERNELS).fit(data.data)
+        bank = make_bank(KernelCollection(KERNELS), data.data)
         beta = np.zeros((3, 150))
         beta[:, clf.support_] = clf.dual_coef_
         certificate = Problem(bank, targets, np.ones(150), PNormBall(2)).certificate(
@@ -187,7 +190,7 @@ class TestWeights:
         beta = np.zeros((1, len(repeated_y)))
         beta[:, clf.support_] = clf.dual_coef_
         plain = Problem(
-            KernelCollection(KERNELS).fit(repeated_X),
+            make_bank(KernelCollection(KERNELS), repeated_X),
             repeated_y,
             np.ones(len(repeated_y)),
             PNormBall(2),
@@ -336,7 +339,7 @@ class TestTools:
         )
 
     def test_fitted_bank_is_reused(self):
-        bank = KernelCollection(KERNELS).fit(X)
+        bank = make_bank(KernelCollection(KERNELS), X)
         a = MKLClassifier(bank, tol=1e-8, p=2).fit(X, y)
         b = MKLClassifier(KERNELS, tol=1e-8, p=2).fit(X, y)
         assert a.bank_ is bank

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from conftest import MIXED, toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor, path
 from manykernels._words import percent
+from manykernels.banks import make_bank
 from manykernels.display import (
     ConvergenceDisplay,
     KernelHeatmapDisplay,
@@ -82,7 +83,7 @@ class TestWeights:
             rng.uniform(0.1, 1, 10**6), rng.random((10**6, 4)) < 0.5
         )
         few = MKLClassifier([RBF(1.0)]).fit(X, y)
-        few.bank_, few.kernel_weights_ = collection.fit(X), rng.random(10**6)
+        few.bank_, few.kernel_weights_ = make_bank(collection, X), rng.random(10**6)
         made, view = [], type(collection).__getitem__
         monkeypatch.setattr(
             type(collection), "__getitem__", lambda self, k: made.append(k) or view(self, k)
@@ -228,7 +229,7 @@ class TestHeatmap:
 
 def gram(model, X):
     """The learned kernel in the order of X."""
-    return KernelCollection(model.kernels).fit(X).combine(model.kernel_weights_)
+    return make_bank(KernelCollection(model.kernels), X).combine(model.kernel_weights_)
 
 
 class TestContributions:
@@ -238,7 +239,7 @@ class TestContributions:
         model = MKLClassifier(
             MIXED, p=1.5, share_weights=share_weights, approximation=approximation
         ).fit(X, THREE)
-        bank = KernelCollection(MIXED).fit(X)
+        bank = make_bank(KernelCollection(MIXED), X)
         beta = np.zeros((3, 60))
         beta[:, model.support_] = model.dual_coef_
         d = np.broadcast_to(model.kernel_weights_, (3, 8))
@@ -319,7 +320,7 @@ class TestNotebooks:
     def test_huge_things_stay_short(self, grouped):
         masks = np.ones((10**6, 4), dtype=bool)
         collection = KernelCollection.masked_rbf(np.ones(10**6), masks)
-        bank = collection.fit(X)
+        bank = make_bank(collection, X)
         for thing in (collection, bank, grouped.result_):
             assert len(repr(thing)) < 200
             assert len(thing._repr_html_()) < 5000

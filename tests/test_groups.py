@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from conftest import data_folder, toy
 from manykernels import MKLClassifier, MKLRegressor
+from manykernels.banks import make_bank
 from manykernels.kernels import (
     RBF,
     FunctionKernel,
@@ -98,7 +99,7 @@ class TestOnGroups:
         assert RBF(0.5, factor=4.0).resolved(None, None) == RBF(2.0)
         np.testing.assert_array_equal(RBF(0.5, factor=4.0).block(X, X), RBF(2.0).block(X, X))
         with pytest.raises(ValueError, match="factor > 0"):
-            KernelCollection([RBF(factor=0.0)]).fit(X)
+            make_bank(KernelCollection([RBF(factor=0.0)]), X)
 
 
 def contributions_by_hand(model, grams):
@@ -117,7 +118,7 @@ class TestContributions:
     KERNELS = (RBF(0.5), Linear(), RBF(2.0, features=[0, 1]))
 
     def grams(self):
-        return list(KernelCollection(self.KERNELS).fit(X).columns(np.arange(len(X))))
+        return list(make_bank(KernelCollection(self.KERNELS), X).columns(np.arange(len(X))))
 
     @pytest.mark.parametrize(
         "options",
@@ -131,7 +132,9 @@ class TestContributions:
     )
     def test_by_hand(self, options):
         model = MKLClassifier(list(self.KERNELS), p=2.0, **options).fit(X, y)
-        bank = KernelCollection(self.KERNELS).fit(X, normalize=options.get("normalize", "diagonal"))
+        bank = make_bank(
+            KernelCollection(self.KERNELS), X, normalize=options.get("normalize", "diagonal")
+        )
         expected = contributions_by_hand(model, bank.columns(np.arange(len(X))))
         np.testing.assert_allclose(model.kernel_contributions_, expected, atol=1e-4)
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, path
-from manykernels.banks import CombinationBank
+from manykernels.banks import CombinationBank, make_bank
 from manykernels.combinations import Product
 from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.losses import Hinge
@@ -102,7 +102,7 @@ class TestPointsThatDoNotCount:
 
     def test_zero_weights_with_a_fitted_bank(self):
         weight = np.where(np.arange(60) < 45, 1.0, 0.0)
-        bank = KernelCollection(KERNELS).fit(X, normalize=None)
+        bank = make_bank(KernelCollection(KERNELS), X, normalize=None)
         some = MKLClassifier(bank, C=1e-3, p=2.0, normalize=None, tol=1e-6).fit(
             X, LABELS, sample_weight=weight
         )
@@ -130,7 +130,7 @@ class TestPointsThatDoNotCount:
 
 class TestCertificates:
     def test_weights_beyond_all_numbers_prove_nothing(self):
-        bank = KernelCollection([RBF(0.01), RBF(1.0)]).fit(X)
+        bank = make_bank(KernelCollection([RBF(0.01), RBF(1.0)]), X)
         problem = Problem(bank, np.where(LABELS, 1.0, -1.0), np.full(60, 1e3), GeneralizedKL())
         beta = problem.boxes[0].feasible(problem.boxes[0].upper + problem.boxes[0].lower)
         assert problem.certificate(np.ones(2), beta[None]).dual == -np.inf
@@ -138,7 +138,10 @@ class TestCertificates:
 
     def test_a_negative_gap_is_not_optimal(self):
         certificate = Problem(
-            KernelCollection(KERNELS).fit(X), np.where(LABELS, 1.0, -1.0), np.ones(60), PNormBall(2)
+            make_bank(KernelCollection(KERNELS), X),
+            np.where(LABELS, 1.0, -1.0),
+            np.ones(60),
+            PNormBall(2),
         ).certificate(np.full(4, 0.5), np.zeros((1, 60)))
         iterate = solver_base.Iterate(np.ones(4), np.zeros((1, 60)), certificate._replace(gap=-0.5))
         assert solver_base._status(iterate, 1e-3, 0.04, 0, 10) is None
@@ -245,7 +248,7 @@ class TestChoices:
 
 
 def test_newton_counts_its_kernels():
-    bank = KernelCollection(KERNELS).fit(X)
+    bank = make_bank(KernelCollection(KERNELS), X)
     for outputs in (1, 3):
         y = np.tile(np.where(LABELS, 1.0, -1.0), (outputs, 1))
         problem = Problem(bank, y, np.ones(60), PNormBall(2), memory_budget=8 * 60 * 60 + 1)

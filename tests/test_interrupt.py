@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
 from manykernels import MKLClassifier
+from manykernels.banks import make_bank
 from manykernels.kernels import paper_bank
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
@@ -30,7 +31,7 @@ class InterruptAfter:
 
 def test_best_weights_are_kept():
     X, y = toy(80)
-    problem = Problem(paper_bank(X).fit(X), y, np.full(80, 10.0), PNormBall(1))
+    problem = Problem(make_bank(paper_bank(X), X), y, np.full(80, 10.0), PNormBall(1))
     result = drive(SPG(), problem, tol=1e-12, watch=InterruptAfter(5))
     assert result.status.name == "INTERRUPTED"
     assert result.n_iter == 5
@@ -44,7 +45,7 @@ def test_best_weights_are_kept():
 
 def test_before_the_first_svm_is_done(monkeypatch):
     X, y = toy(80)
-    problem = Problem(paper_bank(X).fit(X), y, np.full(80, 10.0), PNormBall(1))
+    problem = Problem(make_bank(paper_bank(X), X), y, np.full(80, 10.0), PNormBall(1))
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -93,7 +94,7 @@ def test_a_real_signal_ends_the_fit_and_keeps_the_model(solver):
 
 def test_interrupt_in_a_thread_pool_is_not_lost():
     X, _ = toy(80)
-    bank = paper_bank(X).fit(X, n_jobs=2)
+    bank = make_bank(paper_bank(X), X, n_jobs=2)
 
     def fail(_):
         raise KeyboardInterrupt

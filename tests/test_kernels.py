@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import pairwise
 
 from conftest import MIXED, toy
+from manykernels.banks import make_bank
 from manykernels.kernels import (
     RBF,
     FunctionKernel,
@@ -131,7 +132,7 @@ def test_bad_choice_of_features(features, names, message):
 )
 def test_bad_parameters(kernel, message):
     with pytest.raises(ValueError, match=message):
-        KernelCollection([kernel]).fit(X)
+        make_bank(KernelCollection([kernel]), X)
 
 
 def test_weighted_variance_counts_rows():
@@ -186,7 +187,7 @@ class TestCollections:
 
     def test_function_of_wrong_shape(self):
         with pytest.raises(ValueError, match="returned shape"):
-            KernelCollection([lambda A, B: np.zeros(3)]).fit(X)
+            make_bank(KernelCollection([lambda A, B: np.zeros(3)]), X)
 
     def test_masked_is_two_arrays(self):
         rng = np.random.default_rng(0)
@@ -226,9 +227,9 @@ class TestCollections:
         ] == [1, 2, 3]
 
     def test_paper_bank_does_not_depend_on_units(self):
-        a = paper_bank(X).fit(X).columns(np.arange(3))
+        a = make_bank(paper_bank(X), X).columns(np.arange(3))
         scaled = X * np.array([1.0, 1e3, 1e-3, 7.0])
-        b = paper_bank(scaled).fit(scaled).columns(np.arange(3))
+        b = make_bank(paper_bank(scaled), scaled).columns(np.arange(3))
         np.testing.assert_allclose(a[: 13 * 4], b[: 13 * 4], rtol=1e-9, atol=1e-12)
 
 
@@ -252,7 +253,7 @@ class TestPrecomputed:
     )
     def test_bad_matrices(self, K, message):
         with pytest.raises(ValueError, match=message):
-            KernelCollection([Precomputed(K)]).fit(np.arange(3)[:, None])
+            make_bank(KernelCollection([Precomputed(K)]), np.arange(3)[:, None])
 
     @pytest.mark.parametrize(
         ("index", "message"),
@@ -265,28 +266,30 @@ class TestPrecomputed:
     )
     def test_bad_indices(self, index, message):
         with pytest.raises(ValueError, match=message):
-            KernelCollection([Precomputed(np.eye(3))]).fit(index)
+            make_bank(KernelCollection([Precomputed(np.eye(3))]), index)
 
     def test_index_column_among_features(self):
         K = X @ X.T
         both = np.column_stack([X, np.arange(len(X))])
-        bank = KernelCollection([RBF(0.5, features=slice(0, 4)), Precomputed(K, features=4)]).fit(
-            both, normalize=None
+        bank = make_bank(
+            KernelCollection([RBF(0.5, features=slice(0, 4)), Precomputed(K, features=4)]),
+            both,
+            normalize=None,
         )
         np.testing.assert_allclose(bank.combine([0.0, 1.0]), K, rtol=1e-12)
         np.testing.assert_allclose(bank.combine([1.0, 0.0]), RBF(0.5).block(X, X), atol=1e-12)
 
     def test_lists_are_taken_and_sparse_matrices_refused(self):
         index = np.arange(3)[:, None]
-        assert KernelCollection([Precomputed(np.eye(3).tolist())]).fit(index).combine(
+        assert make_bank(KernelCollection([Precomputed(np.eye(3).tolist())]), index).combine(
             [1.0]
         ).shape == (3, 3)
         with pytest.raises(ValueError, match="dense matrix"):
-            KernelCollection([Precomputed(sparse.eye_array(3))]).fit(index)
+            make_bank(KernelCollection([Precomputed(sparse.eye_array(3))]), index)
 
     def test_semidefinite_matrix_of_low_rank_is_accepted(self):
         K = (X[:, :1] @ X[:, :1].T).astype(np.float32)
-        assert KernelCollection([Precomputed(K)]).fit(np.arange(len(X))[:, None]).m == 1
+        assert make_bank(KernelCollection([Precomputed(K)]), np.arange(len(X))[:, None]).m == 1
 
 
 def test_mixed_instances_cover_every_family():

@@ -9,6 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, OneClassSVM
 
 from conftest import MIXED, toy
+from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
@@ -27,7 +28,7 @@ LOSSES = [
 ]
 X, LABELS = toy(50)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
-BANK = KernelCollection(MIXED).fit(X)
+BANK = make_bank(KernelCollection(MIXED), X)
 GRAMS = BANK.columns(np.arange(50))
 RNG = np.random.default_rng(0)
 COST = RNG.uniform(0.5, 3.0, 50)

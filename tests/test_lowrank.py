@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
-from manykernels.banks import FactorBank, KernelsOnPoints
+from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
 from manykernels.banks.basis import reduced
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
@@ -30,7 +30,7 @@ from manykernels.solvers import GFB, Interior, Newton, PrimalNewton, drive
 X, Y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
 KERNELS = KernelCollection(MIXED)
-ON_POINTS = KernelsOnPoints(KERNELS, X)
+ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
 EXACT = KERNELS.fit(X)
 FULL = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64)
 SHORT = Nystroem(rank=12).fit(ON_POINTS, X, dtype=np.float64)
@@ -81,7 +81,7 @@ class TestFactors:
     @pytest.mark.parametrize("landmarks", ["uniform", "kmeans", "leverage"])
     def test_more_landmarks_are_better(self, landmarks, rng):
         points = rng.standard_normal((400, 4))
-        kernels = KernelsOnPoints(KernelCollection([RBF(0.05), RBF(0.3)]), points)
+        kernels = KernelsOnPoints.from_data(KernelCollection([RBF(0.05), RBF(0.3)]), points)
         errors = [
             quality(Nystroem(r, landmarks).fit(kernels, points), kernels, points).max()
             for r in (10, 40, 160)
@@ -90,7 +90,7 @@ class TestFactors:
 
     def test_the_best_approximation_of_a_rank(self, rng):
         points = rng.standard_normal((200, 4))
-        kernels = KernelsOnPoints(KernelCollection([RBF(0.3)]), points)
+        kernels = KernelsOnPoints.from_data(KernelCollection([RBF(0.3)]), points)
         bank = Nystroem(rank=20, n_landmarks=200).fit(kernels, points, dtype=np.float64)
         K = kernels.between(points, points).columns(np.arange(200))[0]
         values = np.linalg.eigvalsh(K)[::-1]
@@ -101,7 +101,7 @@ class TestFactors:
 
     def test_the_cutoff_drops_what_is_small(self, rng):
         points = rng.standard_normal((300, 2))
-        kernels = KernelsOnPoints(KernelCollection([RBF(0.01), Linear()]), points)
+        kernels = KernelsOnPoints.from_data(KernelCollection([RBF(0.01), Linear()]), points)
         widths = [
             np.diff(Nystroem(100, cutoff=c).fit(kernels, points).offsets)
             for c in (1e-12, 1e-7, 1e-2)
@@ -112,7 +112,7 @@ class TestFactors:
 
     def test_random_fourier_features(self, rng):
         points = rng.standard_normal((200, 3))
-        kernels = KernelsOnPoints(
+        kernels = KernelsOnPoints.from_data(
             KernelCollection([RBF(0.2), RBF(1.0, features=[0, 2])]), points, normalize="trace"
         )
         errors = [
@@ -127,7 +127,9 @@ class TestFactors:
     def test_incomplete_cholesky_of_precomputed_kernels(self, rng):
         grams = EXACT.columns(np.arange(80))
         index = np.arange(80)[:, None]
-        kernels = KernelsOnPoints(KernelCollection([Precomputed(K) for K in grams]), index)
+        kernels = KernelsOnPoints.from_data(
+            KernelCollection([Precomputed(K) for K in grams]), index
+        )
         assert (
             quality(IncompleteCholesky(80, tol=0.0).fit(kernels, index), kernels, index).max()
             < 1e-5
@@ -143,21 +145,21 @@ class TestFactors:
         masks = rng.random((6, 4)) < 0.6
         masks[:, 0] = True
         collection = KernelCollection.masked_rbf(np.full(6, 0.2), masks)
-        kernels = KernelsOnPoints(collection, X, normalize="trace")
+        kernels = KernelsOnPoints.from_data(collection, X, normalize="trace")
         bank = Nystroem(80, cutoff=0.0).fit(kernels, X, dtype=np.float64)
         np.testing.assert_allclose(
-            bank.columns([1]), collection.fit(X, normalize="trace").columns([1]), atol=1e-8
+            bank.columns([1]), make_bank(collection, X, normalize="trace").columns([1]), atol=1e-8
         )
 
     def test_normalizations(self):
         for normalize in ("diagonal", "trace", "cosine", None):
             bank = Nystroem(80, cutoff=0.0).fit(
-                KernelsOnPoints(KERNELS, X, normalize=normalize), X, dtype=np.float64
+                KernelsOnPoints.from_data(KERNELS, X, normalize=normalize), X, dtype=np.float64
             )
             expected = KERNELS.fit(X, normalize=normalize).columns([0, 5])
             np.testing.assert_allclose(bank.columns([0, 5]), expected, atol=1e-6 * expected.max())
         with pytest.raises(ValueError, match="center"):
-            KernelsOnPoints(KERNELS, X, normalize="center")
+            KernelsOnPoints.from_data(KERNELS, X, normalize="center")
 
 
 class TestMemory:
@@ -265,7 +267,7 @@ class TestOnFactors:
         """
         A, b = toy(300)
         kernels = KernelCollection([RBF(1 / (2 * w * w)) for w in (1.0, 3.0, 10.0, 30.0, 100.0)])
-        bank = Nystroem(20).fit(KernelsOnPoints(kernels, A), A, dtype=np.float32)
+        bank = Nystroem(20).fit(KernelsOnPoints.from_data(kernels, A), A, dtype=np.float32)
         flipped = np.where(np.arange(300) % 7 == 0, -b, b)
         found = drive(
             Interior(), Problem(bank, flipped, np.full(300, 1000.0), PNormBall(p)), tol=1e-3
@@ -309,7 +311,7 @@ class TestReduced:
 
     def banks(self, n=400, rank=20):
         A, b = toy(n)
-        plain = Nystroem(rank).fit(KernelsOnPoints(self.KERNELS, A), A, dtype=np.float32)
+        plain = Nystroem(rank).fit(KernelsOnPoints.from_data(self.KERNELS, A), A, dtype=np.float32)
         return plain, reduced(plain), A, b
 
     def test_is_smaller_and_the_same_to_rounding(self):
@@ -322,7 +324,7 @@ class TestReduced:
         narrow = KernelCollection([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(-2, 1, 40)])
         A = toy(2000)[0]
         # each landmark has directions of its own
-        plain = Nystroem(10).fit(KernelsOnPoints(narrow, A), A, dtype=np.float32)
+        plain = Nystroem(10).fit(KernelsOnPoints.from_data(narrow, A), A, dtype=np.float32)
         small = reduced(plain)
         assert small is not plain
         left = np.linalg.norm(small.whole() - plain.whole(), axis=1)
@@ -362,7 +364,7 @@ class TestReduced:
         for value in (0.0, np.nan):
             empty = FactorBank(np.full_like(plain.factors, value), plain.offsets, plain.features)
             assert reduced(empty) is empty
-        exact = Nystroem(20).fit(KernelsOnPoints(self.KERNELS, X), X, dtype=np.float64)
+        exact = Nystroem(20).fit(KernelsOnPoints.from_data(self.KERNELS, X), X, dtype=np.float64)
         assert reduced(exact) is exact
 
     @pytest.mark.parametrize("held", [2**29, 0])
@@ -582,8 +584,8 @@ class TestEstimators:
 
 def test_proposition_two_holds():
     kernels = KernelCollection([RBF(4.0), RBF(8.0)])
-    exact, cost = kernels.fit(X), np.ones(80)
-    points = KernelsOnPoints(kernels, X)
+    exact, cost = make_bank(kernels, X), np.ones(80)
+    points = KernelsOnPoints.from_data(kernels, X)
     for rank in (40, 70, 79):
         low = Nystroem(rank, cutoff=0.0).fit(points, X, dtype=np.float64)
         weights = np.array([0.5, 0.5])

@@ -5,6 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.losses import Hinge
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
@@ -19,7 +20,7 @@ def rows_of(bank, weights, budget=10**6):
 
 @pytest.fixture
 def bank():
-    return KernelCollection(MIXED).fit(X)
+    return make_bank(KernelCollection(MIXED), X)
 
 
 @pytest.fixture(params=["dense", "blocked", "blocked without cache"])
@@ -122,7 +123,7 @@ class TestKernelRows:
 
 def test_blocked_machine_on_more_points_than_fit():
     points, labels = toy(1500, seed=3)
-    bank = KernelCollection([RBF(0.5), RBF(0.1, features=0)]).fit(points, dtype=np.float32)
+    bank = make_bank(KernelCollection([RBF(0.5), RBF(0.1, features=0)]), points, dtype=np.float32)
     weights, cost = np.array([0.5, 0.5]), np.ones(1500)
     dense = DenseMachine().solve(bank.combine(weights), Hinge(), labels, cost, tol=1e-3)
     kernel = KernelRows(bank, weights, 200 * 1500 * 4)

@@ -24,6 +24,7 @@ import manykernels
 from conftest import toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels._files import CannotWrite, CorruptFile, read, write
+from manykernels.banks import make_bank
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.kernels import (
     RBF,
@@ -297,7 +298,7 @@ class TestContent:
             manykernels.save(model, tmp_path / "m.mk")
 
     def test_a_fitted_bank_as_parameter(self, tmp_path):
-        bank = KernelCollection(KERNELS).fit(X, storage="dense")
+        bank = make_bank(KernelCollection(KERNELS), X, storage="dense")
         model = MKLClassifier(bank).fit(X, y)
         manykernels.save(model, tmp_path / "m.mk")
         loaded = manykernels.load(tmp_path / "m.mk")

@@ -8,6 +8,7 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.losses import HardMargin, Hinge, Squared, SquaredHinge
 from manykernels.problem import Problem
@@ -66,7 +67,7 @@ def played(problem, rounds, **options):
 @pytest.mark.parametrize(("X", "y", "kernels"), problems())
 @pytest.mark.parametrize(("loss", "C"), MARGINS, ids=IDS)
 def test_value_approaches_the_optimum(X, y, kernels, loss, C):
-    bank, cost = kernels.fit(X, normalize="trace"), np.full(len(y), C)
+    bank, cost = make_bank(kernels, X, normalize="trace"), np.full(len(y), C)
     optimum = mkl_optimum(bank.columns(np.arange(len(y))), y, cost, PNormBall(1), loss)
     for rounds, error in ((1000, 0.02), (10_000, 0.005)):
         result = played(Problem(bank, y, cost, PNormBall(1), loss=loss), rounds)
@@ -111,7 +112,7 @@ class TestEngines:
     def play(self, request):
         loss, C = request.param
         X, y = toy(40)
-        bank = KernelCollection(MIXED).fit(X, normalize="trace")
+        bank = make_bank(KernelCollection(MIXED), X, normalize="trace")
 
         def play():
             return played(Problem(bank, y, np.full(40, C), PNormBall(1), loss=loss), 300)
@@ -138,8 +139,11 @@ class TestEngines:
         monkeypatch.setattr("manykernels.banks.masked.KERNELS", 4)
         X, masks = rng.standard_normal((30, 5)), rng.random((11, 5)) < 0.5
         masks[:, 0] = True
-        bank = KernelCollection.masked_rbf(np.exp(rng.standard_normal(11)), masks).fit(
-            X, normalize="trace", n_jobs=threads
+        bank = make_bank(
+            KernelCollection.masked_rbf(np.exp(rng.standard_normal(11)), masks),
+            X,
+            normalize="trace",
+            n_jobs=threads,
         )
         chosen, points, seen = np.array([7, 3]), np.array([1, 4, 29]), {}
         np.testing.assert_allclose(
@@ -179,7 +183,7 @@ def test_stops_early_on_the_gap():
 
 def test_one_kernel_is_an_svm():
     X, y = toy(60)
-    K = KernelCollection([RBF(0.5)]).fit(X)
+    K = make_bank(KernelCollection([RBF(0.5)]), X)
     clf = MKLClassifier(
         [RBF(0.5)], C=5.0, solver=MultiplicativeWeights(rounds=100_000), tol=1e-4
     ).fit(X, y)
@@ -192,7 +196,7 @@ def test_one_kernel_is_an_svm():
 
 def test_goes_on_from_a_start():
     X, y = toy(60)
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     first = drive(MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1)), tol=0.01)
     again = drive(
         MultiplicativeWeights(), Problem(bank, y, np.ones(60), PNormBall(1), start=first), tol=0.011
@@ -259,7 +263,7 @@ class TestEdges:
     )
     def test_a_kernel_that_says_nothing(self, loss, schedule, odd):
         X, y = toy(30)
-        grams = [odd, KernelCollection([RBF(1.0)]).fit(X).columns(np.arange(30))[0]]
+        grams = [odd, make_bank(KernelCollection([RBF(1.0)]), X).columns(np.arange(30))[0]]
         result = self.fit(
             np.arange(30)[:, None], y, [Precomputed(K) for K in grams], loss, schedule
         )
@@ -283,7 +287,7 @@ class TestEdges:
 
 def test_what_does_not_fit_is_refused():
     X, y = toy(30)
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     for regularizer, loss, words in (
         (PNormBall(2), Hinge(), r"PNormBall\(1\) only"),
         (PNormBall(1), Squared(), "other losses"),

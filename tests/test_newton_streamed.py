@@ -7,7 +7,7 @@ import pytest
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
-from manykernels.banks import MaskedBank, masked, pairs
+from manykernels.banks import MaskedBank, make_bank, masked, pairs
 from manykernels.banks.sample import SampledBank
 from manykernels.kernels import KernelCollection
 from manykernels.problem import Problem
@@ -28,7 +28,10 @@ def masked_kernels(m=120, features=4):
 
 
 MASKED = masked_kernels()
-BANKS = {"mixed": KernelCollection(MIXED).fit(X), "masked": MASKED.fit(X, normalize="trace")}
+BANKS = {
+    "mixed": make_bank(KernelCollection(MIXED), X),
+    "masked": make_bank(MASKED, X, normalize="trace"),
+}
 
 
 def problem(bank, regularizer, outputs=1, **options):
@@ -53,7 +56,8 @@ class TestPasses:
     @pytest.mark.parametrize("kernels", [MASKED, KernelCollection(MIXED)], ids=["masked", "mixed"])
     def test_sweep_and_along(self, kernels, dtype):
         self.check(
-            kernels.fit(X, normalize="trace", dtype=dtype), 1e-5 if dtype == np.float32 else 1e-11
+            make_bank(kernels, X, normalize="trace", dtype=dtype),
+            1e-5 if dtype == np.float32 else 1e-11,
         )
 
     @pytest.mark.parametrize("held", [True, False])
@@ -64,7 +68,7 @@ class TestPasses:
         monkeypatch.setattr(masked, "KERNELS", 11)
         monkeypatch.setattr(masked, "CHUNKS", 2)
         monkeypatch.setattr(pairs, "HELD", 2**20 if held else 0)
-        bank = MASKED.fit(X, n_jobs=n_jobs)
+        bank = make_bank(MASKED, X, n_jobs=n_jobs)
         self.check(bank, 1e-11)
         grams, weights = bank.columns(np.arange(36)), np.arange(120.0)
         np.testing.assert_allclose(
@@ -118,8 +122,8 @@ class TestPasses:
     def test_select(self):
         chosen = np.array([100, 3, 4])
         for dtype in (np.float32, np.float64):
-            bank = MASKED.fit(X, normalize="trace", dtype=dtype)
-            some = bank.select(chosen)
+            bank = make_bank(MASKED, X, normalize="trace", dtype=dtype)
+            some = bank.subset(chosen)
             assert (some.m, some.dtype, some.symmetric) == (3, dtype, True)
             np.testing.assert_array_equal(some.columns([5, 6]), bank.columns([5, 6])[chosen])
             assert list(some.names) == [bank.names[k] for k in chosen]
@@ -202,7 +206,7 @@ class TestParts:
         assert again.objective == pytest.approx(cold.objective, rel=2e-3)
 
     def test_float32_that_is_too_coarse(self):
-        bank = MASKED.fit(X, dtype=np.float32)
+        bank = make_bank(MASKED, X, dtype=np.float32)
         for p in (1, 1.33):
             task = problem(bank, PNormBall(p))
             result = drive(Newton(partial=True, streamed=True), task, tol=1e-8)

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, path
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.regularizers import SquaredPNorm
 from manykernels.result import Status
@@ -67,7 +68,7 @@ class TestPath:
             assert list(model.feature_names_in_) == list("abcd")
 
     def test_a_fitted_bank(self):
-        bank = KernelCollection(MIXED).fit(X, normalize="diagonal")
+        bank = make_bank(KernelCollection(MIXED), X, normalize="diagonal")
         models = path(MKLClassifier(bank), X, y, C=[1.0, 2.0])
         assert all(model.bank_ is bank for model in models)
 
@@ -133,7 +134,7 @@ class TestAutoP:
         with pytest.raises(ValueError, match="at least two samples of every class"):
             MKLClassifier(MIXED, p="auto").fit(X, np.arange(len(X)) == 3)
         with pytest.raises(ValueError, match="not a bank fitted"):
-            MKLClassifier(KernelCollection(MIXED).fit(X), p="auto").fit(X, y)
+            MKLClassifier(make_bank(KernelCollection(MIXED), X), p="auto").fit(X, y)
         with pytest.raises(ValueError, match="not both"):
             MKLClassifier(MIXED, p="auto", regularizer=SquaredPNorm(2)).fit(X, y)
 

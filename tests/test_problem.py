@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from conftest import MIXED, toy
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, Regularizer, SquaredPNorm
@@ -12,7 +13,7 @@ from reference import mkl_optimum
 
 X, y = toy(36)
 COST = np.full(len(y), 3.0)
-BANK = KernelCollection(MIXED).fit(X)
+BANK = make_bank(KernelCollection(MIXED), X)
 GRAMS = BANK.columns(np.arange(len(y)))
 REGULARISERS = [
     PNormBall(1),
@@ -112,7 +113,7 @@ def test_warm_start_from_an_earlier_result():
 
 
 def test_one_kernel_of_masked_bank():
-    bank = KernelCollection.masked_rbf([0.5], np.ones((1, 4), bool)).fit(X)
-    same = KernelCollection([RBF(0.5)]).fit(X)
+    bank = make_bank(KernelCollection.masked_rbf([0.5], np.ones((1, 4), bool)), X)
+    same = make_bank(KernelCollection([RBF(0.5)]), X)
     a, b = (drive(SPG(), Problem(each, y, COST, PNormBall(1)), tol=1e-8) for each in (bank, same))
     assert a.objective == pytest.approx(b.objective, rel=1e-7)

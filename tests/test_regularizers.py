@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from conftest import MIXED, toy
 from manykernels._loops.conjugates import respond
+from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection, Linear
 from manykernels.problem import Problem
 from manykernels.regularizers import (
@@ -26,7 +27,7 @@ GROUPS = ["a", "b", "b", "c", "a", "b"]
 BLOCKS = [BlockNorm(GROUPS, r, p, strength=0.7) for r in (1, 1.1, 2, 3) for p in (1, 1.33, 2, 4)]
 NETS = [ElasticNet(0.3, 0.8), ElasticNet(0.0, 2.0)]
 X, y = toy(20)
-BANK = KernelCollection(MIXED).fit(X)
+BANK = make_bank(KernelCollection(MIXED), X)
 PENALTIES = [
     *SQUARED,
     GeneralizedKL(0.3, strength=0.8),
@@ -291,7 +292,7 @@ class TestLogDet:
         assert r.bank is None
 
     def test_is_infinite_where_rounding_makes_the_kernel_indefinite(self):
-        bank = KernelCollection([Linear()]).fit(X, dtype=np.float32)  # of rank 4
+        bank = make_bank(KernelCollection([Linear()]), X, dtype=np.float32)  # of rank 4
         assert np.isfinite(LogDet().bound(bank).value(np.ones(1)))
         assert np.isinf(LogDet().bound(bank).value(np.full(1, 1e12)))
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.banks import KernelsOnPoints
+from manykernels.banks import KernelsOnPoints, make_bank
 from manykernels.kernels import KernelCollection, Precomputed, paper_bank
 from manykernels.losses import Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
@@ -68,7 +68,7 @@ def outputs(n, classes):
 @pytest.mark.parametrize(("classes", "C"), [(2, 3.0), (2, 100.0), (3, 1.0)])
 def test_reaches_the_optimum(name, regularizer, classes, C):
     X, y = outputs(36, classes)
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     problem = Problem(bank, y, np.full(36, C), regularizer)
     solver = choose_solver(name)
     if not solver.fits(problem):
@@ -96,7 +96,7 @@ def test_newton_needs_few_iterations(load, name, C):
     X, y = load(name)
     rows = np.random.default_rng(0).permutation(len(y))[:300]
     X, y = X[rows], y[rows]
-    bank = paper_bank(X).fit(X, normalize="trace")
+    bank = make_bank(paper_bank(X), X, normalize="trace")
     for p in (1, 1.1, 1.33, 2, 3, 10):
         for regularizer in (PNormBall(p), SquaredPNorm(p)):
             if p == 1 and not isinstance(regularizer, PNormBall):
@@ -117,7 +117,7 @@ def test_all_solvers_agree_on_real_data(load, name, make):
     order = np.random.default_rng(0).permutation(len(y))
     for p in (1, 1.1, 1.33, 2, 3, 10):
         rows = order[: 30 if p == 1 else 100]  # the classics for p = 1 need hundreds of iterations
-        bank, found = paper_bank(X[rows]).fit(X[rows], normalize="trace"), {}
+        bank, found = make_bank(paper_bank(X[rows]), X[rows], normalize="trace"), {}
         for solver_name in SOLVERS:
             problem = Problem(bank, y[rows], np.full(rows.size, 100.0), make(p))
             solver = choose_solver(solver_name)
@@ -140,7 +140,7 @@ def test_all_solvers_agree_on_real_data(load, name, make):
 class TestSMO:
     def problem(self, regularizer=None, **options):
         X, y = toy(60)
-        self.bank = KernelCollection(MIXED).fit(X)
+        self.bank = make_bank(KernelCollection(MIXED), X)
         return Problem(self.bank, y, np.full(60, 30.0), regularizer or PNormBall(1.5), **options)
 
     def test_few_columns_in_memory_are_enough(self):
@@ -184,7 +184,7 @@ class TestSMO:
 
     def test_one_kernel_is_an_svm(self):
         X, y = toy(60)
-        bank = KernelCollection([MIXED[0]]).fit(X)
+        bank = make_bank(KernelCollection([MIXED[0]]), X)
         result = drive(SMO(), Problem(bank, y, np.full(60, 3.0), PNormBall(2)), tol=1e-9)
         svc = SVC(C=3.0, kernel="precomputed", tol=1e-8).fit(bank.combine([1.0]), y)
         np.testing.assert_allclose(result.beta[0, svc.support_], svc.dual_coef_[0], atol=1e-4)
@@ -192,8 +192,9 @@ class TestSMO:
     def test_kernels_that_are_zero(self):
         X, y = toy(30)
         with pytest.warns(UserWarning, match="zero"):
-            bank = KernelCollection([Precomputed(np.zeros((30, 30))), Precomputed(X @ X.T)]).fit(
-                np.arange(30)[:, None]
+            bank = make_bank(
+                KernelCollection([Precomputed(np.zeros((30, 30))), Precomputed(X @ X.T)]),
+                np.arange(30)[:, None],
             )
         result = drive(SMO(), Problem(bank, y, np.ones(30), PNormBall(2)), tol=1e-6)
         assert result.status.name == "OPTIMAL"
@@ -202,7 +203,7 @@ class TestSMO:
 
 def test_columns_keep_the_latest():
     X, _ = toy(40)
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     layout = np.arange(5, 25)
     columns = smo_mkl.Columns(bank, layout, 3 * bank.m * layout.size * bank.dtype.itemsize)
     expected = bank.columns(np.arange(40))[:, layout][:, :, layout]
@@ -218,7 +219,7 @@ def test_columns_keep_the_latest():
 
 def test_newton_keeps_few_kernels_for_p_1(load):
     X, y = load("sonar")
-    bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
+    bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
     result = drive(Newton(), Problem(bank, y, np.full(len(y), 100.0), PNormBall(1)), tol=1e-3)
     assert result.duality_gap <= 1e-3
     assert np.count_nonzero(result.weights) < 120
@@ -229,7 +230,7 @@ def test_newton_keeps_few_kernels_for_p_1(load):
 @pytest.mark.parametrize("make", [PNormBall, SquaredPNorm])
 def test_group_lasso_of_large_p_does_not_overflow(make, p):
     X, y = toy()
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     result = drive(GroupLasso(), Problem(bank, y, np.full(40, 10.0), make(p)), tol=1e-6)
     assert result.status.name == "OPTIMAL"
     assert np.isfinite(result.weights).all()
@@ -257,7 +258,7 @@ def test_reweight_minimizes(regularizer, rng):
 class TestFixedWeights:
     def test_the_svm_is_solved_and_the_gap_is_true(self, name, regularizer):
         X, y = toy(40)
-        bank = KernelCollection(MIXED).fit(X)
+        bank = make_bank(KernelCollection(MIXED), X)
         problem = Problem(bank, y, np.full(40, 3.0), regularizer)
         result = drive(choose_solver(name), problem, tol=1e-6)
         assert result.status.name in ("FIXED_WEIGHTS", "OPTIMAL")
@@ -275,7 +276,7 @@ class TestFixedWeights:
 
 def test_alignment_follows_its_definition():
     X, y = toy(40)
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     result = drive(Alignment(), Problem(bank, y, np.full(40, 3.0), PNormBall(2)), tol=1e-3)
     H = np.eye(40) - 1 / 40
     alignments = [
@@ -289,7 +290,7 @@ def test_alignment_follows_its_definition():
 
 class TestChoice:
     X, y = toy()
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
 
     def problem(self, regularizer, **options):
         return Problem(self.bank, self.y, np.ones(40), regularizer, **options)
@@ -313,7 +314,7 @@ class TestChoice:
     )
     def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)
-        bank = Nystroem(rank).fit(KernelsOnPoints(KernelCollection(MIXED), X), X)
+        bank = Nystroem(rank).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X)
         assert (
             type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)))
             is expected

@@ -5,6 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
+from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Precomputed, paper_bank
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
@@ -33,7 +34,7 @@ def solve(bank, y, C, regularizer, tol=1e-8, solver=None, **options):
 )
 def test_objective_agrees_with_cvxpy(regularizer, seed, n, m, C):
     X, y = toy(n, seed)
-    bank = KernelCollection(MIXED[:m]).fit(X)
+    bank = make_bank(KernelCollection(MIXED[:m]), X)
     result = solve(bank, y, C, regularizer)
     optimum = mkl_optimum(bank.columns(np.arange(n)), y, np.full(n, C), regularizer)
     assert result.status.name == "OPTIMAL"
@@ -45,7 +46,7 @@ def test_objective_agrees_with_cvxpy(regularizer, seed, n, m, C):
 def test_one_kernel_is_an_svm(p):
     X, y = toy(60)
     K = RBF(0.5).block(X, X)
-    result = solve(KernelCollection([RBF(0.5)]).fit(X), y, 2.0, PNormBall(p), tol=1e-10)
+    result = solve(make_bank(KernelCollection([RBF(0.5)]), X), y, 2.0, PNormBall(p), tol=1e-10)
     svc = SVC(C=2.0, kernel="precomputed", tol=1e-10).fit(K, y)
     beta = np.zeros(60)
     beta[svc.support_] = svc.dual_coef_[0]
@@ -57,14 +58,16 @@ def test_one_kernel_is_an_svm(p):
 @pytest.mark.parametrize("regularizer", [PNormBall(1), L1(0.7)], ids=repr)
 def test_a_duplicated_kernel_changes_nothing(regularizer):
     X, y = toy()
-    once, twice = (KernelCollection(kernels).fit(X) for kernels in (MIXED, MIXED + MIXED[:3]))
+    once, twice = (
+        make_bank(KernelCollection(kernels), X) for kernels in (MIXED, MIXED + MIXED[:3])
+    )
     a, b = (solve(bank, y, 3.0, regularizer) for bank in (once, twice))
     assert a.objective == pytest.approx(b.objective, rel=2e-8)
 
 
 def test_infinite_p_is_the_plain_sum():
     X, y = toy()
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     result = solve(bank, y, 3.0, PNormBall(np.inf))
     svc = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(bank.combine(np.ones(bank.m)), y)
     np.testing.assert_array_equal(result.weights, 1.0)
@@ -75,7 +78,7 @@ def test_infinite_p_is_the_plain_sum():
 
 def test_large_p_approaches_the_plain_sum():
     X, y = toy()
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     assert solve(bank, y, 3.0, PNormBall(1000)).weights == pytest.approx(np.ones(bank.m), abs=0.02)
 
 
@@ -84,7 +87,7 @@ def test_the_right_kernels_win():
     X = rng.standard_normal((200, 10))
     y = np.sign(X[:, 3] * X[:, 7])
     kernels = [RBF(0.5, features=[f, (f + 4) % 10]) for f in range(10)]
-    result = solve(KernelCollection(kernels).fit(X), y, 10.0, PNormBall(1), tol=1e-4)
+    result = solve(make_bank(KernelCollection(kernels), X), y, 10.0, PNormBall(1), tol=1e-4)
     assert result.weights.argmax() == 3
     assert result.weights[3] > 3 * np.delete(result.weights, 3).max()
 
@@ -104,7 +107,7 @@ ABLATIONS = {
 @pytest.mark.parametrize("regularizer", [SquaredPNorm(2), PNormBall(2), L1(0.7)], ids=repr)
 def test_every_ablation_reaches_the_same_optimum(name, regularizer):
     X, y = toy(30)
-    bank = KernelCollection(MIXED[:4]).fit(X)
+    bank = make_bank(KernelCollection(MIXED[:4]), X)
     reference = solve(bank, y, 1.0, regularizer)
     result = solve(bank, y, 1.0, regularizer, tol=1e-3, solver=ABLATIONS[name], max_iter=20000)
     assert result.status.name == "OPTIMAL"
@@ -113,7 +116,7 @@ def test_every_ablation_reaches_the_same_optimum(name, regularizer):
 
 def test_switches_do_what_they_say():
     X, y = toy(60)
-    bank = KernelCollection(MIXED).fit(X)
+    bank = make_bank(KernelCollection(MIXED), X)
     solves = {
         name: solve(bank, y, 10.0, SquaredPNorm(2), 1e-3, ABLATIONS[name], max_iter=20000).counters
         for name in ABLATIONS
@@ -126,7 +129,7 @@ def test_switches_do_what_they_say():
 
 def test_iteration_limit_is_said():
     X, y = toy()
-    result = solve(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), max_iter=2)
+    result = solve(make_bank(KernelCollection(MIXED), X), y, 3.0, PNormBall(1), max_iter=2)
     assert result.status.name == "MAX_ITER"
     assert result.n_iter == 2
     assert result.duality_gap > 1e-8
@@ -134,7 +137,7 @@ def test_iteration_limit_is_said():
 
 def test_result_is_the_best_iterate():
     X, y = toy()
-    result = solve(KernelCollection(MIXED).fit(X), y, 3.0, PNormBall(1), tol=1e-6)
+    result = solve(make_bank(KernelCollection(MIXED), X), y, 3.0, PNormBall(1), tol=1e-6)
     assert result.certificate.absolute_gap <= min(
         record.gap * record.objective for record in result.history
     ) * (1 + 1e-9)
@@ -144,7 +147,7 @@ def test_separable_points_with_opposite_duplicates():
     """Hard cases: contradictory labels, a tiny and a huge C."""
     X = np.repeat(np.eye(3), 2, axis=0)
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
-    bank = KernelCollection([RBF(1.0), RBF(10.0)]).fit(X)
+    bank = make_bank(KernelCollection([RBF(1.0), RBF(10.0)]), X)
     for C in (1e-6, 1.0, 1e6):
         result = solve(bank, y, C, PNormBall(1), tol=1e-6)
         assert result.status.name == "OPTIMAL", result
@@ -160,8 +163,8 @@ def test_papers_sets_are_certified(load, name, p):
     # whole sets take minutes for p = 1
     rows = np.random.default_rng(0).permutation(len(y))[: 300 if p == 1 else None]
     X, y = X[rows], y[rows]
-    bank = paper_bank(X).fit(X, normalize="trace", dtype=np.float32)
-    exact = paper_bank(X).fit(X, normalize="trace", dtype=np.float64)
+    bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
+    exact = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float64)
     for regularizer in (PNormBall(p), L1() if p == 1 else SquaredPNorm(p)):
         result = solve(bank, y, 100.0, regularizer, tol=1e-3)
         assert result.status.name == "OPTIMAL", (regularizer, str(result))
@@ -178,8 +181,8 @@ def test_kernels_of_extreme_scale(factor):
     K = RBF(0.5).block(X, X)
     index = np.arange(len(y))[:, None]
     for normalize in ("diagonal", "trace", None):
-        bank = KernelCollection([Precomputed(K * factor), Precomputed(K)]).fit(
-            index, normalize=normalize
+        bank = make_bank(
+            KernelCollection([Precomputed(K * factor), Precomputed(K)]), index, normalize=normalize
         )
         result = solve(bank, y, 1.0, PNormBall(2), tol=1e-3)
         assert np.isfinite(result.weights).all()

@@ -12,6 +12,7 @@ from sklearn.model_selection import cross_val_score
 
 from conftest import toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor
+from manykernels.banks import make_bank
 from manykernels.kernels import (
     RBF,
     FunctionKernel,
@@ -106,7 +107,7 @@ def test_hamming_by_hand(weights):
 )
 def test_bad_weights_of_columns(weights):
     with pytest.raises(ValueError, match="one weight of at least zero for each of its 4 columns"):
-        KernelCollection([Hamming(weights=weights)]).fit(CODES)
+        make_bank(KernelCollection([Hamming(weights=weights)]), CODES)
 
 
 class TestSpectrum:

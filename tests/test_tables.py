@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from manykernels import MKLClassifier, MKLRegressor
 from manykernels._loops import tables
 from manykernels._loops.bits import differing_bits, packed
-from manykernels.banks import Bank
+from manykernels.banks import Bank, make_bank
 from manykernels.banks.families import Tile
 from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
 from manykernels.banks.families.tables import GaussianTable
@@ -86,7 +86,7 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     """All that a bank computes, against the kernels one by one."""
     X = np.round(rng.random((90, 4)), 2) * (rng.random((90, 4)) < 0.7)
     kernels = [kernel(gamma) for gamma in np.geomspace(1e-3, 50, 17)]
-    bank = KernelCollection(kernels).fit(form(X), dtype=dtype, storage="fly")
+    bank = make_bank(KernelCollection(kernels), form(X), dtype=dtype, storage="fly")
     assert bank.families[0]._table is not None
     grams = np.stack([k.block(X, X) for k in kernels])
     weights, beta = rng.random(17), rng.standard_normal((2, 90))
@@ -259,7 +259,7 @@ class TestEdges:
     def test_widths_too_far_apart_for_a_table(self, rng):
         X = rng.standard_normal((12, 3))
         kernels = [RBF(gamma) for gamma in (1e-15, 3e-15, 1.0, 1e15)]
-        bank = KernelCollection(kernels).fit(X, dtype=np.float32, storage="fly")
+        bank = make_bank(KernelCollection(kernels), X, dtype=np.float32, storage="fly")
         np.testing.assert_allclose(bank.combine([0, 0, 1, 0]), kernels[2].block(X, X), atol=1e-6)
 
     def test_many_kernels_none_of_which_is_left(self):
@@ -268,8 +268,8 @@ class TestEdges:
 
     def test_several_outputs_of_many_widths_fit_into_memory(self):
         X = np.random.default_rng(0).random((1800, 2))
-        bank = KernelCollection([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]).fit(
-            X, storage="fly"
+        bank = make_bank(
+            KernelCollection([RBF(gamma) for gamma in np.geomspace(0.1, 10, 120)]), X, storage="fly"
         )
         problem = Problem(
             bank,

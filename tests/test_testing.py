@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from conftest import MIXED, toy
+from manykernels.banks import make_bank
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import KernelCollection
 from manykernels.regularizers import (
@@ -31,7 +32,7 @@ REGULARISERS = [
     ElasticNet(0.0, 0.3),
     ElasticNet(10.0, 0.1),
     *(BlockNorm(GROUPS, r, p, 0.7) for r, p in ((2, 1), (1, 2), (1, 1), (1.2, 3), (4, 1.1))),
-    LogDet(0.6).bound(KernelCollection(MIXED).fit(toy(20)[0])),
+    LogDet(0.6).bound(make_bank(KernelCollection(MIXED), toy(20)[0])),
 ]
 
 

@@ -15,12 +15,11 @@ from scipy.spatial.distance import cdist
 
 from ._loops.exponentials import take_powers
 from ._loops.rbf import LOG2_E, squared_distances
-from ._threads import Threads
-from .banks.base import CACHED, FEWEST
-from .banks.families.distances import LARGEST
+from ._threads import Threads, rows_at_once
 from .kernels.vector import dense
 
 BLOCK = 256
+LARGEST = 1e15  # exponents beyond are all the same
 
 
 class Combination(ABC):
@@ -164,7 +163,7 @@ class Product(Combination):
                 "if,if->f", points[part], B @ points
             )
 
-        step = max(FEWEST, CACHED // max(support.size, 1))
+        step = rows_at_once(support.size)
         parts = [slice(start, start + step) for start in range(0, support.size, step)]
         total = 2.0 * sum(self.threads.map(scatter, parts), np.zeros(self.X.shape[1]))
         return -np.bincount(self._group, weights=total, minlength=self.m)

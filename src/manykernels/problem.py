@@ -122,12 +122,10 @@ class Problem:
     def _machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
         self.counters.kernel_passes += 1
-        if (
-            self.bank.n > FEW
-            and hasattr(self.bank, "machine")
-            and not any(box.free for box in self.boxes)
-        ):
-            return self.bank.machine(weights)
+        if self.bank.n > FEW and not any(box.free for box in self.boxes):
+            elsewhere = self.bank.machine(weights)
+            if elsewhere is not None:
+                return elsewhere
         if self.dense:
             return DenseMachine(), self.bank.combine(weights)
         return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
@@ -180,7 +178,7 @@ class Problem:
         """
         self.counters.kernel_passes += 1
         slopes = self.bank.weight_gradient(at.weights, at.beta)
-        if self.bank.linear:
+        if self.bank.is_sum:
             # quadratic forms, which rounding must not make negative
             slopes = np.maximum(slopes, 0.0)
         certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=slopes)
@@ -277,7 +275,7 @@ class Problem:
         return float(unit * (np.square(beta).sum() + losses))
 
     def _dual(self, beta, forms):
-        if not (self.bank.linear and hasattr(self.regularizer, "conjugate")):
+        if not (self.bank.is_sum and hasattr(self.regularizer, "conjugate")):
             return -np.inf
         forms = self.quadratic_forms(beta) if forms is None else forms
         scale = self.regularizer.dual_scale(forms)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._html import result_html
+
 
 class Status(Enum):
     """How a run ended; the value is the sentence for people."""
@@ -177,8 +179,6 @@ class Result:
         return f"<Result {self}>"
 
     def _repr_html_(self):
-        from ._html import result_html
-
         return result_html(self)
 
 

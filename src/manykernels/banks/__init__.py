@@ -1,10 +1,11 @@
 """Banks: many kernels on one data set, and all the n×n work on them."""
 
-from .base import Bank
+from .base import Bank, SumBank
 from .between import KernelsOnPoints
 from .combination import CombinationBank
 from .dense import DenseBank
 from .factors import FactorBank
+from .holder import KernelHolder
 from .make import make_bank
 from .masked import MaskedBank
 from .tiled import TiledBank
@@ -14,8 +15,10 @@ __all__ = [
     "CombinationBank",
     "DenseBank",
     "FactorBank",
+    "KernelHolder",
     "KernelsOnPoints",
     "MaskedBank",
+    "SumBank",
     "TiledBank",
     "make_bank",
 ]

@@ -19,17 +19,11 @@ from .factors import FactorBank
 
 LEAST = 256  # columns that are worth it
 GAIN = 0.6  # largest part of the columns that a smaller space may have
-LEFT, BAD = (
-    1e-5,
-    4.0,
-    # of a point's factors outside of the space, relative to their length, and a square that is too much
-)
+# of a point's factors outside of the space, relative to their length, and a square that is too much
+LEFT, BAD = 1e-5, 4.0
 HELD = 2**29  # bytes of small matrices that are kept
 # points whose factors show the space, at first, and directions per point that they may show
-SAMPLE, ENOUGH = (
-    1024,
-    0.9,
-)
+SAMPLE, ENOUGH = 1024, 0.9
 ROUNDS = 20  # of points whose factors were not in the space
 
 
@@ -100,6 +94,9 @@ class ReducedBank(FactorBank):
         return ReducedBank(
             self.points.among(points), self.P, self.offsets, self._diagonals[:, points]
         )
+
+    def subset(self, kernels, factor=1.0):
+        return None  # the space is that of all kernels together
 
     def lasting(self, coefficients):
         return self.reduced(coefficients) @ self.P.T

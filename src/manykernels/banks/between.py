@@ -2,153 +2,98 @@
 points.
 """
 
-import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._threads import Threads
-from ..kernels.collection import MaskedCollection
+from ..kernels.collection import KernelCollection
 from ..kernels.points import as_points
-from ..kernels.precomputed import Precomputed
 from ..kernels.vector import dense
-from .codes import refuse_categories
+from .base import SumBank
+from .compute import Compute, Points
+from .holder import Forwards
 from .masked import MaskedBank
-from .spec import BankSpec
+from .spec import BankSpec, MaskedSpec, Training, spec_from_data
 from .tiled import TiledBank
 
 
-class KernelsOnPoints:
+class KernelsOnPoints(Forwards):
     """What a low-rank approximation needs of the kernels; holds none of the training points.
 
     Parameters
     ----------
-    collection : KernelCollection
-    X : training points
-    normalize, sample_weight, feature_names, categories
-        See `make_bank`; ``"center"`` needs the whole of a kernel and is refused.
+    spec : BankSpec or MaskedSpec
+        The kernels with their scales. `from_data` computes these.
     """
 
-    def __init__(
-        self,
-        collection,
-        X,
+    inner = "spec"
+
+    def __init__(self, spec: BankSpec | MaskedSpec) -> None:
+        self.spec = spec
+
+    @classmethod
+    def from_data(
+        cls,
+        collection: KernelCollection,
+        X: Any,
         *,
-        normalize="diagonal",
-        sample_weight=None,
-        feature_names=None,
-        categories=None,
-    ):
+        normalize: str | None = "diagonal",
+        sample_weight: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        categories: Mapping[int, list] | None = None,
+    ) -> Self:
+        """The kernels of a collection, resolved and normalized on the training points.
+
+        Parameters
+        ----------
+        collection : KernelCollection
+        X : training points
+        normalize, sample_weight, feature_names, categories
+            See `make_bank`; ``"center"`` needs the whole of a kernel and is refused.
+        """
         if normalize == "center":
             raise ValueError(
                 "normalize='center' does not go with an approximation: use 'diagonal', 'trace' or "
                 "'cosine'."
             )
-        X = as_points(X)
-        self.normalize, self.m = normalize, len(collection)
-        if isinstance(collection, MaskedCollection):
-            refuse_categories(categories, "A masked bank")
-            total = X.shape[0] if sample_weight is None else float(np.sum(sample_weight))
-            self._masked, self._spec = collection, None
-            self.names, self.groups = collection.names(), collection.groups
-            self.scales = np.full(self.m, 1.0 / total if normalize == "trace" else 1.0)
-        else:
-            self._masked, self._spec = (
-                None,
-                BankSpec(collection, X, normalize, sample_weight, feature_names, categories),
-            )
-            self.names, self.groups, self.scales = (
-                self._spec.names,
-                self._spec.groups,
-                self._spec.scales,
-            )
-
-    @classmethod
-    def restored(cls, normalize, scales, *, spec=None, masked=None):
-        """The same from a spec, or a collection of masked kernels, and scales that were computed
-        before.
-        """
-        kernels = cls.__new__(cls)
-        kernels.normalize, kernels.m, kernels.scales = normalize, len(scales), scales
-        kernels._spec, kernels._masked = spec, masked
-        kernels.names, kernels.groups = (
-            (masked.names(), masked.groups) if spec is None else (spec.names, spec.groups)
-        )
-        return kernels
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        training = Training(as_points(X), weights, feature_names, categories)
+        return cls(spec_from_data(collection, normalize, training))
 
     @property
-    def spec(self):
-        """The resolved kernels; None for a masked bank."""
-        return self._spec
+    def is_masked(self) -> bool:
+        """Whether the kernels are stored as arrays of widths and masks."""
+        return isinstance(self.spec, MaskedSpec)
 
-    @property
-    def masked(self):
-        """The collection of a masked bank, or None."""
-        return self._masked
+    def subset(self, kernels: ArrayLike, factor: float = 1.0) -> Self:
+        """Some of the kernels, each times a factor."""
+        return type(self)(self.spec.subset(kernels, factor))
 
-    def between(self, A, B, only=None):
-        """The bank with rows A and columns B, in float64 on one thread; of one kernel only if
-        asked.
-        """
-        if self._masked is not None:
-            if only is not None:
-                raise ValueError(
-                    "Kernels of a masked bank are not approximated one by one: use Nystroem."
-                )
-            A, B = dense(A), B if A is B else dense(B)
-            return MaskedBank(
-                self._masked,
-                A,
-                A if B is A else B,
-                self.normalize,
-                np.float64,
-                Threads(1),
-                self.scales[0],
-            )
-        spec = self._spec if only is None else _only(self._spec, only)
-        return TiledBank(spec, A, B, np.float64, Threads(1))
+    def between(self, A: Any, B: Any) -> SumBank:
+        """The bank with rows A and columns B, in float64 on one thread."""
+        if isinstance(self.spec, MaskedSpec):
+            return MaskedBank(self.spec, Points(A, B).each(dense), Compute())
+        return TiledBank(self.spec, Points(A, B), Compute())
 
-    def combined_diagonal(self, weights, X):
+    def combined_diagonal(self, weights: ArrayLike, X: Any) -> np.ndarray:
         """Diagonal of the weighted sum of the kernels at the points X."""
-        if self._masked is not None:
-            return np.full(X.shape[0], float(np.asarray(weights) @ self.scales))
+        if isinstance(self.spec, MaskedSpec):
+            return np.full(X.shape[0], self.spec.scale * float(np.sum(weights)))
         return sum(
-            w * self._spec.diagonal(k, X) for k, w in enumerate(weights) if self.scales[k] > 0.0
+            w * self.spec.diagonal(k, X) for k, w in enumerate(weights) if self.scales[k] > 0.0
         )
 
-    def listed(self, what):
-        """The kernels as objects."""
-        if self._masked is not None:
-            raise ValueError(f"A masked bank has no kernel objects for {what}: use Nystroem.")
-        return self._spec.kernels
-
-    def columns(self, k):
-        """Features of kernel k as indices, None for all."""
-        return self._spec.columns[k]
-
-    def refuse_indices(self, what):
+    def refuse_indices(self, what: str) -> None:
         """Raise if the points are sample indices of precomputed kernels, or codes of categories."""
-        if self._spec is not None and any(
-            isinstance(kernel, Precomputed) for kernel in self._spec.kernels
-        ):
+        if self.needs_grams:
             raise ValueError(
                 f"{what} needs feature vectors, but there are precomputed kernels: use "
                 "landmarks='uniform'."
             )
-        if self._spec is not None and self._spec.categories:
+        if isinstance(self.spec, BankSpec) and self.spec.categories:
             raise ValueError(
                 f"{what} needs feature vectors, but there are strings or categories: use "
                 "landmarks='uniform'."
             )
-
-
-def _only(spec, k):
-    """The same with kernel k alone."""
-    one = copy.copy(spec)
-    one.kernels, one.columns, one.names, one.groups = (
-        [spec.kernels[k]],
-        [spec.columns[k]],
-        [spec.names[k]],
-        [spec.groups[k]],
-    )
-    one.scales = spec.scales[k : k + 1]
-    return one

@@ -1,13 +1,47 @@
 """Kernels centered in feature space."""
 
 import warnings
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from .base import Bank, as_outputs
+from .._callers import outside
+from .base import SumBank, as_outputs
+from .holder import Forwards
 
 
-class CenteredBank(Bank):
+class Centering(NamedTuple):
+    """Where the origin of each kernel's feature space is moved to, and its unit.
+
+    Attributes
+    ----------
+    shares : (n,) array
+        Share of each training point in the mean, summing to one.
+    col_means : (m, n) array
+        Mean of every kernel over the training points, at each of them.
+    means : (m,) array
+        The mean of those.
+    factor : (m,) array
+        One over what is then the mean diagonal.
+    """
+
+    shares: np.ndarray
+    col_means: np.ndarray
+    means: np.ndarray
+    factor: np.ndarray
+
+    def at(self, points) -> "Centering":
+        """The same for some of the training points as columns."""
+        return self._replace(col_means=self.col_means[:, points])
+
+    def of(self, kernels, factor) -> "Centering":
+        """The same for some of the kernels, each times a factor."""
+        return Centering(
+            self.shares, self.col_means[kernels], self.means[kernels], factor * self.factor[kernels]
+        )
+
+
+class CenteredBank(Forwards, SumBank):
     """A bank whose kernels have the (weighted) mean of the training points moved to the origin, and
     mean diagonal one.
 
@@ -17,89 +51,106 @@ class CenteredBank(Bank):
 
     Parameters
     ----------
-    bank : Bank
+    bank : SumBank
         The kernels before centering.
-    shares : (n,) array
-        Share of each training point in the mean, summing to one.
-    origin : CenteredBank, optional
-        That of the training points, for a bank of new points.
+    centering : Centering
+        `from_shares` computes it.
+    row_means : (m, n_rows) array, optional
+        Mean of every kernel over all training points at the points of the rows, where these are
+        others.
     """
 
-    def __init__(self, bank, shares, origin=None):
-        self._describe(bank, shares)
-        self.row_means = bank.products(shares)
-        origin = origin or self
-        if origin is self:
-            self.col_means = self.row_means
-            self.means = self.col_means @ shares
-            variance = bank.diagonal() @ shares - self.means
-            # what centering leaves of a constant kernel is rounding
-            self.factor = np.divide(
-                1.0, variance, out=np.zeros(self.m), where=variance > 1e-9 * np.abs(self.means)
-            )
-            _warn_constant((self.factor == 0.0) & (self.means != 0.0))
-        else:
-            self.col_means, self.means, self.factor = origin.col_means, origin.means, origin.factor
+    inner = "bank"
 
-    def _describe(self, bank, shares):
-        self.bank, self.shares = bank, shares
-        self.m, self.n, self.n_rows = bank.m, bank.n, bank.n_rows
-        self.names, self.groups, self.dtype, self.normalize = (
-            bank.names,
-            bank.groups,
-            bank.dtype,
-            "center",
-        )
+    def __init__(
+        self, bank: SumBank, centering: Centering, row_means: np.ndarray | None = None
+    ) -> None:
+        self.bank, self.centering = bank, centering
+        self.row_means = centering.col_means if row_means is None else row_means
+        self.n, self.n_rows, self.dtype = bank.n, bank.n_rows, bank.dtype
         self.symmetric = bank.symmetric
 
     @classmethod
-    def restored(cls, bank, shares, col_means, means, factor):
-        """The bank of the training points from means that were computed before."""
-        centered = cls.__new__(cls)
-        centered._describe(bank, shares)
-        centered.row_means = centered.col_means = col_means
-        centered.means, centered.factor = means, factor
-        return centered
+    def from_shares(cls, bank: SumBank, shares: np.ndarray) -> Self:
+        """The kernels of a bank of training points, centered.
+
+        Parameters
+        ----------
+        bank : SumBank
+        shares : (n,) array
+            Share of each point in the mean, summing to one.
+        """
+        col_means = bank.products(shares)
+        means = col_means @ shares
+        variance = bank.diagonal() @ shares - means
+        # what centering leaves of a constant kernel is rounding
+        factor = np.divide(
+            1.0, variance, out=np.zeros(bank.m), where=variance > 1e-9 * np.abs(means)
+        )
+        _warn_constant((factor == 0.0) & (means != 0.0))
+        return cls(bank, Centering(shares, col_means, means, factor))
+
+    @property
+    def normalize(self):
+        return "center"
+
+    @property
+    def scales(self):
+        return self.bank.scales * self.centering.factor
+
+    def subset(self, kernels, factor=1.0):
+        bank = self.bank.subset(kernels)
+        if bank is None:
+            return None
+        return CenteredBank(bank, self.centering.of(kernels, factor), self.row_means[kernels])
 
     def combine(self, weights, rows=None):
-        scaled = np.asarray(weights, dtype=float) * self.factor
+        _, col_means, means, factor = self.centering
+        scaled = np.asarray(weights, dtype=float) * factor
         row_means = scaled @ (self.row_means if rows is None else self.row_means[:, rows])
-        shift = scaled @ self.means
+        shift = scaled @ means
         out = self.bank.combine(scaled, rows)
         out -= (row_means - shift)[:, None].astype(self.dtype)
-        out -= (scaled @ self.col_means).astype(self.dtype)
+        out -= (scaled @ col_means).astype(self.dtype)
         return out
 
     def quadratic_forms(self, beta):
+        self._needs_square("quadratic_forms")
+        _, col_means, means, factor = self.centering
         beta = as_outputs(beta, self.n)
         totals = beta.sum(axis=1)
-        correction = self.means * np.square(totals).sum() - 2.0 * (self.col_means @ beta.T) @ totals
-        return (self.bank.quadratic_forms(beta) + correction) * self.factor
+        correction = means * np.square(totals).sum() - 2.0 * (col_means @ beta.T) @ totals
+        return (self.bank.quadratic_forms(beta) + correction) * factor
 
     def products(self, beta):
+        _, col_means, means, factor = self.centering
         beta = np.asarray(beta, dtype=float)
         totals = beta.sum(axis=-1, keepdims=True)
-        constant = np.tensordot(self.col_means, beta, (1, -1))[..., None]
+        constant = np.tensordot(col_means, beta, (1, -1))[..., None]
         if beta.ndim == 1:
-            correction = (self.means[:, None] - self.row_means) * totals - constant
-            return (self.bank.products(beta) + correction) * self.factor[:, None]
-        correction = (self.means[:, None, None] - self.row_means[:, None, :]) * totals - constant
-        return (self.bank.products(beta) + correction) * self.factor[:, None, None]
+            correction = (means[:, None] - self.row_means) * totals - constant
+            return (self.bank.products(beta) + correction) * factor[:, None]
+        correction = (means[:, None, None] - self.row_means[:, None, :]) * totals - constant
+        return (self.bank.products(beta) + correction) * factor[:, None, None]
 
     def columns(self, chosen):
-        shift = (
-            self.means[:, None, None] - self.row_means[:, :, None] - self.col_means[:, None, chosen]
-        )
-        return (self.bank.columns(chosen) + shift) * self.factor[:, None, None]
+        _, col_means, means, factor = self.centering
+        shift = means[:, None, None] - self.row_means[:, :, None] - col_means[:, None, chosen]
+        return (self.bank.columns(chosen) + shift) * factor[:, None, None]
 
     def diagonal(self):
-        return (self.bank.diagonal() - 2.0 * self.col_means + self.means[:, None]) * self.factor[
-            :, None
-        ]
+        _, col_means, means, factor = self.centering
+        return (self.bank.diagonal() - 2.0 * col_means + means[:, None]) * factor[:, None]
 
     def cross(self, X_new, support=None):
-        rows = CenteredBank(self.bank.cross(X_new), self.shares, origin=self)
-        return rows if support is None else _Chosen(rows, support)
+        self._needs_square("cross")
+        # the means are over all training points, whichever of them are columns
+        everything = self.bank.cross(X_new)
+        row_means = everything.products(self.centering.shares)
+        if support is None:
+            return CenteredBank(everything, self.centering, row_means)
+        some = self.bank.cross(X_new, support)
+        return CenteredBank(some, self.centering.at(support), row_means)
 
     def same_data(self, X):
         return self.bank.same_data(X)
@@ -115,46 +166,5 @@ def _warn_constant(constant):
             "are constant on the training "
             "data, or the data lie so far from zero that rounding ate them. They are left out; "
             "standardize the features.",
-            stacklevel=7,
+            stacklevel=outside(),
         )
-
-
-class _Chosen(Bank):
-    """Some columns of a bank of new points; the means of the others are still needed."""
-
-    def __init__(self, bank, support):
-        self.bank, self.support = bank, np.asarray(support)
-        self.m, self.n_rows, self.n, self.symmetric = bank.m, bank.n_rows, self.support.size, False
-        self.names, self.groups, self.dtype, self.normalize = (
-            bank.names,
-            bank.groups,
-            bank.dtype,
-            "center",
-        )
-
-    def _spread(self, beta):
-        beta = np.asarray(beta, dtype=float)
-        out = np.zeros((*beta.shape[:-1], self.bank.n))
-        out[..., self.support] = beta
-        return out
-
-    def combine(self, weights, rows=None):
-        return self.bank.combine(weights, rows)[:, self.support]
-
-    def quadratic_forms(self, beta):
-        return self._needs_square("quadratic_forms")
-
-    def products(self, beta):
-        return self.bank.products(self._spread(beta))
-
-    def columns(self, chosen):
-        return self.bank.columns(self.support[chosen])
-
-    def diagonal(self):
-        return self._needs_square("diagonal")
-
-    def cross(self, X_new, support=None):
-        return self.bank.cross(X_new, self.support if support is None else self.support[support])
-
-    def same_data(self, X):
-        return False

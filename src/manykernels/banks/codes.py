@@ -2,24 +2,15 @@
 codes mean.
 """
 
-import copy
-
 import numpy as np
 
 from ..kernels.base import READS
 
 ADVICE = {
-    "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or encode the column as numbers",
+    "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or "
+    "encode the column as numbers",
     "strings": "give it a column of strings",
 }
-# where banks and maps of features keep their kernels
-HOLDERS = (
-    "_spec",
-    "spec",
-    "bank",
-    "source",
-    "kernels",
-)
 
 
 def check_readable(kernel, group, columns, names, categories):
@@ -71,18 +62,3 @@ def decoded(X, columns, categories):
         entries[:] = categories[f]
         out[:, place] = entries[X[:, f].astype(np.intp)]
     return out
-
-
-def with_categories(part, categories):
-    """A bank or map of features whose codes stand for these entries, as for new points; it shares
-    everything else.
-    """
-    twin = copy.copy(part)
-    if hasattr(part, "categories"):
-        twin.categories = categories
-        return twin
-    for name in HOLDERS:
-        if hasattr(part, name):
-            setattr(twin, name, with_categories(getattr(part, name), categories))
-            return twin
-    return part  # kernels that are stored as arrays read numbers only

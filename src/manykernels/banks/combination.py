@@ -1,10 +1,16 @@
 """A bank for kernels that are not sums (`manykernels.combinations`)."""
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
-from .._threads import Threads, thread_count
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._threads import Threads, rows_at_once, thread_count
+from ..combinations import Combination
+from ..kernels.base import Kernel
 from ..kernels.vector import dense
-from .base import CACHED, FEWEST, Bank, as_outputs
+from .base import Bank, as_outputs
 
 
 class CombinationBank(Bank):
@@ -23,22 +29,57 @@ class CombinationBank(Bank):
         Threads, all cores by default.
     """
 
-    linear = False
-    normalize = None
     dtype = np.dtype(np.float64)
 
-    def __init__(self, combination, left=None, support=None, feature_names=None, n_jobs=None):
+    def __init__(
+        self,
+        combination: Combination,
+        left: np.ndarray | None = None,
+        support: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.combination, self.threads = combination, Threads(thread_count(n_jobs))
         combination.threads = self.threads
         self.right = combination.X if support is None else combination.X[support]
         self.left = self.right if left is None else left
-        self.m, self.n, self.n_rows = combination.m, len(self.right), len(self.left)
-        self.names = combination.names(feature_names)
-        self.groups = self.names
-        self._feature_names = feature_names
+        self.n, self.n_rows = len(self.right), len(self.left)
+        self.feature_names = feature_names
 
     @property
-    def starts(self):
+    def names(self) -> Sequence[str]:
+        return self.combination.names(self.feature_names)
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """Every weight is a group by itself."""
+        return self.names
+
+    @property
+    def normalize(self) -> str | None:
+        return None
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        return ()
+
+    @property
+    def m(self) -> int:
+        return self.combination.m
+
+    @property
+    def scales(self) -> np.ndarray:
+        return np.ones(self.m)
+
+    @property
+    def is_sum(self) -> bool:
+        return False
+
+    def collection(self) -> None:
+        return None
+
+    @property
+    def starts(self) -> int:
         return self.combination.starts
 
     @property
@@ -53,7 +94,7 @@ class CombinationBank(Bank):
             self.left if rows is None else self.left[rows],
             np.asarray(weights, dtype=float),
         )
-        step = max(FEWEST, CACHED // self.n)
+        step = rows_at_once(self.n)
         if len(left) <= step:
             return np.ascontiguousarray(self.combination.gram(weights, left, self.right))
         out = np.empty((len(left), self.n))
@@ -81,28 +122,10 @@ class CombinationBank(Bank):
             self.combination.diagonal(np.asarray(weights, dtype=float), self.right), dtype=float
         )
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: ArrayLike | None = None) -> "CombinationBank":
         return CombinationBank(
-            self.combination, dense(X_new), support, self._feature_names, self.threads.count
+            self.combination, dense(X_new), support, self.feature_names, self.threads.count
         )
 
     def same_data(self, X):
         return X.shape == self.right.shape and np.array_equal(dense(X), self.right)
-
-    def quadratic_forms(self, beta):
-        return self._not_a_sum()
-
-    def products(self, beta):
-        return self._not_a_sum()
-
-    def columns(self, chosen):
-        return self._not_a_sum()
-
-    def diagonal(self):
-        return self._not_a_sum()
-
-    def _not_a_sum(self):
-        raise ValueError(
-            f"{self.combination!r} is not a sum, so there is no quadratic form per kernel: use "
-            "solver='spg'."
-        )

@@ -2,29 +2,42 @@
 others.
 """
 
+from typing import Self
+
 import numpy as np
 
-from .base import Bank, as_outputs
+from .base import SumBank, as_outputs
+from .holder import Forwards
 
 
-class DenseBank(Bank):
+class DenseBank(Forwards, SumBank):
     """Kernels as one stack of matrices.
 
     Parameters
     ----------
     grams : array of shape (m, n_rows, n)
         Already normalized.
-    source : Bank
+    source : SumBank
         The bank that the stack was computed from; it serves new points.
     """
 
-    def __init__(self, grams, source):
-        self.grams = grams
-        self.source = source
-        self.m, self.n_rows, self.n = grams.shape
+    inner = "source"
+
+    def __init__(self, grams: np.ndarray, source: SumBank) -> None:
+        self.grams, self.source = grams, source
+        _, self.n_rows, self.n = grams.shape
         self.dtype, self.symmetric = grams.dtype, True
-        self.names, self.groups, self.normalize = source.names, source.groups, source.normalize
         self.threads = source.threads
+
+    @classmethod
+    def from_bank(cls, source: SumBank) -> Self:
+        """The stack of all matrices of a bank of training points."""
+        return cls(source.columns(np.arange(source.n)).astype(source.dtype), source)
+
+    def subset(self, kernels, factor=1.0):
+        source = self.source.subset(kernels, factor)
+        grams = self.grams[kernels] * self.dtype.type(factor)
+        return None if source is None else DenseBank(grams, source)
 
     def combine(self, weights, rows=None):
         grams = self.grams if rows is None else self.grams[:, rows]
@@ -53,7 +66,7 @@ class DenseBank(Bank):
 
     def refined(self):
         source = self.source.refined()
-        return None if source is None else DenseBank(source.columns(np.arange(self.n)), source)
+        return None if source is None else DenseBank.from_bank(source)
 
     def cross(self, X_new, support=None):
         return self.source.cross(X_new, support)

@@ -8,13 +8,14 @@ import numpy as np
 
 from .._loops import factors as loops
 from .._threads import Threads
-from .base import Bank, as_outputs
+from .base import SumBank, as_outputs
+from .holder import Forwards
 
 ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 FINE_ROWS = 32_768
 
 
-class FactorBank(Bank):
+class FactorBank(Forwards, SumBank):
     """Kernels given by their factors, side by side in one matrix.
 
     Parameters
@@ -29,18 +30,19 @@ class FactorBank(Bank):
         Factors of the training points, where the rows are others.
     """
 
+    inner = "features"
+
     def __init__(self, factors, offsets, features, threads=None, right=None):
         self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
         self.right = factors if right is None else right
-        self.m, self.n_rows, self.n = len(offsets) - 1, factors.shape[0], self.right.shape[0]
+        self.n_rows, self.n = factors.shape[0], self.right.shape[0]
         self.symmetric, self.dtype = right is None, factors.dtype
-        self.names, self.groups, self.normalize = (
-            features.names,
-            features.groups,
-            features.normalize,
-        )
         self.threads = threads or Threads(1)
         self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
+
+    @property
+    def m(self):
+        return len(self.offsets) - 1
 
     @property
     def width(self):
@@ -217,6 +219,17 @@ class FactorBank(Bank):
 
     def among(self, points):
         return FactorBank(self.factors[points], self.offsets, self.features, self.threads)
+
+    def subset(self, kernels, factor=1.0):
+        chosen = np.arange(self.m)[kernels]
+        columns = np.concatenate(
+            [np.arange(self.offsets[k], self.offsets[k + 1]) for k in chosen]
+        ).astype(np.intp)
+        root, features = self.dtype.type(np.sqrt(factor)), self.features.subset(chosen, factor)
+        right = None if self.symmetric else self.right[:, columns] * root
+        return FactorBank(
+            self.factors[:, columns] * root, features.offsets, features, self.threads, right=right
+        )
 
     def same_data(self, X):
         return False

@@ -1,18 +1,24 @@
 """Putting a collection of kernels on data: which bank, in which precision."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import Threads, thread_count
-from ..kernels.collection import MaskedCollection
+from ..kernels.collection import KernelCollection
 from ..kernels.points import as_points
 from ..kernels.precomputed import Precomputed, check_gram
 from ..kernels.vector import dense
+from .base import SumBank
 from .centered import CenteredBank
-from .codes import refuse_categories
+from .compute import Compute, Points
 from .dense import DenseBank
 from .masked import MaskedBank
-from .spec import BankSpec
-from .tiled import PAIRWISE, TiledBank
+from .spec import PAIRWISE, MaskedSpec, Training, spec_from_data
+from .tiled import TiledBank
 from .torch import on_device
 
 NORMALIZATIONS = ("diagonal", "trace", "cosine", "center", None)
@@ -23,9 +29,19 @@ FLOAT32_PEAK = 1e30  # above, the entries of a kernel do not fit into float32 wi
 
 
 def make_bank(
-    collection, X, *, normalize="diagonal", sample_weight=None, dtype=np.float64, n_jobs=None, storage="auto",
-    feature_names=None, memory_budget=2**30, device="cpu", categories=None,
-):  # fmt: skip
+    collection: KernelCollection,
+    X: Any,
+    *,
+    normalize: str | None = "diagonal",
+    sample_weight: ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    categories: Mapping[int, list] | None = None,
+    dtype: DTypeLike = np.float64,
+    storage: str = "auto",
+    memory_budget: int = 2**30,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+) -> SumBank:
     """Put kernels on data.
 
     Parameters
@@ -37,67 +53,61 @@ def make_bank(
         feature space (then mean diagonal one), or leave it.
     sample_weight : (n,) array, optional
         How often each point counts in those means.
+    feature_names : sequence of str, optional
+        Names of the columns of X; by default those of a DataFrame.
+    categories : dict from column to list, optional
+        For columns of X that hold codes, the strings or categories that the codes are indices of.
+        Estimators make them.
     dtype : float64 or float32
         Of tiles and combined kernels; sums are float64. Centered kernels are always float64.
     storage : {"auto", "dense", "fly"}
         ``"dense"`` holds all Gram matrices. ``"auto"`` computes on the fly what is cheap and holds
         the matrices of kernels given by a function or class of the user's, while they fit into
         `memory_budget` bytes.
-    categories : dict from column to list, optional
-        For columns of X that hold codes, the strings or categories that the codes are indices of.
-        Estimators make them.
-
+    memory_budget : int
+    n_jobs : int, optional
+        Threads; by default as many as there are cores.
     device : str
-        Where the work on pairs of points is done; see `manykernels.banks.device.on_device`.
+        Where the work on pairs of points is done; see `manykernels.banks.torch.on_device`.
 
     Returns
     -------
-    Bank
+    SumBank
     """
+    _check_options(storage, normalize, dtype)
+    if feature_names is None and hasattr(X, "columns"):
+        feature_names = [str(name) for name in X.columns]
+    X = as_points(X)
+    training = Training(X, _checked_weights(sample_weight, X.shape[0]), feature_names, categories)
+    # what is left of a wide kernel after centering is less than float32 can hold
+    compute = Compute(np.float64 if normalize == "center" else dtype, Threads(thread_count(n_jobs)))
+    spec = spec_from_data(collection, normalize, training)
+    if isinstance(spec, MaskedSpec):
+        bank = MaskedBank(spec, Points.among(dense(X)), compute)
+    else:
+        bank = _tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
+    if storage == "dense":
+        bank = DenseBank.from_bank(bank)
+    bank = on_device(bank, device)
+    if normalize == "center":
+        return CenteredBank.from_shares(bank, training.weights / training.weights.sum())
+    return bank
+
+
+def _check_options(storage, normalize, dtype):
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {STORAGES}, got {storage!r}.")
     if normalize not in NORMALIZATIONS:
         raise ValueError(f"normalize must be one of {NORMALIZATIONS}, got {normalize!r}.")
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
-    if feature_names is None and hasattr(X, "columns"):
-        feature_names = [str(name) for name in X.columns]
-    X = as_points(X)
-    sample_weight = _checked_weights(sample_weight, X.shape[0])
-    if normalize == "center":
-        # what is left of a wide kernel after centering is less than float32 can hold
-        dtype = np.float64
-    if isinstance(collection, MaskedCollection):
-        refuse_categories(categories, "A masked bank")
-        bank = _masked(collection, X, normalize, sample_weight, dtype, n_jobs)
-    else:
-        spec = BankSpec(collection, X, normalize, sample_weight, feature_names, categories)
-        bank = _tiled(spec, X, dtype, n_jobs, memory_budget if storage == "auto" else 0)
-    if storage == "dense":
-        bank = DenseBank(bank.columns(np.arange(bank.n)).astype(bank.dtype), bank)
-    bank = on_device(bank, device)
-    if normalize == "center":
-        shares = np.ones(bank.n) if sample_weight is None else sample_weight
-        return CenteredBank(bank, shares / shares.sum())
-    return bank
 
 
-def _masked(collection, X, normalize, sample_weight, dtype, n_jobs):
-    if X.shape[1] != collection.n_features:
-        raise ValueError(
-            f"The masks are over {collection.n_features} features, but X has {X.shape[1]}."
-        )
-    X = dense(X)
-    total = X.shape[0] if sample_weight is None else np.sum(sample_weight)
-    scale = 1.0 / total if normalize == "trace" else 1.0
-    return MaskedBank(collection, X, X, normalize, dtype, Threads(thread_count(n_jobs)), scale)
-
-
-def _tiled(spec, X, dtype, n_jobs, memory_budget):
+def _tiled(spec, X, compute, memory_budget):
     held = _hold(spec, X, memory_budget)
-    if dtype == np.float32 and not _float32_will_do(spec, X):
-        dtype = np.float64
-    return TiledBank(spec, X, X, dtype, Threads(thread_count(n_jobs)), held)
+    if compute.dtype == np.float32 and not _float32_will_do(spec, X):
+        compute = replace(compute, dtype=np.float64)
+    return TiledBank(spec, Points.among(X), compute, held)
 
 
 def _checked_weights(sample_weight, n):
@@ -161,6 +171,6 @@ def _hold(spec, X, memory_budget):
             continue
         gram = np.asarray(kernel.block(A, A), dtype=float)
         check_gram(gram, f"The Gram matrix of kernel {k} ({spec.names[k]})")
-        factors = spec.factors(k, A, A)
+        factors = spec.factors(k, Points.among(A))
         held[k] = Precomputed(gram if factors is None else gram * np.outer(*factors))
     return held

@@ -1,13 +1,19 @@
 """A bank of Gaussian kernels on arbitrary feature subsets, a million of them as easily as ten."""
 
+from dataclasses import replace
+from typing import Self
+
 import numpy as np
 
 from .._loops.exponentials import add_rows, combine_rows, multiply_rows, sweep_rows, take_powers
 from .._loops.rbf import LOG2_E
 from ..kernels.points import as_points
 from ..kernels.vector import dense
-from .base import Bank, Sums, as_outputs, mirror, support_of
+from .base import SumBank, Sums, as_outputs, mirror, support_of
+from .compute import Compute, Points
+from .holder import Forwards
 from .pairs import PAIRS, Pairs
+from .spec import MaskedSpec
 
 LARGEST = 1e30
 NEGLIGIBLE = 1e-20  # weight relative to the largest
@@ -18,7 +24,7 @@ CHUNKS = (
 )
 
 
-class MaskedBank(Bank):
+class MaskedBank(Forwards, SumBank):
     """Gaussians ``exp(-gamma_k sum_f mask_kf (x_f - y_f)^2)``, from two arrays.
 
     The exponents of a chunk of kernels on a block of pairs are one matrix product, ``D @ (gammas *
@@ -27,37 +33,47 @@ class MaskedBank(Bank):
 
     Parameters
     ----------
-    collection : MaskedCollection
-    left, right : float arrays of points; the same object for the training bank
-    normalize : str or None
-        Its diagonals are one, so only ``"trace"`` changes anything.
+    spec : MaskedSpec
+        The kernels and their scale.
+    points : Points
+        Dense; the same object as rows and columns for the training bank.
+    compute : Compute
     """
 
+    inner = "spec"
     streams = True
+    cheap_subsets = True
 
-    def __init__(self, collection, left, right, normalize, dtype, threads, scale):
-        self.collection, self.left, self.right = collection, left, right
-        self.m, self.n_rows, self.n = len(collection), left.shape[0], right.shape[0]
-        self.normalize, self.scale = normalize, scale
-        self.dtype, self.threads = np.dtype(dtype), threads
+    def __init__(self, spec: MaskedSpec, points: Points, compute: Compute) -> None:
+        self.spec, self.compute = spec, compute
+        self.left, self.right = points
+        self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
+        self.dtype, self.threads = compute.dtype, compute.threads
+
+    def _like(self, spec=None, points=None, dtype=None) -> Self:
+        """The same, but for what is given."""
+        return type(self)(
+            spec or self.spec,
+            points or Points(self.left, self.right),
+            self.compute if dtype is None else replace(self.compute, dtype=dtype),
+        )
 
     @property
     def symmetric(self):
         return self.left is self.right
 
     @property
-    def names(self):
-        return self.collection.names()
+    def masked(self):
+        """The kernels as arrays of widths and masks."""
+        return self.spec.masked
 
     @property
-    def groups(self):
-        return self.collection.groups
+    def scale(self):
+        """The factor of all kernels."""
+        return self.spec.scale
 
-    def select(self, kernels, factor=1.0):
-        chosen, scale = self.collection.select(kernels), factor * self.scale
-        return MaskedBank(
-            chosen, self.left, self.right, self.normalize, self.dtype, self.threads, scale
-        )
+    def subset(self, kernels, factor=1.0):
+        return self._like(self.spec.subset(kernels, factor))
 
     def combine(self, weights, rows=None):
         weights = self._scaled(weights)
@@ -224,24 +240,12 @@ class MaskedBank(Bank):
         return np.full(self.n, self.scale * np.sum(weights))
 
     def refined(self):
-        if self.dtype == np.float64:
-            return None
-        return MaskedBank(
-            self.collection,
-            self.left,
-            self.right,
-            self.normalize,
-            np.float64,
-            self.threads,
-            self.scale,
-        )
+        return None if self.dtype == np.float64 else self._like(dtype=np.float64)
 
     def cross(self, X_new, support=None):
         X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
-        return MaskedBank(
-            self.collection, X_new, right, self.normalize, np.float64, self.threads, self.scale
-        )
+        return self._like(points=Points(X_new, right), dtype=np.float64)
 
     def same_data(self, X):
         return np.array_equal(dense(X), self.right)
@@ -257,8 +261,8 @@ class MaskedBank(Bank):
 
     def _factors(self, kernels):
         """Exponent per squared feature difference, (kernels, n_features), in base two."""
-        gammas = (self.collection.gammas[kernels] * LOG2_E).astype(self.dtype)
-        return self.collection.masks(kernels) * gammas[:, None]
+        gammas = (self.masked.gammas[kernels] * LOG2_E).astype(self.dtype)
+        return self.masked.masks(kernels) * gammas[:, None]
 
     def _differences(self, rows, cols):
         """Squared feature differences of pairs, (pairs, n_features)."""

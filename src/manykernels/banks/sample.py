@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from .base import Bank
+from .base import SumBank
+from .holder import Forwards
 
 
-class SampledBank(Bank):
+class SampledBank(Forwards, SumBank):
     """As many kernels as a bank has, but neighbours are taken to be equal to one of them.
 
     Its optimum is close to that of the whole bank at a small part of the price: a good place to
@@ -13,25 +14,26 @@ class SampledBank(Bank):
 
     Parameters
     ----------
-    bank : Bank
-        One that can `select`.
+    source : SumBank
+        One that has a `subset`.
     size : int
         How many kernels are computed.
     random_state : int
         Of the choice among neighbours.
     """
 
-    def __init__(self, bank, size, random_state=0):
-        self.m, self.n, self.n_rows, self.symmetric = bank.m, bank.n, bank.n_rows, bank.symmetric
-        self.names, self.groups, self.normalize = bank.names, bank.groups, bank.normalize
-        self.dtype, self.threads, self.streams = bank.dtype, bank.threads, bank.streams
-        self.source, self.size, self.random_state = bank, size, random_state
+    inner = "source"
+
+    def __init__(self, source: SumBank, size: int, random_state: int = 0) -> None:
+        self.n, self.n_rows, self.symmetric = source.n, source.n_rows, source.symmetric
+        self.dtype, self.threads, self.streams = source.dtype, source.threads, source.streams
+        self.source, self.size, self.random_state = source, size, random_state
         # which of the chosen kernels each one is taken to be
         self.stands_for = np.arange(self.m) * size // self.m
         first = np.searchsorted(self.stands_for, np.arange(size))
         last = np.append(first[1:], self.m)
         self.chosen = np.random.default_rng(random_state).integers(first, last)
-        self.bank = bank.select(self.chosen)
+        self.bank = source.subset(self.chosen)
 
     def _summed(self, weights):
         return np.bincount(self.stands_for, weights, minlength=self.size)

@@ -1,113 +1,169 @@
 """What a bank knows of its kernels apart from the points: features, normalization, names."""
 
 import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..kernels import RBF, Precomputed
-from ..kernels.base import resolve_features
+from .._callers import outside
+from ..kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, Precomputed
+from ..kernels.base import Kernel, resolve_features
+from ..kernels.collection import MaskedCollection
 from ..kernels.precomputed import check_gram
-from .codes import check_readable, decoded
-from .tiled import HIGHEST_FUSED_DEGREE, PAIRWISE
+from .codes import check_readable, decoded, refuse_categories
+from .compute import Points
+
+# Which kernels share a pairwise number. By exact type: a subclass may compute anything.
+PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
+HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
 
 
+class Training(NamedTuple):
+    """What kernels are resolved and normalized on.
+
+    Attributes
+    ----------
+    X : training points
+    sample_weight : (n,) array, optional
+        How often each point counts in means.
+    feature_names : sequence of str, optional
+    categories : mapping from column to list, optional
+        The entries that codes in X stand for.
+    """
+
+    X: Any
+    sample_weight: np.ndarray | None = None
+    feature_names: Sequence[str] | None = None
+    categories: Mapping[int, list] | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How often each point counts."""
+        return np.ones(self.X.shape[0]) if self.sample_weight is None else self.sample_weight
+
+
+def spec_from_data(
+    collection: KernelCollection, normalize: str | None, training: Training
+) -> "BankSpec | MaskedSpec":
+    """The kernels of a collection, resolved and normalized on the training points."""
+    kind = MaskedSpec if isinstance(collection, MaskedCollection) else BankSpec
+    return kind.from_data(collection, normalize, training)
+
+
+@dataclass(frozen=True, eq=False)
 class BankSpec:
     """Resolved kernels with their features and scales.
 
     Attributes
     ----------
     kernels : list of Kernel, with numbers for all parameters
+    groups : list of str
     columns : list of index arrays, or None for all columns
+    names : list of str
+    normalize : str or None
     scales : (m,) array
         Factor that normalizes each kernel; zero for a kernel that is left out.
-    categories : dict
+    categories : mapping
         For columns that hold codes of strings or categories, the list of entries that the codes
         point to.
     """
 
-    def __init__(self, collection, X, normalize, sample_weight, feature_names, categories=None):
-        self.normalize = normalize
-        self.groups = list(collection.groups)
-        self.categories = categories or {}
-        self.kernels = list(collection.kernels)
-        self.columns = [
-            self._resolved_features(k, X.shape[1], feature_names) for k in range(self.m)
-        ]
-        self._check_readable(X.shape[1], feature_names)
-        self.kernels = [
-            self._resolved(k, kernel, X, sample_weight) for k, kernel in enumerate(self.kernels)
-        ]
-        self.names = self._names(feature_names)
-        for k, kernel in enumerate(self.kernels):
-            if isinstance(kernel, Precomputed):
-                check_gram(kernel.K, f"Gram matrix {k}")
-        self.scales = self._scales(X, sample_weight)
-
-    def _resolved_features(self, k, n_features, feature_names):
-        try:
-            return resolve_features(self.kernels[k].features, n_features, feature_names)
-        except ValueError as error:
-            raise ValueError(
-                f"Group {self.groups[k]!r}: {error}" if self.groups[k] else str(error)
-            ) from None
-
-    def _check_readable(self, n_features, feature_names):
-        names = (
-            [f"x{f}" for f in range(n_features)]
-            if feature_names is None
-            else list(map(str, feature_names))
-        )
-        for kernel, group, columns in zip(self.kernels, self.groups, self.columns, strict=True):
-            check_readable(
-                kernel,
-                group,
-                range(n_features) if columns is None else columns,
-                names,
-                self.categories,
-            )
+    kernels: list[Kernel]
+    groups: list[str]
+    columns: list[np.ndarray | None]
+    names: list[str]
+    normalize: str | None
+    scales: np.ndarray
+    categories: Mapping[int, list] = field(default_factory=dict)
 
     @classmethod
-    def restored(
-        cls, kernels, groups, normalize, scales, n_features, feature_names, categories=None
-    ):
-        """A spec from kernels that were resolved, and scales that were computed, on the training
+    def from_data(
+        cls, collection: KernelCollection, normalize: str | None, training: Training
+    ) -> Self:
+        """The kernels of a collection, checked, resolved and normalized on the training points."""
+        n_features, names = training.X.shape[1], training.feature_names
+        groups, categories = list(collection.groups), training.categories or {}
+        columns = [
+            _resolved_features(kernel, group, n_features, names)
+            for kernel, group in zip(collection.kernels, groups, strict=True)
+        ]
+        _check_readable(collection, columns, n_features, training)
+        plain = cls(
+            list(collection.kernels), groups, columns, [], normalize, np.empty(0), categories
+        )
+        kernels = [plain._resolved(k, training) for k in range(len(groups))]
+        for k, kernel in enumerate(kernels):
+            if isinstance(kernel, Precomputed):
+                check_gram(kernel.K, f"Gram matrix {k}")
+        named = replace(plain, kernels=kernels, names=_names(kernels, groups, columns, names))
+        return replace(named, scales=named._scales(training))
+
+    @classmethod
+    def from_resolved(
+        cls,
+        collection: KernelCollection,
+        normalize: str | None,
+        scales: np.ndarray,
+        n_features: int,
+        feature_names: Sequence[str] | None = None,
+        categories: Mapping[int, list] | None = None,
+    ) -> Self:
+        """The same from kernels that were resolved, and scales that were computed, on the training
         data before.
         """
-        spec = cls.__new__(cls)
-        spec.kernels, spec.groups, spec.normalize, spec.scales = kernels, groups, normalize, scales
-        spec.categories = categories or {}
-        spec.columns = [
+        kernels, groups = list(collection.kernels), list(collection.groups)
+        columns = [
             resolve_features(kernel.features, n_features, feature_names) for kernel in kernels
         ]
-        spec.names = spec._names(feature_names)
-        return spec
+        names = _names(kernels, groups, columns, feature_names)
+        return cls(kernels, groups, columns, names, normalize, scales, categories or {})
 
-    def _names(self, feature_names):
-        return [
-            (f"{group}: " if group else "") + kernel.name(feature_names, columns)
-            for group, kernel, columns in zip(self.groups, self.kernels, self.columns, strict=True)
-        ]
+    def _resolved(self, k, training):
+        kernel = self.kernels[k]
+        seen = self.seen(k, training.X) if kernel.needs_data else None
+        return kernel.resolved(seen, training.sample_weight)
 
-    def _resolved(self, k, kernel, X, sample_weight):
-        return kernel.resolved(self.seen(k, X) if kernel.needs_data else None, sample_weight)
+    def subset(self, kernels: Sequence[int], factor: float = 1.0) -> Self:
+        """The same with some of the kernels, each times a factor."""
+        chosen = np.arange(self.m)[kernels]
+        lists = {
+            name: [getattr(self, name)[k] for k in chosen]
+            for name in ("kernels", "groups", "columns", "names")
+        }
+        return replace(self, **lists, scales=factor * self.scales[chosen])
+
+    # what a `KernelHolder` that has these kernels is asked
 
     @property
-    def m(self):
+    def m(self) -> int:
         return len(self.kernels)
 
     @property
+    def needs_grams(self) -> bool:
+        return any(isinstance(kernel, Precomputed) for kernel in self.kernels)
+
+    def columns_of(self, k: int) -> np.ndarray | None:
+        return self.columns[k]
+
+    def with_categories(self, categories: Mapping[int, list]) -> Self:
+        return replace(self, categories=categories)
+
+    def collection(self) -> KernelCollection:
+        return KernelCollection.from_lists(self.kernels, self.groups)
+
+    @property
     def alive(self):
+        """The kernels that are not left out."""
         return np.flatnonzero(self.scales)
 
     def kind(self, k):
         """The pairwise number that kernel k is a fused function of, or None."""
         kernel = self.kernels[k]
         kind = PAIRWISE.get(type(kernel))
-        if kind == "dot" and (
-            self.normalize == "cosine" or getattr(kernel, "degree", 1) > HIGHEST_FUSED_DEGREE
-        ):
-            return None
-        return kind
+        high = type(kernel) is Polynomial and kernel.degree > HIGHEST_FUSED_DEGREE
+        return None if high or (kind == "dot" and self.normalize == "cosine") else kind
 
     def on_one_feature(self, k):
         """Whether kernel k is a Gaussian of one feature."""
@@ -118,6 +174,7 @@ class BankSpec:
         )
 
     def columns_key(self, k):
+        """Equal for kernels that see the same columns."""
         return "all" if self.columns[k] is None else tuple(self.columns[k].tolist())
 
     def seen(self, k, X):
@@ -130,16 +187,15 @@ class BankSpec:
             )
         return X if self.columns[k] is None else X[:, self.columns[k]]
 
-    def points(self, k, left, right):
+    def points(self, k, points):
         """The parts of both point sets that kernel k sees; one object if both are."""
-        b = self.seen(k, right)
-        return (b, b) if left is right else (self.seen(k, left), b)
+        return points.each(lambda X: self.seen(k, X))
 
-    def factors(self, k, left, right):
+    def factors(self, k, points):
         """Row and column factors of the cosine normalization, or None."""
         if self.normalize != "cosine" or self.kernels[k].unit_diagonal:
             return None
-        return tuple(_inverse_roots(self.kernels[k].diagonal(A)) for A in (left, right))
+        return points.each(lambda A: _inverse_roots(self.kernels[k].diagonal(A)))
 
     def diagonal(self, k, X):
         """Diagonal of normalized kernel k, (n,)."""
@@ -147,12 +203,12 @@ class BankSpec:
             return np.full(X.shape[0], self.scales[k])
         A = self.seen(k, X)
         diagonal = self.kernels[k].diagonal(A) * self.scales[k]
-        factors = self.factors(k, A, A)
-        return diagonal if factors is None else diagonal * factors[0] ** 2
+        factors = self.factors(k, Points.among(A))
+        return diagonal if factors is None else diagonal * factors.left**2
 
-    def _scales(self, X, sample_weight):
-        weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
-        mean = np.array([self._mean_diagonal(k, X, weights) for k in range(self.m)])
+    def _scales(self, training):
+        weights = training.weights
+        mean = np.array([self._mean_diagonal(k, training.X, weights) for k in range(self.m)])
         usable = np.isfinite(mean) & (mean > 1e-305)
         _warn_unusable(usable, mean, self.names)
         scales = usable.astype(float)
@@ -177,6 +233,105 @@ class BankSpec:
             )
 
 
+@dataclass(frozen=True, eq=False)
+class MaskedSpec:
+    """Gaussian kernels on feature subsets, stored as arrays, and the one scale of all.
+
+    Attributes
+    ----------
+    masked : MaskedCollection
+    normalize : str or None
+        Diagonals are one, so only ``"trace"`` changes anything.
+    scale : float
+    """
+
+    masked: MaskedCollection
+    normalize: str | None
+    scale: float
+
+    @classmethod
+    def from_data(
+        cls, collection: MaskedCollection, normalize: str | None, training: Training
+    ) -> Self:
+        """The kernels of a collection, normalized on the training points."""
+        refuse_categories(training.categories, "A masked bank")
+        n_features = training.X.shape[1]
+        if n_features != collection.n_features:
+            raise ValueError(
+                f"The masks are over {collection.n_features} features, but X has {n_features}."
+            )
+        scale = 1.0 / float(training.weights.sum()) if normalize == "trace" else 1.0
+        return cls(collection, normalize, scale)
+
+    # what a `KernelHolder` that has these kernels is asked
+
+    @property
+    def m(self) -> int:
+        return len(self.masked)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.masked.names()
+
+    @property
+    def groups(self) -> Sequence[str]:
+        return self.masked.groups
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        return self.masked.kernels
+
+    @property
+    def scales(self) -> np.ndarray:
+        return np.full(self.m, self.scale)
+
+    @property
+    def needs_grams(self) -> bool:
+        return False
+
+    def columns_of(self, k: int) -> np.ndarray:
+        return np.flatnonzero(self.masked.masks(slice(k, k + 1))[0])
+
+    def with_categories(self, categories: Mapping[int, list]) -> Self:
+        return self  # they read numbers only
+
+    def collection(self) -> KernelCollection:
+        return self.masked
+
+    def subset(self, kernels: Sequence[int], factor: float = 1.0) -> Self:
+        """The same with some of the kernels, each times a factor."""
+        return replace(self, masked=self.masked.subset(kernels), scale=factor * self.scale)
+
+
+def _resolved_features(kernel, group, n_features, feature_names):
+    try:
+        return resolve_features(kernel.features, n_features, feature_names)
+    except ValueError as error:
+        raise ValueError(f"Group {group!r}: {error}" if group else str(error)) from None
+
+
+def _check_readable(collection, columns, n_features, training):
+    if training.feature_names is None:
+        names = [f"x{f}" for f in range(n_features)]
+    else:
+        names = [str(name) for name in training.feature_names]
+    for kernel, group, seen in zip(collection.kernels, collection.groups, columns, strict=True):
+        check_readable(
+            kernel,
+            group,
+            range(n_features) if seen is None else seen,
+            names,
+            training.categories or {},
+        )
+
+
+def _names(kernels, groups, columns, feature_names):
+    return [
+        (f"{group}: " if group else "") + kernel.name(feature_names, seen)
+        for kernel, group, seen in zip(kernels, groups, columns, strict=True)
+    ]
+
+
 def _inverse_roots(diagonal):
     """One over the root of each diagonal entry; zero for a point that the kernel maps to zero."""
     return np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
@@ -192,9 +347,10 @@ def _warn_unusable(usable, mean, names):
         )
         warnings.warn(
             f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.",
-            stacklevel=8,
+            stacklevel=outside(),
         )
     if unusable.size > 5:
         warnings.warn(
-            f"… and {unusable.size - 5} more kernels are left out for such reasons.", stacklevel=8
+            f"… and {unusable.size - 5} more kernels are left out for such reasons.",
+            stacklevel=outside(),
         )

@@ -4,14 +4,18 @@ Nothing of size m×n×n is held for the library's own kernels; of kernels that a
 as many Gram matrices are kept as the memory budget allows, since that code may be slow.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
-from ..kernels import RBF, Laplacian, Linear, Polynomial, Precomputed
+from ..kernels import Precomputed
 from ..kernels.points import as_points
-from .base import Bank, Sums, as_outputs, mirror, support_of
+from .base import SumBank, Sums, as_outputs, mirror, support_of
+from .compute import Compute, Points
 from .families import (
     DistanceGaussians,
     DistanceLaplacians,
@@ -21,10 +25,8 @@ from .families import (
     OneKernel,
     Tile,
 )
-
-# Which kernels share a pairwise number. By exact type: a subclass may compute anything.
-PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
-HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
+from .holder import Forwards
+from .spec import BankSpec
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
 TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
@@ -32,28 +34,44 @@ SHARES = 8  # tasks per thread, or strips per task if that makes more
 ROWS_PER_TASK = 4  # rows of every kernel that one task computes
 
 
-class TiledBank(Bank):
+class TiledBank(Forwards, SumBank):
     """Kernels on the fly, grouped into families (see `manykernels.banks.families`).
 
     Parameters
     ----------
     spec : BankSpec
         The kernels, their features and their normalization.
-    left, right : array or CSR matrix
-        Points of the rows and of the columns; the same object for the training bank.
-    dtype : float32 or float64
-    threads : Threads
-    held : dict
+    points : Points
+        Arrays or CSR matrices; the same object as rows and columns for the training bank.
+    compute : Compute
+    held : mapping
         Gram matrices of kernels that are too dear to compute more than once, by kernel number.
     """
 
-    def __init__(self, spec, left, right, dtype, threads, held=None):
-        self.spec, self.left, self.right = spec, left, right
-        self.m, self.n_rows, self.n = spec.m, left.shape[0], right.shape[0]
-        self.names, self.groups, self.normalize = spec.names, spec.groups, spec.normalize
-        self.dtype, self.threads, self.held = np.dtype(dtype), threads, held or {}
-        self.families = assemble(spec, left, right, self.dtype.type, self.held)
+    inner = "spec"
+
+    def __init__(
+        self,
+        spec: BankSpec,
+        points: Points,
+        compute: Compute,
+        held: Mapping[int, Precomputed] | None = None,
+    ) -> None:
+        self.spec, self.compute, self.held = spec, compute, held or {}
+        self.left, self.right = points
+        self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
+        self.dtype, self.threads = compute.dtype, compute.threads
+        self.families = assemble(spec, points, self.dtype.type, self.held)
         self._latest = np.empty(0), []
+
+    def _like(self, points=None, dtype=None, held=None) -> Self:
+        """The same kernels, but for what is given."""
+        return type(self)(
+            self.spec,
+            points or Points(self.left, self.right),
+            self.compute if dtype is None else replace(self.compute, dtype=dtype),
+            held,
+        )
 
     @property
     def symmetric(self):
@@ -271,17 +289,22 @@ class TiledBank(Bank):
     def refined(self):
         if self.dtype == np.float64:
             return None
-        return TiledBank(self.spec, self.left, self.right, np.float64, self.threads, self.held)
+        return self._like(dtype=np.float64, held=self.held)
 
     def cross(self, X_new, support=None):
         X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
-        return TiledBank(self.spec, X_new, right, np.float64, self.threads)
+        return self._like(Points(X_new, right), np.float64)
 
     def among(self, points):
-        some = self.right[points]
         held = {k: Precomputed(kernel.K[np.ix_(points, points)]) for k, kernel in self.held.items()}
-        return TiledBank(self.spec, some, some, self.dtype, self.threads, held)
+        return self._like(Points.among(self.right[points]), held=held)
+
+    def subset(self, kernels, factor=1.0):
+        chosen = np.arange(self.m)[kernels]
+        held = {place: self.held[k] for place, k in enumerate(chosen) if k in self.held}
+        points = Points(self.left, self.right)
+        return type(self)(self.spec.subset(chosen, factor), points, self.compute, held)
 
     def same_data(self, X):
         if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
@@ -289,7 +312,7 @@ class TiledBank(Bank):
         return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
 
 
-def assemble(spec, left, right, dtype, held):
+def assemble(spec, points, dtype, held):
     """The families of a bank: kernels of the same pairwise number together, every other kernel by
     itself.
     """
@@ -297,13 +320,12 @@ def assemble(spec, left, right, dtype, held):
     for k in spec.alive:
         kind = spec.kind(k)
         if k in held:
-            index = np.arange(right.shape[0])[:, None]
-            families.append(OneKernel(k, held[k], spec.scales[k], index, index, dtype))
+            index = Points.among(np.arange(points.right.shape[0])[:, None])
+            families.append(OneKernel(k, held[k], spec.scales[k], index, dtype))
         elif kind is None:
-            a, b = spec.points(k, left, right)
-            families.append(
-                OneKernel(k, spec.kernels[k], spec.scales[k], a, b, dtype, spec.factors(k, a, b))
-            )
+            seen = spec.points(k, points)
+            factors = spec.factors(k, seen)
+            families.append(OneKernel(k, spec.kernels[k], spec.scales[k], seen, dtype, factors))
         else:
             columns = spec.columns[k]
             single = columns is not None and columns.size == 1
@@ -311,24 +333,24 @@ def assemble(spec, left, right, dtype, held):
                 (kind, "single" if single and kind != "manhattan" else spec.columns_key(k)), []
             ).append(k)
     return families + [
-        _family(spec, key, np.array(members), left, right, dtype) for key, members in groups.items()
+        _family(spec, key, np.array(members), points, dtype) for key, members in groups.items()
     ]
 
 
-def _family(spec, key, members, left, right, dtype):
+def _family(spec, key, members, points, dtype):
     (kind, columns), scales = key, spec.scales[members]
     kernels = [spec.kernels[k] for k in members]
     if columns == "single":
         features = np.array([spec.columns[k][0] for k in members])
         if kind == "distance":
             gammas = np.array([kernel.gamma for kernel in kernels])
-            return FeatureGaussians(members, features, gammas, scales, left, right, dtype)
-        return FeaturePolynomials(members, features, kernels, scales, left, right, dtype)
-    a, b = spec.points(members[0], left, right)
+            return FeatureGaussians(members, features, gammas, scales, points, dtype)
+        return FeaturePolynomials(members, features, kernels, scales, points, dtype)
+    seen = spec.points(members[0], points)
     if kind != "dot":
         family = DistanceGaussians if kind == "distance" else DistanceLaplacians
-        return family(members, np.array([kernel.gamma for kernel in kernels]), scales, a, b, dtype)
-    return DotPolynomials(members, kernels, scales, a, b, dtype)
+        return family(members, np.array([kernel.gamma for kernel in kernels]), scales, seen, dtype)
+    return DotPolynomials(members, kernels, scales, seen, dtype)
 
 
 def _strips(size, rows=ROWS):

@@ -54,7 +54,7 @@ class Shares:
         check_is_fitted(estimator)
         self.names, self._groups = estimator.bank_.names, estimator.bank_.groups
         # the weights of a combination that is no sum belong to features, each a group of its own
-        self.grouped = is_sum(estimator) and any(self._groups)
+        self.grouped = estimator.bank_.is_sum and any(self._groups)
         self.weights = np.atleast_2d(estimator.kernel_weights_)
         self.shares = np.stack([shares(row) for row in self.weights])
         self.share = self.shares.mean(axis=0)
@@ -153,26 +153,6 @@ def training_rows(model, X, y):
     else:
         rows = canonical_rows(X, codes, np.ones(X.shape[0])).rows
     return rows if model.bank_.same_data(X[rows]) else None
-
-
-def is_sum(model):
-    """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
-    return getattr(model.bank_, "linear", True)
-
-
-def columns_of(bank, k):
-    """Indices of the columns that kernel k sees, None for all."""
-    for _ in range(4):
-        for name in ("spec", "_spec"):
-            if getattr(bank, name, None) is not None:
-                return getattr(bank, name).columns[k]
-        inner = [
-            getattr(bank, name) for name in ("source", "bank", "kernels") if hasattr(bank, name)
-        ]
-        if not inner:
-            return None
-        bank = inner[0]
-    return None
 
 
 def rows_of(estimator, X):

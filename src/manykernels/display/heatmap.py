@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..banks.codes import with_categories
 from ..kernels.points import as_points
 from .axes import axes
-from .facts import fitted_model, is_sum, training_rows
+from .facts import fitted_model, training_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +119,7 @@ def _chosen(model, kernel, output):
         if kernel not in names:
             raise ValueError(f"There is no kernel named {kernel!r}; see kernel_names_.")
         kernel = list(names).index(kernel)
-    if not is_sum(model):
+    if not model.bank_.is_sum:
         raise ValueError(
             "This combination is not a sum, so its parts cannot be shown by themselves: leave "
             "kernel=None."
@@ -184,7 +183,7 @@ def _low_rank(model, X, y, weights, most, random_state):
         )
     labels = np.asarray(model.predict(X) if y is None else y)
     X, categories = model._read_new(X)
-    features = with_categories(model.bank_, categories) if categories else model.bank_
+    features = model.bank_.with_categories(categories) if categories else model.bank_
     rows = _sorted_sample(X.shape[0], labels, most, random_state)
     V = features.block(as_points(X)[rows]).astype(float)
     return (V * np.repeat(weights, np.diff(model.bank_.offsets))) @ V.T, labels, rows

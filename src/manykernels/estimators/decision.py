@@ -13,10 +13,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .._threads import Threads, thread_count
-from ..banks import FactorBank
+from ..banks import FactorBank, KernelHolder
 from ..kernels.points import as_points
 from ..kernels.precomputed import GramElsewhere, Precomputed
-from . import holders
 
 FACTOR_ROWS = 4096  # points whose factors are held at a time
 
@@ -39,7 +38,7 @@ class Decision(ABC):
         Whether matrices K(test, train) will do in place of points.
     """
 
-    bank: Any
+    bank: KernelHolder
     weights: np.ndarray
     intercept: np.ndarray
     n_fit: int
@@ -124,7 +123,7 @@ class ExpansionDecision(Decision):
     def scores(self, X, categories=None):
         if self.support.size == 0:
             return np.repeat(self.intercept[:, None], X.shape[0], axis=1)
-        bank = holders.with_categories(self.bank, categories)
+        bank = self.bank.with_categories(categories) if categories else self.bank
         with threadpool_limits(1, user_api="blas"):
             cross = bank.cross(X, self.support)
             if self.weights.ndim == 1:
@@ -133,14 +132,14 @@ class ExpansionDecision(Decision):
             return np.stack(scores) + self.intercept[:, None]
 
     def squared_norms(self):
-        if not holders.is_sum(self.bank):
+        if not self.bank.is_sum:
             return None
         weights, beta = np.atleast_2d(self.weights), np.zeros((len(self.beta), self.bank.n))
         beta[:, self.support] = self.beta
         used = np.flatnonzero(weights.any(axis=0))
         if used.size == 0:
             return np.zeros(self.bank.m)
-        bank = None if used.size == self.bank.m else holders.subset(self.bank, used)
+        bank = None if used.size == self.bank.m else self.bank.subset(used)
         if bank is None:
             return _weighted_forms(self.bank, weights, beta)
         parts = np.zeros(self.bank.m)
@@ -195,14 +194,14 @@ class GramDecision(ExpansionDecision):
         if not isinstance(X, list):
             return super().scores(X, categories)
         scores = np.repeat(self.intercept[:, None], X[0].shape[0], axis=1)
-        weights = np.atleast_2d(self.weights) * holders.scales(self.bank)
+        weights = np.atleast_2d(self.weights) * self.bank.scales
         for w, K in zip(weights.T, X, strict=True):
             if w.any():
                 scores += w[:, None] * (self.dual_coef @ K[:, self.rows].T)
         return scores
 
     def squared_norms(self):
-        if any(isinstance(kernel, GramElsewhere) for kernel in holders.kernels(self.bank)):
+        if any(isinstance(kernel, GramElsewhere) for kernel in self.bank.kernels):
             return None
         return super().squared_norms()
 
@@ -264,7 +263,7 @@ class FactorDecision(Decision):
     approximate = True
 
     def scores(self, X, categories=None):
-        features = holders.with_categories(self.bank, categories)
+        features = self.bank.with_categories(categories) if categories else self.bank
         scores = np.empty((len(self.intercept), X.shape[0]))
 
         def fill(start):
@@ -310,7 +309,7 @@ def make_decision(result, bank, distinct, *, offset=0.0, n_features=None, n_jobs
         return _factor_decision(result, bank, of, n_jobs)
     support = np.flatnonzero(result.beta.any(axis=0))
     expansion = bank, *of, support, result.beta[:, support]
-    kernels = holders.kernels(bank) if n_features == 1 and holders.needs_grams(bank) else ()
+    kernels = bank.kernels if n_features == 1 and bank.needs_grams else ()
     if not kernels or not all(isinstance(kernel, Precomputed) for kernel in kernels):
         return ExpansionDecision(*expansion)
     beta = distinct.expand(result.beta)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..banks import Bank
-from ..banks.tiled import PAIRWISE
+from ..banks.spec import PAIRWISE
 from ..kernels import Kernel, KernelCollection, Precomputed
 from ..kernels.base import resolve_features
 

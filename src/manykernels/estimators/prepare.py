@@ -127,7 +127,7 @@ def make_kernels(estimator, X, sample_weight):
     }
     if estimator.approximation is None:
         return make_bank(kernels, X, **on_points, **on_machine, device=estimator.device)
-    kernels = KernelsOnPoints(kernels, X, **on_points)
+    kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
     bank = estimator.approximation.fit(kernels, X, **on_machine, verbose=estimator.verbose)
     if estimator.device == "cpu":
         return reduced(bank, on_machine["memory_budget"])

@@ -16,7 +16,6 @@ from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..solvers import choose_solver, drive
 from ..solvers.wrappers.resumed import FromIterate
-from . import holders
 from .checkpoints import Journal
 from .checks import choose_regularizer, memory_budget
 from .signals import Termination
@@ -174,7 +173,7 @@ def _per_output(run, prepared, start):
 
 def _best(run, prepared, start, max_iter, stage=""):
     """The best of all starts; one is enough from an earlier result, or to take no step."""
-    rng, starts = check_random_state(run.estimator.random_state), holders.starts(prepared.bank)
+    rng, starts = check_random_state(run.estimator.random_state), prepared.bank.starts
     if starts < 1:
         raise ValueError(f"starts must be at least 1, got {starts!r}.")
     found = []

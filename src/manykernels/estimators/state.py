@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from ..banks import KernelHolder
 from ..result import Result
 
 
@@ -20,6 +21,6 @@ class ModelState(NamedTuple):
     """
 
     learned: dict[str, Any]
-    bank: Any
+    bank: KernelHolder
     decision: dict[str, Any]
     result: Result

@@ -2,29 +2,52 @@
 
 import copy
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._html import collection_html
 from .base import Kernel
 from .callable import FunctionKernel
 from .vector import RBF
 
 
 class KernelCollection:
-    """Many kernels, in order and with names; `fit` puts them on a data set.
+    """Many kernels, in order and with names; `manykernels.banks.make_bank` puts them on data.
 
     Parameters
     ----------
     kernels : iterable of kernels, or mapping from group name to a kernel or several
         Each is a `Kernel` or a function ``f(A, B)`` that returns a block of values.
+
+    Attributes
+    ----------
+    kernels : sequence of Kernel
+    groups : list of str
+        The group of each kernel, empty for a kernel without one.
     """
 
-    def __init__(self, kernels):
+    def __init__(self, kernels: "Kernels") -> None:
         self.kernels, self.groups = _listed(kernels)
 
     @classmethod
-    def masked_rbf(cls, gammas, masks):
+    def from_lists(cls, kernels: Sequence[Kernel], groups: Sequence[str]) -> "KernelCollection":
+        """The collection of some kernels and the group of each.
+
+        Parameters
+        ----------
+        kernels : sequence of Kernel
+        groups : sequence of str
+        """
+        collection = KernelCollection(kernels)
+        collection.groups = list(groups)
+        return collection
+
+    @classmethod
+    def masked_rbf(cls, gammas: ArrayLike, masks: ArrayLike) -> "MaskedCollection":
         """Gaussian kernels on arbitrary feature subsets, stored as arrays: ``exp(-gammas[k] |x -
         y|^2 over masks[k])``.
 
@@ -36,13 +59,13 @@ class KernelCollection:
         """
         return MaskedCollection(gammas, masks)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.kernels)
 
-    def __getitem__(self, k):
+    def __getitem__(self, k: int) -> Kernel:
         return self.kernels[k]
 
-    def names(self, feature_names=None):
+    def names(self, feature_names: Sequence[str] | None = None) -> Sequence[str]:
         """One readable name per kernel, ``group: kernel`` where groups were given."""
         prefixes = [f"{group}: " if group else "" for group in self.groups]
         return [
@@ -50,50 +73,32 @@ class KernelCollection:
             for prefix, kernel in zip(prefixes, self.kernels, strict=True)
         ]
 
-    def for_columns(self, n_features, feature_names, categories):
+    def for_columns(
+        self, n_features: int, feature_names: Sequence[str] | None, categories: Iterable[int]
+    ) -> "KernelCollection":
         """The kernels for a table with these columns, some of which hold categories; here, whatever
         they are.
         """
         return self
 
-    def fit(
-        self,
-        X,
-        *,
-        normalize="diagonal",
-        sample_weight=None,
-        dtype=np.float64,
-        n_jobs=None,
-        storage="auto",
-    ):
-        """The same kernels on the data X, ready for computing; see `manykernels.banks.make_bank`."""
-        from ..banks import make_bank
-
-        return make_bank(
-            self,
-            X,
-            normalize=normalize,
-            sample_weight=sample_weight,
-            dtype=dtype,
-            n_jobs=n_jobs,
-            storage=storage,
-        )
-
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} kernels)"
 
-    def _repr_html_(self):
-        from .._html import collection_html
-
+    def _repr_html_(self) -> str:
         return collection_html(self)
 
 
 class MaskedCollection(KernelCollection):
-    """Gaussian kernels on feature subsets as two arrays; ``bank[k]`` makes a view. Made by
+    """Gaussian kernels on feature subsets as two arrays; ``collection[k]`` makes a kernel. Made by
     `KernelCollection.masked_rbf`.
+
+    Parameters
+    ----------
+    gammas : array of shape (m,)
+    masks : bool array of shape (m, n_features)
     """
 
-    def __init__(self, gammas, masks):
+    def __init__(self, gammas: ArrayLike, masks: ArrayLike) -> None:
         gammas = np.ascontiguousarray(gammas, dtype=float)
         masks = np.asarray(masks)
         if masks.ndim != 2 or gammas.shape != masks.shape[:1]:
@@ -112,17 +117,22 @@ class MaskedCollection(KernelCollection):
         self.packed = np.packbits(masks, axis=1)
 
     @property
-    def groups(self):
+    def groups(self) -> list[str]:
         return [""] * len(self)
 
-    def masks(self, chosen=slice(None)):
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        """The kernels, each made when it is asked for."""
+        return _Kernels(self)
+
+    def masks(self, chosen: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The masks of the chosen kernels, as booleans."""
         return np.unpackbits(self.packed[chosen], axis=1, count=self.n_features).astype(bool)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.gammas.size
 
-    def __getitem__(self, k):
+    def __getitem__(self, k: int) -> RBF:
         if not isinstance(k, numbers.Integral):
             raise TypeError(f"A kernel is chosen by its number, got {k!r}.")
         k = range(len(self))[k]
@@ -131,22 +141,25 @@ class MaskedCollection(KernelCollection):
             features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()),
         )
 
-    def select(self, kernels):
-        """The collection of some of the kernels."""
+    def subset(self, kernels: np.ndarray) -> Self:
+        """The collection of some of the kernels, by their numbers."""
         chosen = copy.copy(self)
         chosen.gammas, chosen.packed = self.gammas[kernels], self.packed[kernels]
         return chosen
 
-    def names(self, feature_names=None):
+    def names(self, feature_names: Sequence[str] | None = None) -> Sequence[str]:
         """One readable name per kernel, made when it is asked for: a million of them take a minute."""
         return _Names(self, feature_names)
 
 
-class _Names(Sequence):
-    """Names of the kernels of a collection."""
+class _Made(Sequence):
+    """One thing per kernel of a collection, made when it is asked for."""
 
-    def __init__(self, collection, feature_names):
-        self._collection, self._feature_names = collection, feature_names
+    def __init__(self, collection):
+        self._collection = collection
+
+    @abstractmethod
+    def _made(self, k): ...
 
     def __len__(self):
         return len(self._collection)
@@ -154,7 +167,7 @@ class _Names(Sequence):
     def __getitem__(self, k):
         if isinstance(k, slice):
             return [self[place] for place in range(len(self))[k]]
-        return self._collection[k].name(self._feature_names)
+        return self._made(k)
 
     def __eq__(self, other):
         if not isinstance(other, Sequence):
@@ -163,8 +176,33 @@ class _Names(Sequence):
 
     __hash__ = None
 
+
+class _Kernels(_Made):
+    """The kernels themselves."""
+
+    def _made(self, k):
+        return self._collection[k]
+
+    def __repr__(self):
+        return f"<{len(self)} kernels>"
+
+
+class _Names(_Made):
+    """Their names."""
+
+    def __init__(self, collection, feature_names):
+        super().__init__(collection)
+        self._feature_names = feature_names
+
+    def _made(self, k):
+        return self._collection[k].name(self._feature_names)
+
     def __repr__(self):
         return f"<names of {len(self)} kernels>"
+
+
+Some = Kernel | Callable | Iterable[Kernel | Callable]
+Kernels = KernelCollection | Some | Mapping[str, Some]
 
 
 def _listed(kernels):

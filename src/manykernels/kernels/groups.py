@@ -52,12 +52,12 @@ def on_groups(groups, kernels=None):
             f"There are kernels for {unknown[:5]}, which are not among the groups "
             f"{list(groups)[:10]}."
         )
-    return GroupedBank(
+    return GroupedCollection(
         groups, {group: kernels for group, kernels in own.items() if kernels is not None}
     )
 
 
-class GroupedBank(KernelCollection):
+class GroupedCollection(KernelCollection):
     """Kernels on groups of columns. Made by `on_groups`.
 
     Parameters

@@ -1,18 +1,23 @@
 """What all approximations share: an estimate before the work, blocks, and memory maps."""
 
-import os
 import sys
-import tempfile
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from threadpoolctl import threadpool_limits
 
 from .._callers import outside
 from .._threads import Threads, thread_count
+from ..banks.between import KernelsOnPoints
 from ..banks.factors import FactorBank
 from ..kernels.points import as_points
+from .files import mapped
+from .maps import FeatureMap
 
 MEGABYTE = 2**20
 FLOPS = 2e10  # of a core, for the estimate of time only
@@ -21,32 +26,59 @@ FLOPS = 2e10  # of a core, for the estimate of time only
 class Approximation(ABC):
     """Turns a collection of kernels into a bank of factors.
 
-    Subclasses are dataclasses with the fields ``rank``, ``random_state`` and ``folder``.
+    Subclasses are dataclasses with the fields ``rank`` and ``folder``.
     """
 
+    rank: int
+    folder: str | PathLike | None
+
     @abstractmethod
-    def features(self, kernels, X, dtype, threads):
-        """The FeatureMap for kernels on the training points X; `threads` are there to share out the
-        kernels.
+    def features(
+        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+    ) -> FeatureMap:
+        """The map from points to factors.
+
+        Parameters
+        ----------
+        kernels : KernelsOnPoints
+        X : training points
+        dtype : dtype of the factors
+        threads : Threads
+            To share out the kernels on.
         """
 
-    def estimate(self, n, m, itemsize):
+    def estimate(self, n: int, m: int, itemsize: int) -> tuple[int, float]:
         """Bytes of the factors, and seconds to compute them on one core, before anything is
         computed.
         """
         rank = min(self.rank, n)
         return n * m * rank * itemsize, 2.0 * n * m * rank * rank / FLOPS
 
-    def fit(self, kernels, X, *, dtype=np.float32, n_jobs=None, memory_budget=2**32, verbose=0):
+    def fit(
+        self,
+        kernels: KernelsOnPoints,
+        X: Any,
+        *,
+        dtype: DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        memory_budget: int = 2**32,
+        verbose: int = 0,
+    ) -> FactorBank:
         """The bank of factors on the training points.
 
         Parameters
         ----------
         kernels : KernelsOnPoints
         X : points
+        dtype : float32 or float64
+            Of the factors.
+        n_jobs : int, optional
+            Threads; by default as many as there are cores.
         memory_budget : int
             Bytes that factors in memory may take; with a ``folder`` they are memory-mapped there
             instead.
+        verbose : int
+            Above zero, a line on a terminal says how many points are done; above one, anywhere.
         """
         X = as_points(X)
         needed, seconds = self.estimate(X.shape[0], kernels.m, np.dtype(dtype).itemsize)
@@ -73,27 +105,20 @@ class Approximation(ABC):
         out = None
         size = X.shape[0] * features.width * np.dtype(dtype).itemsize
         if size > memory_budget:
-            out = _mapped(self.folder, (X.shape[0], features.width), dtype, size)
+            out = mapped(self.folder, (X.shape[0], features.width), dtype)
         progress = _bar(X.shape[0], verbose)
         with threadpool_limits(1, user_api="blas"):
             factors = features.transform(X, out, threads, progress)
         return FactorBank(factors, features.offsets, features, threads)
 
 
-def check_rank(rank):
+def check_rank(rank: Any) -> None:
+    """Raise unless the rank of an approximation is a whole number above zero."""
     if not isinstance(rank, (int, np.integer)) or rank < 1:
         raise ValueError(f"rank must be a whole number of at least 1, got {rank!r}.")
 
 
-def _mapped(folder, shape, dtype, size):
-    """An array in a file without a name."""
-    with tempfile.TemporaryFile(dir=folder) as file:
-        # a full disk fails here, before any work, and not in the middle of it
-        os.posix_fallocate(file.fileno(), 0, size)
-        return np.memmap(file, dtype=dtype, shape=shape, mode="r+")
-
-
-def _bar(n, verbose):
+def _bar(n: int, verbose: int) -> Callable[[int], None] | None:
     """A line that says how many points are done, on a terminal, or printed if verbose is above one;
     None for silence.
     """

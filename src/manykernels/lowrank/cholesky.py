@@ -1,10 +1,15 @@
 """Cholesky's method with pivots, stopped early."""
 
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from .._threads import Threads
+from ..banks.between import KernelsOnPoints
 from .base import Approximation, check_rank
 from .maps import LandmarkMap
 
@@ -28,15 +33,22 @@ class IncompleteCholesky(Approximation):
 
     rank: int = 200
     tol: float = 1e-6
-    folder: object = None
+    folder: str | PathLike | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_rank(self.rank)
         if not self.tol >= 0.0:
             raise ValueError(f"tol must not be negative, got {self.tol!r}.")
 
-    def features(self, kernels, X, dtype, threads):
-        pivots = [self._pivots(kernels.between(X, X, only=k), X.shape[0]) for k in range(kernels.m)]
+    def features(
+        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+    ) -> LandmarkMap:
+        if kernels.is_masked:
+            raise ValueError(
+                "Kernels of a masked bank are not approximated one by one: use Nystroem."
+            )
+        alone = (kernels.subset([k]).between(X, X) for k in range(kernels.m))
+        pivots = [self._pivots(bank, X.shape[0]) for bank in alone]
         used = np.unique(np.concatenate(pivots)).astype(np.intp)
         Z = X[used]
         W = kernels.between(Z, Z).columns(np.arange(used.size))

@@ -1,13 +1,37 @@
 """How good an approximation is."""
 
+from typing import Any
+
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from ..banks import Bank, FactorBank, KernelsOnPoints
 from ..kernels.points import as_points
 
 
-def quality(bank, kernels, X, *, sample=512, random_state=0):
+def quality(
+    bank: FactorBank,
+    kernels: KernelsOnPoints,
+    X: Any,
+    *,
+    sample: int = 512,
+    random_state: int | RandomState | None = 0,
+) -> np.ndarray:
     """How good the approximation is, on a random sample of the training points.
+
+    Parameters
+    ----------
+    bank : FactorBank
+        The factors.
+    kernels : KernelsOnPoints
+        The kernels that they stand for.
+    X : training points
+    sample : int
+        How many points.
+    random_state : int, RandomState or None
+        Of the sample.
 
     Returns
     -------
@@ -26,12 +50,20 @@ def quality(bank, kernels, X, *, sample=512, random_state=0):
     return np.array(errors)
 
 
-def coefficient_bound(exact, approximate, weights, cost):
+def coefficient_bound(exact: Bank, approximate: Bank, weights: ArrayLike, cost: ArrayLike) -> float:
     """Proposition 2 of Rakotomamonjy and Chanda: how far the dual coefficients of the two SVMs can
     be apart.
 
     ``|beta - beta'| <= sqrt(2 s / lambda_min(K_d))`` with ``s = |cost|^2 |K_d - K'_d|_F / 2``. For
     banks of a few thousand points; infinite where the exact kernel is singular.
+
+    Parameters
+    ----------
+    exact, approximate : Bank
+        The kernels on the same points, as they are and from their factors.
+    weights : (m,) array
+    cost : (n,) array
+        Upper bounds of the dual coefficients.
     """
     K, approximated = (bank.combine(weights).astype(float) for bank in (exact, approximate))
     smallest = np.linalg.eigvalsh(K)[0]

@@ -1,10 +1,16 @@
 """Random Fourier features."""
 
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import DTypeLike
 from sklearn.utils import check_random_state
 
+from .._threads import Threads
+from ..banks.between import KernelsOnPoints
 from ..kernels import RBF
 from .base import Approximation, check_rank
 from .maps import FourierMap
@@ -23,23 +29,29 @@ class RandomFourier(Approximation):
     """
 
     rank: int = 200
-    random_state: object = 0
-    folder: object = None
+    random_state: int | RandomState | None = 0
+    folder: str | PathLike | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_rank(self.rank)
 
-    def features(self, kernels, X, dtype, threads):
-        rng, columns, frequencies = check_random_state(self.random_state), [], []
-        for k, kernel in enumerate(kernels.listed("random Fourier features")):
+    def features(
+        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+    ) -> FourierMap:
+        if kernels.is_masked:
+            raise ValueError(
+                "A masked bank has no kernel objects for random Fourier features: use Nystroem."
+            )
+        rng, frequencies = check_random_state(self.random_state), []
+        for k, kernel in enumerate(kernels.kernels):
             if not isinstance(kernel, RBF):
                 raise ValueError(
                     f"Random Fourier features are for RBF kernels, not {kernels.names[k]} (kernel "
                     f"{k}): use Nystroem."
                 )
-            columns.append(kernels.columns(k))
-            size = X.shape[1] if columns[k] is None else len(columns[k])
+            columns = kernels.columns_of(k)
+            size = X.shape[1] if columns is None else len(columns)
             frequencies.append(
                 np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((size, max(1, self.rank // 2)))
             )
-        return FourierMap(kernels, columns, frequencies, kernels.scales, dtype)
+        return FourierMap(kernels, frequencies, dtype, X.shape[1])

@@ -1,41 +1,76 @@
 """From points to their factors."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import Threads
+from ..banks.between import KernelsOnPoints
+from ..banks.holder import Forwards
 from ..kernels.points import as_points
 from ..kernels.vector import dense
 
 ROWS = 4096  # points whose factors are computed together
 
 
-class FeatureMap(ABC):
+class FeatureMap(Forwards):
     """From points to their factors.
+
+    Parameters
+    ----------
+    on_points : KernelsOnPoints
+        The kernels.
+    widths : sequence of int
+        How many columns each kernel has.
+    dtype : dtype of the factors
 
     Attributes
     ----------
     offsets : (m + 1,) int
         Columns of each kernel.
-    names, groups, normalize : of the kernels
     """
 
-    def __init__(self, kernels, widths, dtype):
-        self.names, self.groups, self.normalize = kernels.names, kernels.groups, kernels.normalize
+    inner = "on_points"
+
+    def __init__(self, on_points: KernelsOnPoints, widths: Sequence[int], dtype: DTypeLike) -> None:
+        self.on_points = on_points
         self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.intp)
         self.dtype = np.dtype(dtype)
 
     @property
-    def width(self):
+    def width(self) -> int:
+        """Columns of all factors together."""
         return int(self.offsets[-1])
 
     @abstractmethod
-    def block(self, X):
+    def block(self, X: Any) -> np.ndarray:
         """Factors of a few points, (len(X), width)."""
 
-    def transform(self, X, out=None, threads=None, progress=None):
-        """Factors of points, block by block, into ``out`` if it is given."""
+    @abstractmethod
+    def subset(self, kernels: ArrayLike, factor: float = 1.0) -> "FeatureMap":
+        """The map of some of the kernels, each times a factor."""
+
+    def transform(
+        self,
+        X: Any,
+        out: np.ndarray | None = None,
+        threads: Threads | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> np.ndarray:
+        """Factors of points, block by block, (len(X), width).
+
+        Parameters
+        ----------
+        X : points
+        out : array, optional
+            Where to write them.
+        threads : Threads, optional
+        progress : callable, optional
+            Called with the number of points that are done.
+        """
         X = as_points(X)
         out = np.empty((X.shape[0], self.width), dtype=self.dtype) if out is None else out
         starts = range(0, X.shape[0], ROWS)
@@ -54,46 +89,80 @@ class LandmarkMap(FeatureMap):
 
     Parameters
     ----------
-    kernels : KernelsOnPoints
+    on_points : KernelsOnPoints
+        The kernels.
     landmarks : points
     projections : list of (n_landmarks of kernel k, width of kernel k) arrays
+    dtype : dtype of the factors
     chosen : list of index arrays, optional
         The landmarks of each kernel; all by default.
     """
 
-    def __init__(self, kernels, landmarks, projections, dtype, chosen=None):
-        super().__init__(kernels, [P.shape[1] for P in projections], dtype)
-        self.kernels, self.landmarks, self.projections, self.chosen = (
-            kernels,
-            landmarks,
-            projections,
-            chosen,
-        )
+    def __init__(
+        self,
+        on_points: KernelsOnPoints,
+        landmarks: Any,
+        projections: Sequence[np.ndarray],
+        dtype: DTypeLike,
+        chosen: Sequence[np.ndarray] | None = None,
+    ) -> None:
+        super().__init__(on_points, [P.shape[1] for P in projections], dtype)
+        self.landmarks, self.projections, self.chosen = landmarks, projections, chosen
 
     def block(self, X):
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
-        values = self.kernels.between(X, self.landmarks).columns(np.arange(self.landmarks.shape[0]))
+        everything = np.arange(self.landmarks.shape[0])
+        values = self.on_points.between(X, self.landmarks).columns(everything)
         for k, P in enumerate(self.projections):
             mine = values[k] if self.chosen is None else values[k][:, self.chosen[k]]
             out[:, self.offsets[k] : self.offsets[k + 1]] = mine @ P
         return out
 
+    def subset(self, kernels, factor=1.0):
+        # the kernels stay as they are: a factor on them would come in here as its square
+        places = np.arange(self.m)[kernels]
+        projections = [np.sqrt(factor) * self.projections[k] for k in places]
+        chosen = None if self.chosen is None else [self.chosen[k] for k in places]
+        some = self.on_points.subset(places)
+        return LandmarkMap(some, self.landmarks, projections, self.dtype, chosen)
+
 
 class FourierMap(FeatureMap):
-    """Cosines and sines of random frequencies: ``E[V_k V_k'] = K_k`` for Gaussians."""
+    """Cosines and sines of random frequencies: ``E[V_k V_k'] = K_k`` for Gaussians.
 
-    def __init__(self, kernels, columns, frequencies, scales, dtype):
-        super().__init__(kernels, [2 * F.shape[1] for F in frequencies], dtype)
-        self.columns, self.frequencies, self.scales = columns, frequencies, scales
+    Parameters
+    ----------
+    on_points : KernelsOnPoints
+        The kernels.
+    frequencies : list of (features of kernel k, width of kernel k / 2) arrays
+    dtype : dtype of the factors
+    n_features : int
+        Of the points.
+    """
+
+    def __init__(
+        self,
+        on_points: KernelsOnPoints,
+        frequencies: Sequence[np.ndarray],
+        dtype: DTypeLike,
+        n_features: int,
+    ) -> None:
+        super().__init__(on_points, [2 * F.shape[1] for F in frequencies], dtype)
+        self.frequencies, self.n_features = frequencies, n_features
 
     def block(self, X):
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
-        for k, (columns, F, scale) in enumerate(
-            zip(self.columns, self.frequencies, self.scales, strict=True)
-        ):
+        for k, (F, scale) in enumerate(zip(self.frequencies, self.scales, strict=True)):
+            columns = self.columns_of(k)
             angles = dense(X if columns is None else X[:, columns]) @ F
             size = np.sqrt(scale / F.shape[1])
             middle = self.offsets[k] + F.shape[1]
             out[:, self.offsets[k] : middle] = size * np.cos(angles)
             out[:, middle : self.offsets[k + 1]] = size * np.sin(angles)
         return out
+
+    def subset(self, kernels, factor=1.0):
+        places = np.arange(self.m)[kernels]
+        frequencies = [self.frequencies[k] for k in places]
+        some = self.on_points.subset(places, factor)
+        return FourierMap(some, frequencies, self.dtype, self.n_features)

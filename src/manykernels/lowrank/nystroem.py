@@ -1,12 +1,18 @@
 """Nyström's method."""
 
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import DTypeLike
 from scipy.linalg import eigh
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 
+from .._threads import Threads
+from ..banks.between import KernelsOnPoints
 from ..kernels.vector import dense
 from .base import Approximation, check_rank
 from .maps import LandmarkMap
@@ -41,10 +47,10 @@ class Nystroem(Approximation):
     landmarks: str = "uniform"
     n_landmarks: int | None = None
     cutoff: float = 1e-7
-    random_state: object = 0
-    folder: object = None
+    random_state: int | RandomState | None = 0
+    folder: str | PathLike | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_rank(self.rank)
         if self.landmarks not in LANDMARKS:
             raise ValueError(
@@ -57,7 +63,9 @@ class Nystroem(Approximation):
         if not 0.0 <= self.cutoff < 1.0:
             raise ValueError(f"cutoff must be at least 0 and below 1, got {self.cutoff!r}.")
 
-    def features(self, kernels, X, dtype, threads):
+    def features(
+        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+    ) -> LandmarkMap:
         Z = self._landmarks(kernels, X)
         W = kernels.between(Z, Z).columns(np.arange(Z.shape[0]))
         return LandmarkMap(kernels, Z, threads.map(self._projection, W), dtype)

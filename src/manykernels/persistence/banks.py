@@ -6,17 +6,16 @@ such as ``gamma="scale"`` are kept as they came out of all the training points, 
 from the support vectors.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 from scipy import sparse
 
 from .._files import CorruptFile
 from .._threads import Threads, thread_count
 from ..banks import CombinationBank, DenseBank, KernelsOnPoints, MaskedBank, TiledBank
-from ..banks.centered import CenteredBank
-from ..banks.spec import BankSpec
-from ..kernels import KernelCollection, Precomputed
+from ..banks.centered import CenteredBank, Centering
+from ..banks.compute import Compute, Points
+from ..banks.spec import BankSpec, MaskedSpec
+from ..kernels import Precomputed
 from ..kernels.vector import dense
 from ..lowrank import FourierMap, LandmarkMap
 from .values import CannotSave
@@ -62,13 +61,13 @@ def _describe_tiled(bank, support):
 def _rebuild_tiled(described, feature_names, threads):
     points = _rebuild_points(described["points"])
     spec = _rebuild_spec(described, points.shape[1], feature_names)
-    return TiledBank(spec, points, points, np.float64, threads)
+    return TiledBank(spec, Points.among(points), Compute(threads=threads))
 
 
 def _describe_masked(bank, support):
     points = _describe_points(bank.right[support])
     described = {
-        "collection": bank.collection,
+        "collection": bank.collection(),
         "normalize": bank.normalize,
         "scale": float(bank.scale),
         "points": points,
@@ -80,30 +79,23 @@ def _rebuild_masked(described, feature_names, threads):
     points, collection = _rebuild_points(described["points"]), described["collection"]
     if points.shape[1] != collection.n_features:
         raise CorruptFile("The masks of the kernels do not suit the support vectors.")
-    return MaskedBank(
-        collection, points, points, described["normalize"], np.float64, threads, described["scale"]
-    )
+    spec = MaskedSpec(collection, described["normalize"], described["scale"])
+    return MaskedBank(spec, Points.among(points), Compute(threads=threads))
 
 
 def _describe_centered(bank, support):
     """All training points are kept: the mean of a new point's kernel over them is needed."""
     everything = np.arange(bank.n)
     inner, _ = describe(bank.bank, everything)
-    means = {
-        "shares": bank.shares,
-        "col_means": bank.col_means,
-        "means": bank.means,
-        "factor": bank.factor,
-    }
-    return {"kind": "CenteredBank", "bank": inner, **means}, everything
+    return {"kind": "CenteredBank", "bank": inner, **bank.centering._asdict()}, everything
 
 
 def _rebuild_centered(described, feature_names, threads):
     bank = BANKS[described["bank"]["kind"]][1](described["bank"], feature_names, threads)
-    arrays = [described[name] for name in ("shares", "col_means", "means", "factor")]
+    arrays = Centering(**{name: described[name] for name in Centering._fields})
     if [np.shape(array) for array in arrays] != [(bank.n,), (bank.m, bank.n), (bank.m,), (bank.m,)]:
         raise CorruptFile("The means of the centered kernels do not have the right shapes.")
-    return CenteredBank.restored(bank, *arrays)
+    return CenteredBank(bank, arrays)
 
 
 def _describe_combination(bank, support):
@@ -125,9 +117,9 @@ def _rebuild_combination(described, feature_names, threads):
 
 
 def _describe_landmarks(features, support):
-    kernels = features.kernels
+    kernels = features.on_points
     kernels_of = (
-        {"collection": kernels.masked} if kernels.spec is None else _describe_spec(kernels.spec)
+        {"collection": kernels.collection()} if kernels.is_masked else _describe_spec(kernels.spec)
     )
     described = {
         "normalize": kernels.normalize,
@@ -150,10 +142,11 @@ def _describe_landmarks(features, support):
 def _rebuild_landmarks(described, feature_names, threads):
     landmarks = _rebuild_points(described["landmarks"])
     if "collection" in described:
-        options = {"masked": described["collection"]}
+        scale = float(described["scales"][0])
+        spec = MaskedSpec(described["collection"], described["normalize"], scale)
     else:
-        options = {"spec": _rebuild_spec(described, landmarks.shape[1], feature_names)}
-    kernels = KernelsOnPoints.restored(described["normalize"], described["scales"], **options)
+        spec = _rebuild_spec(described, landmarks.shape[1], feature_names)
+    kernels = KernelsOnPoints(spec)
     projections, chosen = described["projections"], described["chosen"]
     if len(projections) != kernels.m or (chosen is not None and len(chosen) != kernels.m):
         raise CorruptFile("There is not one projection per kernel.")
@@ -162,31 +155,26 @@ def _rebuild_landmarks(described, feature_names, threads):
 
 def _describe_fourier(features, support):
     described = {
-        "names": list(features.names),
-        "groups": list(features.groups),
-        "normalize": features.normalize,
-    }
-    described |= {
-        "columns": features.columns,
+        **_describe_spec(features.on_points.spec),
+        "n_features": features.n_features,
         "frequencies": features.frequencies,
-        "scales": features.scales,
     }
     return {"kind": "FourierMap", **described, "dtype": features.dtype.name}, support
 
 
 def _rebuild_fourier(described, feature_names, threads):
-    named = SimpleNamespace(**{name: described[name] for name in ("names", "groups", "normalize")})
-    parts = [described[name] for name in ("columns", "frequencies", "scales")]
-    if len({len(part) for part in [named.names, named.groups, *parts]}) > 1:
+    spec = _rebuild_spec(described, described["n_features"], feature_names)
+    if len(described["frequencies"]) != spec.m:
         raise CorruptFile("There is not one set of frequencies per kernel.")
-    return FourierMap(named, *parts, described["dtype"])
+    kernels = KernelsOnPoints(spec)
+    return FourierMap(
+        kernels, described["frequencies"], described["dtype"], described["n_features"]
+    )
 
 
 def _describe_spec(spec):
-    collection = KernelCollection(spec.kernels)
-    collection.groups = list(spec.groups)
     return {
-        "kernels": collection,
+        "kernels": spec.collection(),
         "normalize": spec.normalize,
         "scales": spec.scales,
         "categories": spec.categories,
@@ -201,7 +189,7 @@ def _rebuild_spec(described, n_features, feature_names):
         if not (isinstance(kernel, Precomputed) or kernel.needs_data):
             kernel.resolved(None, None)  # checks its parameters; all of them are numbers by now
     options = (described["normalize"], scales, n_features, feature_names, described["categories"])
-    return BankSpec.restored(collection.kernels, collection.groups, *options)
+    return BankSpec.from_resolved(collection, *options)
 
 
 def _describe_points(points):

@@ -8,8 +8,8 @@ says what it is (`model_state`), and takes it back (`restore`); here it is only 
 import numpy as np
 
 from .._files import CorruptFile
-from ..banks import Bank
-from ..estimators import MKLClassifier, MKLOneClass, MKLRegressor, holders
+from ..banks import SumBank
+from ..estimators import MKLClassifier, MKLOneClass, MKLRegressor
 from ..estimators.state import ModelState
 from ..result import Certificate, Counters, Record, Result, Resumed, Status
 from . import banks
@@ -74,7 +74,7 @@ def rebuild(described, unpacker, depth):
 
 def _refuse_indices(estimator):
     """Raise where predictions need Gram matrices at sample indices, which a file does not hold."""
-    if holders.needs_grams(estimator.bank_) and not estimator.decision_.takes_grams:
+    if estimator.bank_.needs_grams and not estimator.decision_.takes_grams:
         raise CannotSave(
             "This model predicts from the Gram matrices of precomputed kernels at sample indices, "
             "which a model file does not hold: use pickle or joblib. (With precomputed kernels "
@@ -92,7 +92,7 @@ def _parameters(estimator, packer):
         before = dict(packer.arrays)
         try:
             # of a bank the kernels without their data
-            value = holders.collection(value) if isinstance(value, Bank) else value
+            value = value.collection() if isinstance(value, SumBank) else value
             packed[name] = packer.pack(value, name)
         except CannotSave:
             unsaved[name], packer.arrays = repr(value)[:200], before

@@ -19,7 +19,7 @@ from .. import combinations, kernels, losses, lowrank, regularizers
 from .._files import CorruptFile
 from ..kernels import KernelCollection, Precomputed
 from ..kernels.collection import MaskedCollection
-from ..kernels.groups import GroupedBank
+from ..kernels.groups import GroupedCollection
 from ..kernels.precomputed import GramElsewhere
 from ..solvers import SOLVERS
 
@@ -186,14 +186,14 @@ class Packer:
         return {"tensor": [array.dtype.name, name]}
 
     def _pack_collection(self, collection, where):
-        if hasattr(collection, "packed"):
+        if isinstance(collection, MaskedCollection):
             masks = {
                 "gammas": collection.gammas,
                 "packed": collection.packed,
                 "n_features": collection.n_features,
             }
             return {"masked": self.pack(masks, where)}
-        if hasattr(collection, "own"):
+        if isinstance(collection, GroupedCollection):
             return {"grouped": self.pack([dict(collection.columns), dict(collection.own)], where)}
         return {"kernels": [self.pack(list(collection.kernels), where), list(collection.groups)]}
 
@@ -315,7 +315,7 @@ class Unpacker:
 
     def _grouped(self, content, depth):
         columns, own = self.unpack(content, depth)
-        return GroupedBank(columns, own)
+        return GroupedCollection(columns, own)
 
     def _kernels(self, content, depth):
         kernels, groups = content

@@ -48,7 +48,7 @@ class Solver(ABC):
 
     def check(self, problem):
         """Raise an error that names a solver which works, if this one does not fit the problem."""
-        if self.sums_only and not problem.bank.linear:
+        if self.sums_only and not problem.bank.is_sum:
             raise ValueError(
                 f"{type(self).__name__} works for sums of kernels only: use solver='spg'."
             )

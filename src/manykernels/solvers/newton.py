@@ -144,7 +144,7 @@ class Newton(Solver):
     def _parts(self, problem):
         """Whether to look at a part of the kernels first."""
         wanted = problem.bank.m >= MANY if self.partial is None else self.partial
-        return wanted and hasattr(problem.bank, "select")
+        return wanted and problem.bank.cheap_subsets
 
     def init(self, problem):
         parts = self._parts(problem)
@@ -177,7 +177,7 @@ class Newton(Solver):
         if not hasattr(problem.regularizer, "repeated"):
             return working_set.solved(self.whole(), problem, sampled, weights, beta, ROUGH).beta
         # the same problem with short vectors
-        bank = problem.bank.select(
+        bank = problem.bank.subset(
             sampled.chosen, problem.regularizer.repeated(sampled.m / sampled.size)
         )
 

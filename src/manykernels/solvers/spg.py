@@ -163,7 +163,7 @@ class SPG(Solver):
     def _direction(self, problem, state):
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
         direction, slope = self._plain_direction(problem.regularizer, state)
-        if problem.bank.linear or not self.cautious:
+        if problem.bank.is_sum or not self.cautious:
             return direction, slope
         # weights far too large turn K_d into the identity, a plateau from which no gradient leads
         # back: at most double them

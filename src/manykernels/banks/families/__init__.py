@@ -7,7 +7,12 @@ given by the indices of its rows and columns; values are already normalized (`sc
 
 from .base import Family, OneKernel, Tile
 from .gaussians import DistanceGaussians, DistanceLaplacians, FeatureGaussians
-from .polynomials import DotPolynomials, FeaturePolynomials, power_coefficients
+from .polynomials import (
+    DotPolynomials,
+    FeaturePolynomials,
+    polynomial_parameters,
+    power_coefficients,
+)
 
 __all__ = [
     "DistanceGaussians",
@@ -18,5 +23,6 @@ __all__ = [
     "FeaturePolynomials",
     "OneKernel",
     "Tile",
+    "polynomial_parameters",
     "power_coefficients",
 ]

@@ -75,10 +75,10 @@ class OneKernel(Family):
     (cosine normalization).
     """
 
-    def __init__(self, member, kernel, scale, left, right, dtype, factors=None):
+    def __init__(self, member, kernel, scale, points, dtype, factors=None):
         super().__init__([member], dtype)
         self.kernel, self.scale, self.factors = kernel, scale, factors
-        self.left, self.right = left, right
+        self.left, self.right = points
 
     def _block(self, tile):
         block = self.kernel.block(self.left[tile.rows], self.right[tile.cols]) * self.scale

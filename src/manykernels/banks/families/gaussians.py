@@ -98,14 +98,13 @@ class FeatureGaussians(_Gaussians):
     features[l]``.
     """
 
-    def __init__(self, members, features, gammas, scales, left, right, dtype):
+    def __init__(self, members, features, gammas, scales, points, dtype):
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas, features)
         # centered, so that float32 keeps the digits of features that lie far from zero
-        center = np.median(dense(right[:, self.chains.group]), axis=0)
+        center = np.median(dense(points.right[:, self.chains.group]), axis=0)
         widths = np.sqrt(self.chains.base * rbf.LOG2_E)
-        self.right = self._columns(right, center, widths)
-        self.left = self.right if left is right else self._columns(left, center, widths)
+        self.left, self.right = points.each(lambda X: self._columns(X, center, widths))
 
     def _columns(self, X, center, widths):
         scaled = (dense(X[:, self.chains.group]) - center) * widths
@@ -199,9 +198,9 @@ class _Distances(_Gaussians):
 class DistanceGaussians(_Distances):
     """Gaussians ``exp(-gammas[l] |x - y|^2)``."""
 
-    def __init__(self, members, gammas, scales, left, right, dtype):
+    def __init__(self, members, gammas, scales, points, dtype):
         super().__init__(
-            members, gammas, scales, dtype, partial(make_distances, left, right, dtype=dtype)
+            members, gammas, scales, dtype, partial(make_distances, *points, dtype=dtype)
         )
 
 
@@ -210,7 +209,7 @@ class DistanceLaplacians(_Distances):
     distance.
     """
 
-    def __init__(self, members, gammas, scales, left, right, dtype):
+    def __init__(self, members, gammas, scales, points, dtype):
         super().__init__(
-            members, gammas, scales, dtype, lambda unit, _: Manhattan(left, right, unit, dtype)
+            members, gammas, scales, dtype, lambda unit, _: Manhattan(*points, unit, dtype)
         )

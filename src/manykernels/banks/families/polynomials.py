@@ -4,20 +4,26 @@ from math import comb
 
 import numpy as np
 
-from ...kernels.vector import chosen_rows, dense, dot_products, squared_norms
+from ...kernels.vector import Linear, chosen_rows, dense, dot_products, squared_norms
 from .base import Family
+
+
+def polynomial_parameters(kernel):
+    """Factor of the dot product, constant and degree of a linear or polynomial kernel."""
+    if isinstance(kernel, Linear):
+        return 1.0, 0.0, 1
+    return kernel.gamma, kernel.coef0, kernel.degree
 
 
 def power_coefficients(kernels, scales, units):
     """Coefficients c[l, r] of ``K_l = sum_r c[l, r] (t / units[l])^r`` for polynomial kernels of
     the dot product t.
     """
-    degrees = [getattr(kernel, "degree", 1) for kernel in kernels]
-    table = np.zeros((len(kernels), max(degrees) + 1))
-    for row, kernel, degree, scale, unit in zip(
-        table, kernels, degrees, scales, units, strict=True
+    parameters = [polynomial_parameters(kernel) for kernel in kernels]
+    table = np.zeros((len(kernels), max(degree for *_, degree in parameters) + 1))
+    for row, (gamma, coef0, degree), scale, unit in zip(
+        table, parameters, scales, units, strict=True
     ):
-        gamma, coef0 = getattr(kernel, "gamma", 1.0), getattr(kernel, "coef0", 0.0)
         # the scale goes inside the power: outside, both factors may be out of range though their
         # product is not
         root = scale ** (1.0 / degree)
@@ -35,15 +41,14 @@ class FeaturePolynomials(Family):
 
     explicit = True
 
-    def __init__(self, members, features, kernels, scales, left, right, dtype):
+    def __init__(self, members, features, kernels, scales, points, dtype):
         super().__init__(members, dtype)
         self.features, self.slot = np.unique(features, return_inverse=True)
-        columns = dense(right[:, self.features])
+        columns = dense(points.right[:, self.features])
         largest = np.abs(columns).max(axis=0)
         self.unit = np.where(largest > 0, largest, 1.0)
         self.coefficients = power_coefficients(kernels, scales, self.unit[self.slot] ** 2)
-        self.right = self._monomials(right)
-        self.left = self.right if left is right else self._monomials(left)
+        self.left, self.right = points.each(self._monomials)
 
     def _monomials(self, X):
         """Powers 0 … degree of the scaled features, (degree + 1, features, n)."""
@@ -87,12 +92,12 @@ class FeaturePolynomials(Family):
 class DotPolynomials(Family):
     """Linear and polynomial kernels of the dot product over several features, of degree at most 3."""
 
-    def __init__(self, members, kernels, scales, left, right, dtype):
+    def __init__(self, members, kernels, scales, points, dtype):
         super().__init__(members, dtype)
-        largest = squared_norms(right).max()
+        largest = squared_norms(points.right).max()
         self.unit = largest if largest > 0 else 1.0
         self.coefficients = power_coefficients(kernels, scales, np.full(len(kernels), self.unit))
-        self.left, self.right = left, right
+        self.left, self.right = points
 
     def _dots(self, tile):
         return (

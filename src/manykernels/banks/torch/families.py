@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ...kernels.vector import dense
-from ..families import Tile
+from ..families import Tile, polynomial_parameters
 from .exponentials import combine, forms
 
 
@@ -58,12 +58,11 @@ def squared_distances(a, b):
 class _Points(DeviceFamily):
     """A family of kernels of feature vectors."""
 
-    def __init__(self, device, members, scales, dtype, left, right):
+    def __init__(self, device, members, scales, dtype, points):
         super().__init__(device, members, scales, dtype)
         # distances do not mind, and numbers get smaller
-        middle = np.median(dense(right), axis=0) if self.centered else 0.0
-        self.right = device.put(dense(right) - middle)
-        self.left = self.right if left is right else device.put(dense(left) - middle)
+        middle = np.median(dense(points.right), axis=0) if self.centered else 0.0
+        self.left, self.right = points.each(lambda X: device.put(dense(X) - middle))
 
     centered = True
 
@@ -125,9 +124,7 @@ class Polynomials(_Points):
 
     def __init__(self, device, members, kernels, *of):
         super().__init__(device, members, *of)
-        names = ("gamma", "coef0", "degree")
-        self.parameters = [tuple(getattr(kernel, name, default) for name, default in zip(names, (1.0, 0.0, 1), strict=True))
-                           for kernel in kernels]  # fmt: skip
+        self.parameters = [polynomial_parameters(kernel) for kernel in kernels]
 
     def pairs(self, rows, cols):
         return self.left[rows] @ self.right[cols].T

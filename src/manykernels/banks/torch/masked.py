@@ -1,10 +1,12 @@
 """Gaussian kernels on arbitrary feature subsets, on a device."""
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from ..base import Sums, as_outputs, mirror, support_of
+from ..compute import Points
 from ..masked import LARGEST, LOG2_E, MaskedBank
 from .exponentials import multiply
 
@@ -15,43 +17,18 @@ PAIRS = 2**20  # whose feature differences are held at a time
 
 
 class DeviceMaskedBank(MaskedBank):
-    """A `MaskedBank` whose tables of exponents are made on a device: one product of matrices, one
-    exponential.
+    """A `MaskedBank` whose tables of exponents are made on the device of its `Compute`: one product
+    of matrices, one exponential.
 
     Rows and columns of single kernels (`columns`, `kernel_rows`) come from the host.
-
-    Parameters
-    ----------
-    device : Device
     """
 
-    def __init__(self, collection, left, right, normalize, dtype, threads, scale, device):
-        super().__init__(collection, left, right, normalize, dtype, threads, scale)
-        self.device = device
+    @property
+    def device(self):
+        return self.compute.device
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_on_")}
-
-    def _like(self, collection, left, right, dtype):
-        return DeviceMaskedBank(
-            collection, left, right, self.normalize, dtype, self.threads, self.scale, self.device
-        )
-
-    def select(self, kernels, factor=1.0):
-        chosen = self._like(self.collection.select(kernels), self.left, self.right, self.dtype)
-        chosen.scale = factor * self.scale
-        return chosen
-
-    def refined(self):
-        return (
-            None
-            if self.dtype == np.float64
-            else self._like(self.collection, self.left, self.right, np.float64)
-        )
-
-    def cross(self, X_new, support=None):
-        plain = super().cross(X_new, support)
-        return self._like(self.collection, plain.left, plain.right, plain.dtype)
 
     @cached_property
     def _on_points(self):
@@ -62,8 +39,8 @@ class DeviceMaskedBank(MaskedBank):
     @cached_property
     def _on_masks(self):
         """Masks, eight features to a byte, and exponents per squared difference."""
-        return self.device.put(self.collection.packed, np.uint8), self.device.put(
-            self.collection.gammas * LOG2_E, self.dtype
+        return self.device.put(self.masked.packed, np.uint8), self.device.put(
+            self.masked.gammas * LOG2_E, self.dtype
         )
 
     def _factors(self, kernels):
@@ -75,10 +52,7 @@ class DeviceMaskedBank(MaskedBank):
         packed, gammas = self._on_masks
         shifts = self.device.torch.arange(7, -1, -1, device=self.device.place)
         bits = (packed[kernels, :, None] >> shifts) & 1
-        return (
-            bits.flatten(1)[:, : self.collection.n_features].to(gammas.dtype)
-            * gammas[kernels, None]
-        )
+        return bits.flatten(1)[:, : self.masked.n_features].to(gammas.dtype) * gammas[kernels, None]
 
     def _squares(self, rows, cols):
         """Squared feature differences of pairs, (n_features, pairs), for tensors of indices."""
@@ -108,39 +82,26 @@ class DeviceMaskedBank(MaskedBank):
         """Whether a compiled kernel does all at once: on a GPU, in float32, with not too many
         features.
         """
-        return (
-            self.device.fused and self.dtype == np.float32 and self.collection.n_features <= WIDEST
-        )
+        return self.device.fused and self.dtype == np.float32 and self.masked.n_features <= WIDEST
 
     def _values(self, kernels, squares):
         """The table of some kernels and pairs, (kernels, pairs)."""
         self.device.pairs += (kernels.stop - kernels.start) * squares.shape[1]
         return (-self._factors(kernels) @ squares).exp2_()
 
+    @property
+    def _host(self):
+        """The same bank on the host."""
+        return MaskedBank(
+            self.spec, Points(self.left, self.right), replace(self.compute, device=None)
+        )
+
     def _visit(self, chosen, points, visitor):
         """`visit_kernel_rows` and `kernel_rows`: on the host."""
-        plain = MaskedBank(
-            self.collection,
-            self.left,
-            self.right,
-            self.normalize,
-            self.dtype,
-            self.threads,
-            self.scale,
-        )
-        plain._visit(chosen, points, visitor)
+        self._host._visit(chosen, points, visitor)
 
     def columns(self, chosen):
-        plain = MaskedBank(
-            self.collection,
-            self.left,
-            self.right,
-            self.normalize,
-            self.dtype,
-            self.threads,
-            self.scale,
-        )
-        return plain.columns(chosen)
+        return self._host.columns(chosen)
 
     def combine(self, weights, rows=None):
         weights = self.device.put(self._scaled(weights), self.dtype)

@@ -1,12 +1,19 @@
 """Which banks go to a device."""
 
 import re
+from dataclasses import replace
 
+from ...combinations import Product
 from ..combination import CombinationBank
+from ..compute import Points
 from ..factors import FactorBank
 from ..masked import MaskedBank
 from ..tiled import TiledBank
 from .device import Device
+from .factors import DeviceFactorBank
+from .masked import DeviceMaskedBank
+from .product import DeviceProductBank
+from .tiled import DeviceTiledBank
 
 NAMES = "'cpu', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
 LEAST = 2**30  # values of kernels at pairs of points, below which the host is as fast
@@ -35,60 +42,46 @@ def on_device(bank, name):
     device.torch  # noqa: B018  (an error now, if it is not there)
     if name != "torch" and not _large(bank):
         return bank
-    if type(bank) is TiledBank:
-        return _tiled(bank, device)
-    if type(bank) is MaskedBank:
-        return _masked(bank, device)
-    if type(bank) is FactorBank:
-        return _factors(bank, device)
-    if type(bank) is CombinationBank:
-        return _product(bank, device)
-    return bank
+    translated = _ON_DEVICE.get(type(bank))
+    return bank if translated is None else translated(bank, device)
 
 
 def _large(bank):
     if isinstance(bank, FactorBank):
         return bank.n * bank.width**2 >= LEAST
-    return bank.m * bank.n**2 >= LEAST and not (bank.cheap_sweeps and bank.m > MANY)
+    if bank.m * bank.n**2 < LEAST:
+        return False
+    return not (bank.is_sum and bank.cheap_sweeps and bank.m > MANY)
 
 
 def _tiled(bank, device):
-    from .tiled import DeviceTiledBank
-
-    return DeviceTiledBank(
-        bank.spec, bank.left, bank.right, bank.dtype, bank.threads, bank.held, device
-    )
+    compute = replace(bank.compute, device=device)
+    return DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
 
 
 def _masked(bank, device):
-    from .masked import DeviceMaskedBank
-
-    parts = (
-        bank.collection,
-        bank.left,
-        bank.right,
-        bank.normalize,
-        bank.dtype,
-        bank.threads,
-        bank.scale,
-    )
-    return DeviceMaskedBank(*parts, device)
+    compute = replace(bank.compute, device=device)
+    return DeviceMaskedBank(bank.spec, Points(bank.left, bank.right), compute)
 
 
 def _product(bank, device):
-    from ...combinations import Product
-    from .product import DeviceProductBank
-
     if type(bank.combination) is not Product:
         raise ValueError(
             f"device={device.name!r} is for sums and products of kernels, not for "
             f"{bank.combination!r}: use 'cpu'."
         )
-    options = {"feature_names": bank._feature_names, "n_jobs": bank.threads.count, "device": device}
+    options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count, "device": device}
     return DeviceProductBank(bank.combination, **options)
 
 
 def _factors(bank, device):
-    from .factors import DeviceFactorBank
-
     return DeviceFactorBank(bank.factors, bank.offsets, bank.features, bank.threads, device=device)
+
+
+# by exact type: a bank that is on a device already, or that wraps another, stays as it is
+_ON_DEVICE = {
+    TiledBank: _tiled,
+    MaskedBank: _masked,
+    FactorBank: _factors,
+    CombinationBank: _product,
+}

@@ -6,11 +6,11 @@ import numpy as np
 
 from ..base import as_outputs, support_of
 from ..combination import CombinationBank
+from .base import DeviceBank
 from .families import squared_distances
-from .tiled import on_rows
 
 
-class DeviceProductBank(CombinationBank):
+class DeviceProductBank(DeviceBank, CombinationBank):
     """A bank of `manykernels.combinations.Product` whose kernels and slopes are computed on a
     device, in float64.
 
@@ -43,7 +43,6 @@ class DeviceProductBank(CombinationBank):
         return squared_distances(rows * scale, cols * scale).neg_().exp_()
 
     def combined(self, weights, rows):
-        """Rows of the kernel as a tensor, for a tensor of indices."""
         (left, right), scale = self._on_points, self._scale(weights)
         out = self.device.torch.empty(
             (len(rows), self.n), dtype=self.device.torch.float64, device=self.device.place
@@ -56,9 +55,6 @@ class DeviceProductBank(CombinationBank):
         for part in self.device.tiles(len(rows), 24 * self.n):
             self.device.sparing(fill, part)
         return out
-
-    def combine(self, weights, rows=None):
-        return on_rows(self, weights, np.arange(self.n_rows) if rows is None else np.asarray(rows))
 
     def weight_gradient(self, weights, beta):
         self._needs_square("weight_gradient")
@@ -85,29 +81,13 @@ class DeviceProductBank(CombinationBank):
             self.combination._group, weights=2.0 * total.cpu().numpy(), minlength=self.m
         )
 
-    def decision(self, weights, beta):
-        coefficients = self.device.put(as_outputs(beta, self.n))
-        out, rows = (
-            np.empty((len(coefficients), self.n_rows)),
-            self.device.indices(np.arange(self.n_rows)),
-        )
-        for part in self.device.tiles(self.n_rows, 32 * self.n):
-            out[:, part] = (coefficients @ self.combined(weights, rows[part]).T).cpu().numpy()
-        return out if np.ndim(beta) == 2 else out[0]
-
-    def machine(self, weights):
-        """The machine for many points, and the combined kernel as it takes it."""
-        from ...machines.device import DeviceMachine, DeviceRows
-
-        return DeviceMachine(), DeviceRows(self, weights)
-
     def cross(self, X_new, support=None):
         plain = super().cross(X_new, support)
         return DeviceProductBank(
             self.combination,
             plain.left,
             support,
-            self._feature_names,
+            self.feature_names,
             self.threads.count,
             self.device,
         )

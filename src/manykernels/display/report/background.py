@@ -9,7 +9,6 @@ import numpy as np
 
 from ..._html import element, table
 from ..._words import megabytes, number, percent, seconds
-from ..facts import columns_of
 from .page import facts, section
 
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
@@ -64,7 +63,7 @@ def _features_of_groups(bank):
     """How many features the kernels of every group see together, as words."""
     seen = {}
     for k, group in enumerate(bank.groups):
-        seen.setdefault(group or "no group", []).append(columns_of(bank, k))
+        seen.setdefault(group or "no group", []).append(bank.columns_of(k))
     return {group: _size(columns) for group, columns in seen.items()}
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..facts import Shares, is_sum, rows_of
+from ..facts import Shares, rows_of
 from .page import Charts
 
 
@@ -43,7 +43,7 @@ class Story:
     @property
     def is_sum(self):
         """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
-        return is_sum(self.model)
+        return self.model.bank_.is_sum
 
     @property
     def result(self):

@@ -62,6 +62,7 @@ class FromSample(Solver):
         if (
             given
             or hasattr(problem.regularizer, "bound")
+            or not problem.bank.is_sum
             or problem.bank.among(np.arange(1)) is None
         ):
             raise ValueError(

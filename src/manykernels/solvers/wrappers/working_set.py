@@ -81,7 +81,7 @@ def _solved(newton, problem, kernels, weights, beta, tol):
         out[kernels] = some
         return out
 
-    best = solved(newton, problem, problem.bank.select(kernels), weights[kernels], beta, tol, embed)
+    best = solved(newton, problem, problem.bank.subset(kernels), weights[kernels], beta, tol, embed)
     return _judged(problem, kernels, embed(best.weights), best.beta)
 
 
