@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from manykernels import Checkpoint, MKLClassifier
-from manykernels.persistence.container import read
+from manykernels._files import read
 
 from .common import save, table
 

@@ -84,7 +84,7 @@ def best_single(train, test, y_train, y_test, _):
         K = bank.combine(np.eye(1, bank.m, k)[0])
         svc = SVC(C=C, kernel="precomputed").fit(K[np.ix_(fitting, fitting)], y_train[fitting])
         scores.append(svc.score(K[np.ix_(held_out, fitting)], y_train[held_out]))
-    clf = MKLClassifier([bank.spec.kernels[int(np.argmax(scores))]], C=C).fit(train, y_train)
+    clf = MKLClassifier([bank.kernels[int(np.argmax(scores))]], C=C).fit(train, y_train)
     return clf.score(test, y_test), 1, clf.result_.duality_gap, time.perf_counter() - began
 
 

@@ -81,7 +81,7 @@ class TestProtocol:
 
     def test_outputs_and_starts_are_named(self):
         diary = Diary()
-        MKLClassifier(KERNELS, weights="per_class", callbacks=[diary]).fit(X, three)
+        MKLClassifier(KERNELS, share_weights=False, callbacks=[diary]).fit(X, three)
         assert {record.stage for record in diary.records} == {"0", "1", "2"}
         diary = Diary()
         product = MKLClassifier(
@@ -145,7 +145,7 @@ class TestStopping:
         assert stopped.result_.status is Status.STOPPED
 
     def test_every_output_and_start_ends(self):
-        model = MKLClassifier(KERNELS, weights="per_class", tol=1e-9, callbacks=[Diary(stop_at=2)])
+        model = MKLClassifier(KERNELS, share_weights=False, tol=1e-9, callbacks=[Diary(stop_at=2)])
         model.fit(X, three)
         assert model.result_.status is Status.STOPPED
         assert model.predict(X).shape == (60,)

@@ -26,14 +26,15 @@ from manykernels import (
     MKLRegressor,
     load,
     path,
+    save,
 )
+from manykernels._files import CannotWrite, CorruptFile, read
 from manykernels.banks import make_bank
 from manykernels.combinations import Product
+from manykernels.estimators.checkpoints import Journal, OtherProblem
+from manykernels.estimators.fingerprints import fingerprint
 from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
-from manykernels.persistence.checkpoints import Journal, OtherProblem
-from manykernels.persistence.container import CannotWrite, CorruptFile, read
-from manykernels.persistence.fingerprints import fingerprint
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Certificate, Record, Status
@@ -64,7 +65,7 @@ MODELS = {
     ),
     "masked": (MKLClassifier(MASKED), y),
     "shared": (MKLClassifier(KERNELS, C=10.0), three),
-    "per class": (MKLClassifier(KERNELS, C=10.0, weights="per_class"), three),
+    "per class": (MKLClassifier(KERNELS, C=10.0, share_weights=False), three),
     "low rank": (MKLClassifier(KERNELS, C=10.0, approximation=Nystroem(20)), y),
     "regressor": (MKLRegressor(KERNELS, C=10.0), target),
     "one class": (MKLOneClass(KERNELS, p=2.0, solver="spg"), None),
@@ -152,7 +153,7 @@ class TestWhatIsKept:
 
     def test_what_was_found_too_early_is_written_later(self, file, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("manykernels.persistence.checkpoints.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("manykernels.estimators.checkpoints.time.monotonic", lambda: now[0])
         kept = Journal(Checkpoint(file, every=30.0), {})
         kept.open()
         best = Iterate(np.ones(2), np.zeros((1, 3)), Certificate(1.0, 0.5, 0.5, np.zeros(1), 0.0))
@@ -167,7 +168,7 @@ class TestWhatIsKept:
     def test_models_say_that_they_were_resumed(self, file):
         MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
         model = MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
-        model.save(file.parent / "model.mk")
+        save(model, file.parent / "model.mk")
         assert load(file.parent / "model.mk").result_.resumed == model.result_.resumed
 
     def test_ended_before_anything_was_found(self, file):
@@ -265,7 +266,7 @@ class TestOtherProblems:
             ({"regularizer": SquaredPNorm(1.0)}, "regularizer"),
             ({"class_weight": {1.0: 2.0}}, "class_weight, data"),
             ({"approximation": Nystroem(5)}, "approximation"),
-            ({"weights": "per_class"}, "weights"),
+            ({"share_weights": False}, "share_weights"),
         ],
         ids=str,
     )
@@ -398,7 +399,7 @@ class TestDamage:
         assert file.read_bytes() == data
 
     def test_models_are_not_overwritten(self, file):
-        MKLClassifier(KERNELS).fit(X, y).save(file)
+        save(MKLClassifier(KERNELS).fit(X, y), file)
         with pytest.raises(CorruptFile, match="holds a model"):
             MKLClassifier(KERNELS, checkpoint=file).fit(X, y)
 

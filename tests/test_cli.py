@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import manykernels
 from manykernels import MKLClassifier, MKLRegressor
+from manykernels.cli._input import choose_task
+from manykernels.cli._pipeline import kernels_from, scaler
 from manykernels.cli.app import app
-from manykernels.cli.inputs import choose_task
-from manykernels.cli.kernels import kernels_from
-from manykernels.cli.scaling import Scaling
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
 from manykernels.readers import read_table, write_libsvm
@@ -52,7 +52,7 @@ def folder(tmp_path):
 
 
 def trained(folder, *options, data="iris.csv", code=0):
-    """The model that these options make, and what was printed."""
+    """The pipeline that these options make, and what was printed."""
     result = run(
         "train", folder / data, "--out", folder / "model.mk", "--json", *options, code=code
     )
@@ -66,7 +66,7 @@ class TestTrainAndPredict:
         assert trained(tmp_path, *FEW)[1]["converged"]
 
     def test_novelties_have_no_score(self, folder):
-        manykernels.MKLOneClass().fit(IRIS).save(folder / "model.mk")
+        manykernels.save(manykernels.MKLOneClass().fit(IRIS), folder / "model.mk")
         found = json.loads(
             run("predict", folder / "model.mk", folder / "iris.libsvm", "--json").stdout
         )
@@ -152,9 +152,35 @@ class TestTrainAndPredict:
         )
 
     def test_models_that_were_saved_in_python(self, folder):
-        MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES).save(folder / "model.mk")
+        manykernels.save(MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES), folder / "model.mk")
         labels = run("predict", folder / "model.mk", folder / "iris.npz").stdout.split()
         assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
+
+    def test_pipelines_that_were_saved_in_python(self, folder):
+        pipeline = make_pipeline(StandardScaler(), MKLClassifier([RBF(), Linear()]))
+        manykernels.save(pipeline.fit(IRIS, SPECIES), folder / "model.mk")
+        expected = [str(label) for label in pipeline.predict(IRIS)]
+        for data in ("iris.npz", "iris.libsvm"):
+            assert run("predict", folder / "model.mk", folder / data).stdout.split() == expected
+
+    def test_words_beside_numbers(self, folder):
+        """Numbers are scaled, words reach the kernels, and columns are found by name."""
+        frame = pd.DataFrame(IRIS, columns=NAMES).assign(big=SPECIES == 2)
+        frame.insert(1, "word", np.array(["x", "y", "z"])[(SPECIES + np.arange(150) % 2) % 3])
+        frame.assign(kind=SPECIES).to_csv(folder / "words.csv", index=False)
+        model, outcome = trained(folder, data="words.csv")
+        assert outcome["data"]["standardized"]
+        assert model[-1].categories_ == {"word": ["x", "y", "z"]}
+        expected = model.predict(frame)
+        frame[frame.columns[::-1]].to_csv(folder / "new.csv", index=False)
+        labels = run("predict", folder / "model.mk", folder / "new.csv").stdout.split()
+        assert labels == [str(label) for label in expected]
+
+    def test_a_model_that_is_not_there(self, folder):
+        for command in ("predict", "report"):
+            result = run(command, folder / "none.mk", folder / "iris.csv", code=1)
+            assert "There is no model" in result.stderr
+            assert "Errno" not in result.stderr
 
     def test_regression(self, folder):
         X, y = load_diabetes(return_X_y=True)
@@ -162,14 +188,14 @@ class TestTrainAndPredict:
         model, outcome = trained(
             folder, *FEW, "--C", "10", "--epsilon", "5", "--holdout", "0.25", data="diabetes.npz"
         )
-        assert isinstance(model, MKLRegressor)
+        assert isinstance(model[-1], MKLRegressor)
         assert (outcome["task"], outcome["measure"], outcome["data"]["rows"]) == (
             "regression",
             "R²",
             150,
         )
         assert outcome["scores"]["held out"] > 0.2
-        assert model.epsilon == 5.0
+        assert model[-1].epsilon == 5.0
         assert (
             "regression does not have"
             in run(
@@ -209,7 +235,7 @@ class TestOptions:
     )
     def test_reach_the_estimator(self, folder, options, name, value):
         model, _ = trained(folder, *FEW, *options)
-        assert model.get_params(deep=False)[name] == value
+        assert model[-1].get_params(deep=False)[name] == value
 
     def test_standardize(self, folder):
         assert not trained(folder, *FEW, "--no-standardize")[1]["data"]["standardized"]
@@ -219,7 +245,7 @@ class TestOptions:
         assert not trained(folder, *FEW, data="sparse.svm")[1]["data"]["standardized"]
         model, outcome = trained(folder, *FEW, "--standardize", data="sparse.svm")
         assert outcome["data"]["standardized"]
-        assert model.extra_["train"]["scaling"]["mean"] is None
+        assert not model[0].with_mean
 
     def test_scores(self, folder):
         _, outcome = trained(folder, *FEW, "--cv", "3", "--test", folder / "iris.npz")
@@ -372,7 +398,7 @@ class TestHowItEnds:
 
         monkeypatch.setattr(loop, "_record", interrupt)
         model, outcome = trained(folder, "--tol", "1e-12", code=code)
-        assert outcome["status"] == model.result_.status.name == "INTERRUPTED"
+        assert outcome["status"] == model[-1].result_.status.name == "INTERRUPTED"
         # the first fold ends the command
         run_train(folder, "--cv", "2", "--tol", "1e-12", code=code)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -465,7 +491,8 @@ class TestParts:
         assert [kernel.degree for kernel in kernels_from("poly,poly5", IRIS)] == [2, 3, 5]
         file = tmp_path / "kernels.json"
         file.write_text(
-            '{"one": [{"kind": "RBF", "gamma": 0.5, "features": ["a", "b"]}], "two": {"kind": "polynomial", "degree": 2}}'
+            '{"one": [{"kind": "RBF", "gamma": 0.5, "features": ["a", "b"]}], '
+            '"two": {"kind": "polynomial", "degree": 2}}'
         )
         assert kernels_from(str(file), X) == {
             "one": [RBF(0.5, features=("a", "b"))],
@@ -499,8 +526,7 @@ class TestParts:
     def test_scaling(self, kind):
         X = IRIS.copy()
         X[:, 3] = 2.0  # a constant column
-        scaling = Scaling(**json.loads(json.dumps(Scaling.of(kind(X)).as_dict())))
-        scaled = scaling.apply(kind(X))
+        scaled = scaler(kind(X)).fit_transform(kind(X))
         if hasattr(scaled, "columns"):
             assert (scaled.pop("word") == "x").all()
         dense = scaled.toarray() if sparse.issparse(scaled) else np.asarray(scaled, dtype=float)

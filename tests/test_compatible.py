@@ -10,7 +10,7 @@ ESTIMATORS = [
     MKLClassifier(),
     MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalize="center"),
     MKLClassifier(
-        [RBF(), Linear()], p=1.33, loss="squared_hinge", weights="per_class", multiclass="ovo"
+        [RBF(), Linear()], p=1.33, loss="squared_hinge", share_weights=False, multiclass="ovo"
     ),
     MKLClassifier(combination="product", regularizer=L1(), random_state=0),
     MKLRegressor([RBF(), Linear()]),

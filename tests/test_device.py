@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier, MKLRegressor, load
+from manykernels import MKLClassifier, MKLRegressor, load, save
 from manykernels.banks import CombinationBank, KernelsOnPoints, make_bank
 from manykernels.banks.torch import on_device
 from manykernels.banks.torch.device import Device
@@ -226,7 +226,7 @@ def test_products(groups, device, tmp_path):
         for place in ("cpu", device)
     ]
     assert models[1].result_.objective == pytest.approx(models[0].result_.objective, rel=1e-3)
-    models[1].save(tmp_path / "m.mk")
+    save(models[1], tmp_path / "m.mk")
     np.testing.assert_allclose(
         load(tmp_path / "m.mk").decision_function(new), models[1].decision_function(new), atol=1e-8
     )
@@ -288,12 +288,12 @@ class TestEstimators:
     )
     def test_models_leave_the_device(self, device, options, tmp_path):
         model = MKLClassifier(MIXED, device=device, **options).fit(X, Y)
-        model.save(tmp_path / "m.mk")
+        save(model, tmp_path / "m.mk")
         np.testing.assert_allclose(
             load(tmp_path / "m.mk").decision_function(X), model.decision_function(X), atol=1e-5
         )
         masked = MKLClassifier(SETS["masked"], device=device).fit(X, Y)
-        masked.save(tmp_path / "m.mk")
+        save(masked, tmp_path / "m.mk")
         np.testing.assert_allclose(
             load(tmp_path / "m.mk").decision_function(X), masked.decision_function(X), atol=1e-5
         )

@@ -43,7 +43,7 @@ def grouped():
 
 @pytest.fixture(scope="module")
 def per_class():
-    return MKLClassifier(MIXED, p=1.5, weights="per_class").fit(X, THREE)
+    return MKLClassifier(MIXED, p=1.5, share_weights=False).fit(X, THREE)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ class TestWeights:
         }
 
     def test_a_million_kernels(self, monkeypatch):
-        """Only the names that are shown are made (a million take a minute); the rest is one line."""
+        """Only the names that are shown are made: a million take a minute."""
         rng = np.random.default_rng(0)
         collection = KernelCollection.masked_rbf(
             rng.uniform(0.1, 1, 10**6), rng.random((10**6, 4)) < 0.5
@@ -234,11 +234,11 @@ def gram(model, X):
 
 class TestContributions:
     @pytest.mark.parametrize("approximation", [None, Nystroem(60)])
-    @pytest.mark.parametrize("weights", ["shared", "per_class"])
-    def test_parts_of_the_squared_length(self, approximation, weights):
-        model = MKLClassifier(MIXED, p=1.5, weights=weights, approximation=approximation).fit(
-            X, THREE
-        )
+    @pytest.mark.parametrize("share_weights", [True, False])
+    def test_parts_of_the_squared_length(self, approximation, share_weights):
+        model = MKLClassifier(
+            MIXED, p=1.5, share_weights=share_weights, approximation=approximation
+        ).fit(X, THREE)
         bank = make_bank(KernelCollection(MIXED), X)
         beta = np.zeros((3, 60))
         beta[:, model.support_] = model.dual_coef_

@@ -127,20 +127,20 @@ class TestOneClass:
 
 class TestSeveralClasses:
     @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
-    @pytest.mark.parametrize("weights", ["shared", "per_class"])
+    @pytest.mark.parametrize("share_weights", [True, False])
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-    def test_all_ways_work_and_are_certified(self, multiclass, weights, loss):
+    def test_all_ways_work_and_are_certified(self, multiclass, share_weights, loss):
         clf = MKLClassifier(
-            CHEAP, p=1.33, C=5.0, multiclass=multiclass, weights=weights, loss=loss
+            CHEAP, p=1.33, C=5.0, multiclass=multiclass, share_weights=share_weights, loss=loss
         ).fit(*IRIS)
         assert clf.score(*IRIS) > 0.95
         assert clf.result_.duality_gap <= 1e-3
         assert clf.decision_function(IRIS[0]).shape == (150, 3)
-        assert clf.kernel_weights_.shape == ((3,) if weights == "shared" else (3, 3))
+        assert clf.kernel_weights_.shape == ((3,) if share_weights else (3, 3))
         assert clf.dual_coef_.shape[0] == 3
 
     def test_weights_per_class_are_separate_problems(self):
-        both = MKLClassifier(CHEAP, weights="per_class", p=1.33, tol=1e-6).fit(*IRIS)
+        both = MKLClassifier(CHEAP, share_weights=False, p=1.33, tol=1e-6).fit(*IRIS)
         for c in range(3):
             alone = MKLClassifier(CHEAP, p=1.33, tol=1e-6).fit(IRIS[0], IRIS[1] == c)
             np.testing.assert_allclose(both.kernel_weights_[c], alone.kernel_weights_, atol=1e-4)
@@ -157,7 +157,7 @@ class TestSeveralClasses:
     def test_one_against_one_with_one_kernel_is_svc(self):
         A, b = load_wine(return_X_y=True)
         A = StandardScaler().fit_transform(A)
-        ours = MKLClassifier([RBF(0.05)], multiclass="ovo", weights="per_class", tol=1e-6).fit(A, b)
+        ours = MKLClassifier([RBF(0.05)], multiclass="ovo", share_weights=False, tol=1e-6).fit(A, b)
         svc = SVC(gamma=0.05, decision_function_shape="ovr", tol=1e-6).fit(A, b)
         assert (ours.predict(A) == svc.predict(A)).mean() > 0.99
 
@@ -169,16 +169,14 @@ class TestSeveralClasses:
             assert not pair[IRIS[1] == other].any()
 
     def test_path_with_weights_per_class(self):
-        models = path(MKLClassifier(CHEAP, weights="per_class"), *IRIS, C=[1.0, 5.0], p=[2.0, 1.33])
+        models = path(MKLClassifier(CHEAP, share_weights=False), *IRIS, C=[1.0, 5.0], p=[2.0, 1.33])
         for model in models:
             alone = clone(model).fit(*IRIS)
             assert model.result_.objective == pytest.approx(alone.result_.objective, rel=3e-3)
 
     def test_bad_choices(self):
-        with pytest.raises(
-            ValueError, match="weights='own' is not known; use 'shared' or 'per_class'"
-        ):
-            MKLClassifier(CHEAP, weights="own").fit(*IRIS)
+        with pytest.raises(ValueError, match="share_weights must be True or False, got 'own'"):
+            MKLClassifier(CHEAP, share_weights="own").fit(*IRIS)
         with pytest.raises(ValueError, match="multiclass='crammer' is not known"):
             MKLClassifier(CHEAP, multiclass="crammer").fit(*IRIS)
         with pytest.raises(ValueError, match="does not suit"):

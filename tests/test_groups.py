@@ -138,14 +138,18 @@ class TestContributions:
         expected = contributions_by_hand(model, bank.columns(np.arange(len(X))))
         np.testing.assert_allclose(model.kernel_contributions_, expected, atol=1e-4)
 
-    @pytest.mark.parametrize("weights", ["shared", "per_class"])
+    @pytest.mark.parametrize("share_weights", [True, False])
     @pytest.mark.parametrize(
         "approximation", [None, Nystroem(60, cutoff=0.0)], ids=["exact", "nystroem"]
     )
-    def test_several_classes(self, weights, approximation):
+    def test_several_classes(self, share_weights, approximation):
         labels = np.digitize(X[:, 0], [-0.5, 0.5])
         model = MKLClassifier(
-            list(self.KERNELS), p=2.0, weights=weights, approximation=approximation, tol=1e-6
+            list(self.KERNELS),
+            p=2.0,
+            share_weights=share_weights,
+            approximation=approximation,
+            tol=1e-6,
         )
         expected = contributions_by_hand(model.fit(X, labels), self.grams())
         np.testing.assert_allclose(model.kernel_contributions_, expected, atol=1e-4)

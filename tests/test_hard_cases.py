@@ -119,12 +119,12 @@ class TestPointsThatDoNotCount:
     def test_alignment_of_a_pair(self):
         A, b = load_iris(return_X_y=True)
         pairs = MKLClassifier(
-            KERNELS, multiclass="ovo", weights="per_class", solver="alignment"
+            KERNELS, multiclass="ovo", share_weights=False, solver="alignment"
         ).fit(A, b)
         other = b.copy()
         other[b == 0] = 3  # what lies outside the pair has another name, and nothing else changes
         again = MKLClassifier(
-            KERNELS, multiclass="ovo", weights="per_class", solver="alignment"
+            KERNELS, multiclass="ovo", share_weights=False, solver="alignment"
         ).fit(A, other)
         np.testing.assert_allclose(pairs.kernel_weights_[2], again.kernel_weights_[0], rtol=1e-6)
 
@@ -180,7 +180,7 @@ class TestInterrupts:
 
     def test_classes_after_it_get_one_svm(self, interrupted):
         with pytest.warns(ConvergenceWarning, match="Interrupted|limit"):
-            clf = MKLClassifier(KERNELS, weights="per_class", tol=1e-7).fit(
+            clf = MKLClassifier(KERNELS, share_weights=False, tol=1e-7).fit(
                 *load_iris(return_X_y=True)
             )
         assert clf.result_.status is Status.INTERRUPTED

@@ -576,7 +576,7 @@ class TestEstimators:
             return len(calls) > 3
 
         options = {
-            "weights": "per_class",
+            "share_weights": False,
             "approximation": Nystroem(40),
             "callbacks": [stop],
             "tol": 1e-9,
@@ -587,9 +587,14 @@ class TestEstimators:
 
     def test_several_classes(self):
         labels = np.where(X[:, 0] > 1, 2, np.where(Y > 0, 1, 0))
-        for weights in ("shared", "per_class"):
+        for share_weights in (True, False):
             for multiclass in ("ovr", "ovo"):
-                options = {"weights": weights, "multiclass": multiclass, "p": 1.5, "tol": 1e-4}
+                options = {
+                    "share_weights": share_weights,
+                    "multiclass": multiclass,
+                    "p": 1.5,
+                    "tol": 1e-4,
+                }
                 low = MKLClassifier(MIXED, approximation=Nystroem(80, cutoff=0.0), **options).fit(
                     X, labels
                 )

@@ -218,10 +218,10 @@ def test_hard_margin_separates():
 def test_several_classes_have_weights_of_their_own():
     X, y = toy(60)
     labels = np.where(X[:, 0] > 1, 2, np.where(y > 0, 1, 0))
-    clf = MKLClassifier(MIXED, solver="mwu", weights="per_class", tol=0.05).fit(X, labels)
+    clf = MKLClassifier(MIXED, solver="mwu", share_weights=False, tol=0.05).fit(X, labels)
     assert clf.kernel_weights_.shape == (3, len(MIXED))
     assert clf.result_.status is Status.OPTIMAL
-    with pytest.raises(ValueError, match="weights='per_class'"):
+    with pytest.raises(ValueError, match="share_weights=False"):
         MKLClassifier(MIXED, solver="mwu").fit(X, labels)
 
 

@@ -26,7 +26,7 @@ from manykernels import (
     report,
 )
 from manykernels.display import KernelHeatmapDisplay
-from manykernels.display import page as page_parts
+from manykernels.display.report import page as page_parts
 from manykernels.kernels import RBF, Hamming, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1
@@ -41,7 +41,7 @@ EVIL = "<script>document.title = 'run'</script><img src=x onerror=\"document.tit
 
 
 class Text(HTMLParser):
-    """What a person reads, without scripts and styles; refuses tags that are not closed in order."""
+    """What a person reads, without scripts and styles; tags must be closed in order."""
 
     def __init__(self, page):
         super().__init__()
@@ -139,12 +139,14 @@ class TestText:
             assert cell["words"] == (str(count) if count else "")
 
     @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
-    @pytest.mark.parametrize("weights", ["shared", "per_class"])
-    def test_several_classes(self, read, multiclass, weights):
-        model = MKLClassifier(MIXED, multiclass=multiclass, weights=weights).fit(X, THREE)
+    @pytest.mark.parametrize("share_weights", [True, False])
+    def test_several_classes(self, read, multiclass, share_weights):
+        model = MKLClassifier(MIXED, multiclass=multiclass, share_weights=share_weights).fit(
+            X, THREE
+        )
         page, charts = read(model, X_new, THREE_NEW)
-        assert ("Every output has weights of its own" in page.text) == (weights == "per_class")
-        if weights == "per_class":
+        assert ("Every output has weights of its own" in page.text) == (not share_weights)
+        if not share_weights:
             assert ("b / a" if multiclass == "ovo" else "b") in seen(charts, "output")
 
     def test_classes_that_were_not_trained_on(self, read):
@@ -212,7 +214,7 @@ class TestText:
         assert "weights above zero" in page.text
 
     def test_two_kernels_of_one_name(self, read):
-        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, weights="per_class").fit(
+        model = MKLClassifier([RBF(1.0), RBF(1.0), Linear()], p=2, share_weights=False).fit(
             X, THREE
         )
         _, charts = read(model)
@@ -252,7 +254,7 @@ class TestText:
 
     def test_a_model_from_a_file(self, read, tmp_path):
         model = MKLClassifier(MIXED).fit(X, y)
-        model.save(tmp_path / "model.mk")
+        manykernels.save(model, tmp_path / "model.mk")
         page, charts = read(manykernels.load(tmp_path / "model.mk"), X, y)
         same, same_charts = read(model, X, y)
         assert len(charts) == len(same_charts)
@@ -365,7 +367,7 @@ MODELS = {
         (X_new, THREE_NEW),
     ),
     "per class": (
-        lambda: MKLClassifier(MIXED, weights="per_class").fit(X, THREE),
+        lambda: MKLClassifier(MIXED, share_weights=False).fit(X, THREE),
         (X_new, THREE_NEW),
     ),
     "regression": (lambda: MKLRegressor(MIXED).fit(X, X[:, :2]), (X_new, X_new[:, :2])),

@@ -4,24 +4,36 @@ Names load on first use, so that importing the package costs nothing.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from ._version import __version__ as __version__
+
+if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
+    from .display import report as report
+    from .estimators import Checkpoint as Checkpoint
+    from .estimators import MKLClassifier as MKLClassifier
+    from .estimators import MKLFeatureSelector as MKLFeatureSelector
+    from .estimators import MKLOneClass as MKLOneClass
+    from .estimators import MKLRegressor as MKLRegressor
+    from .estimators import path as path
+    from .kernels import KernelCollection as KernelCollection
+    from .persistence import load as load
+    from .persistence import save as save
 
 _WHERE = {
-    "Checkpoint": ".persistence",
+    "Checkpoint": ".estimators",
+    "KernelCollection": ".kernels",
     "MKLClassifier": ".estimators",
     "MKLFeatureSelector": ".estimators",
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
-    "KernelCollection": ".kernels",
-    "SPG": ".solvers",
     "load": ".persistence",
     "path": ".estimators",
     "report": ".display",
+    "save": ".persistence",
 }
 
 __all__ = [
-    "SPG",
     "Checkpoint",
     "KernelCollection",
     "MKLClassifier",
@@ -31,10 +43,11 @@ __all__ = [
     "load",
     "path",
     "report",
+    "save",
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name in _WHERE:
         return getattr(import_module(_WHERE[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,7 +101,9 @@ def _mix(column, values):
 
 
 def scramble(x):
-    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit."""
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every
+    bit.
+    """
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -7,11 +7,12 @@ functions of a `Record`.
 import logging
 import math
 import time
+from typing import Any
 
 import numpy as np
 
 from .progress import Progress
-from .result import describe_record
+from .result import Record, Result, describe_record
 
 __all__ = ["Callback", "EarlyStop", "Lines", "Log", "Progress"]
 
@@ -21,17 +22,17 @@ HOOKS = ("on_fit_begin", "on_iteration", "on_fit_end")
 class Callback:
     """What a callback may do; every method is optional."""
 
-    def on_fit_begin(self, estimator):
+    def on_fit_begin(self, estimator: Any) -> None:
         """Called once, when the data are read and the kernels are ready."""
 
-    def on_iteration(self, estimator, record):
+    def on_iteration(self, estimator: Any, record: Record) -> bool | None:
         """Called with the `manykernels.result.Record` of every iteration; return True to end the
         fit.
 
         The fit then keeps the best weights so far, and ``result_.status`` says STOPPED.
         """
 
-    def on_fit_end(self, estimator, result):
+    def on_fit_end(self, estimator: Any, result: Result | None) -> None:
         """Called once, with the `Result`, or with None if the fit failed."""
 
 
@@ -50,7 +51,9 @@ class EarlyStop(Callback):
         least this.
     """
 
-    def __init__(self, seconds=None, patience=None, decrease=0.01):
+    def __init__(
+        self, seconds: float | None = None, patience: int | None = None, decrease: float = 0.01
+    ):
         self.seconds, self.patience, self.decrease = seconds, patience, decrease
 
     def on_fit_begin(self, estimator):
@@ -80,7 +83,7 @@ class Log(Callback):
     level : int
     """
 
-    def __init__(self, logger="manykernels", level=logging.INFO):
+    def __init__(self, logger: str | logging.Logger = "manykernels", level: int = logging.INFO):
         self.logger, self.level = logger, level
 
     def _log(self, text):

@@ -12,9 +12,10 @@ from . import bench, datasets, predict, report, train
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Multiple kernel learning: which of many kernels matter, and a support vector machine on their weighted sum.",
-    epilog="Exit codes: 0 fine, 1 wrong data or parameters, 2 wrong usage, 3 not converged (the model is written), "
-    "130 interrupted, 143 terminated.",
+    help="Multiple kernel learning: which of many kernels matter, and a support vector machine on "
+    "their weighted sum.",
+    epilog="Exit codes: 0 fine, 1 wrong data or parameters, 2 wrong usage, 3 not converged (the "
+    "model is written), 130 interrupted, 143 terminated.",
 )
 app.command()(train.train)
 app.command()(predict.predict)

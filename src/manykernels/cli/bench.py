@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from .running import Json, ends_well
+from ._output import Json, ends_well, print_json, print_table
+from .datasets import load_sample
 
 COLUMNS = ("method", "training s", "prediction s", "test accuracy", "kernels used")
 
@@ -24,8 +25,6 @@ def bench(
     """Time learned kernel weights beside the plain mean of the same kernels with one SVC of
     scikit-learn.
     """
-    from .summary import print_json, print_table
-
     X, y, X_test, y_test, kernels = _problem(name, points, seed)
     _learned(X[:50], y[:50], X_test[:5], y_test[:5], kernels, p, C)  # loads what is compiled
     rows = [
@@ -68,8 +67,7 @@ def _problem(name, points, seed):
     from sklearn.preprocessing import StandardScaler
 
     from ..kernels import paper_bank
-    from .inputs import choose_task
-    from .samples import load_sample
+    from ._input import choose_task
 
     data = load_sample(name)
     if choose_task(data.y) != "classification":

@@ -1,12 +1,22 @@
-"""``manykernels datasets``."""
+"""``manykernels datasets``: the small sets that come with scikit-learn, and files in the folder
+MANYKERNELS_DATA.
+"""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .running import Json, ends_well, note
+from ._output import Json, ends_well, note, print_json, print_table
 
+BUNDLED = {
+    "breast_cancer": "tumours, malignant or benign",
+    "diabetes": "progress of the disease after a year, a number",
+    "digits": "handwritten digits, 8×8 pixels",
+    "iris": "three species of iris",
+    "wine": "three cultivars of wine",
+}
 app = typer.Typer(
     help="Data sets to try things on: list them, describe one, or write one to a file.",
     invoke_without_command=True,
@@ -26,9 +36,6 @@ def list_(json: Json = False):
     """List the data sets: those that come with scikit-learn, and the files in the folder
     MANYKERNELS_DATA.
     """
-    from .samples import BUNDLED, own_files
-    from .summary import print_json, print_table
-
     rows = [*((name, "scikit-learn", what) for name, what in BUNDLED.items())]
     rows += [
         (name, "MANYKERNELS_DATA", f"{path.name}, {path.stat().st_size / 2**20:.2f} MB")
@@ -52,9 +59,7 @@ def info(name: Name, json: Json = False):
     """Rows, features and targets of a data set."""
     import numpy as np
 
-    from .inputs import as_targets, choose_task
-    from .samples import load_sample
-    from .summary import print_json, print_table
+    from ._input import as_targets, choose_task
 
     data = load_sample(name)
     task = choose_task(data.y)
@@ -86,8 +91,6 @@ def export(
     ],
 ):
     """Write a data set to a file, in the format of the file's ending."""
-    from .samples import load_sample
-
     data = load_sample(name)
     _write(file, data)
     note(f"wrote {data.X.shape[0]} rows of {data.X.shape[1]} features to {file}")
@@ -145,3 +148,44 @@ def _frame(X, data):
     frame = pd.DataFrame(X, columns=names)
     frame[data.target or "target"] = data.y
     return frame
+
+
+def own_files():
+    """Path of each readable file in the folder MANYKERNELS_DATA, by its name without the ending."""
+    from ..readers.tables import ENDINGS
+
+    folder = os.environ.get("MANYKERNELS_DATA")
+    if not folder:
+        return {}
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"MANYKERNELS_DATA names the folder {folder}, which is not there.")
+    paths = sorted(
+        path for path in Path(folder).iterdir() if path.suffix.lower() in ENDINGS and path.is_file()
+    )
+    return {path.stem: path for path in paths if path.stem not in BUNDLED}
+
+
+def load_sample(name):
+    """A data set by its name, with the names of its classes as targets."""
+    from ..readers.tables import read_table
+
+    if name in BUNDLED:
+        return _bundled(name)
+    files = own_files()
+    if name not in files:
+        raise ValueError(
+            f"There is no data set {name!r}; there are {', '.join([*BUNDLED, *files])}."
+        )
+    return read_table(files[name])
+
+
+def _bundled(name):
+    from sklearn import datasets
+
+    from ..readers.tables import Data
+
+    bunch = getattr(datasets, f"load_{name}")()
+    classes = getattr(bunch, "target_names", None)
+    words = classes is not None and name != "digits"
+    y = classes[bunch.target].astype(str) if words else bunch.target
+    return Data(bunch.data, y, [str(feature) for feature in bunch.feature_names], "target")

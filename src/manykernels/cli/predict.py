@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .running import Json, ends_well, note
+from ._output import Json, ends_well, note, print_json
 
 
 @ends_well
@@ -34,28 +34,26 @@ def predict(
     json: Json = False,
 ):
     """Predict the rows of a file, and score the predictions if the file holds targets."""
-    from .. import load
-    from .inputs import Origin
-    from .summary import print_json
+    from ._input import Origin, load_model
 
-    estimator = load(model)
-    X, y = Origin.of(estimator).read(data, target)
-    predictions = estimator.predict(X)
-    values = _decision_values(estimator, X) if scores else None
-    score = None if y is None else _score(y, predictions, estimator)
+    pipeline = load_model(model)
+    X, y = Origin.of(pipeline).read(data, target)
+    predictions = pipeline.predict(X)
+    values = _decision_values(pipeline, X) if scores else None
+    score = None if y is None else _score(y, predictions, pipeline)
     lines = _lines(predictions, values)
     if out is not None:
         out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     if json:
         kept = {} if out is not None else {"predictions": predictions, "decision_values": values}
-        classes = getattr(estimator, "classes_", None)
+        classes = getattr(pipeline, "classes_", None)
         print_json(
             {
                 "model": str(model),
                 "rows": len(predictions),
                 "classes": classes,
                 "out": out and str(out),
-                **score_as(score),
+                **({} if score is None else {"measure": score[0], "score": score[1]}),
                 **kept,
             }
         )
@@ -66,31 +64,28 @@ def predict(
         note(f"{score[0]} {score[1]:.4f} on {len(predictions)} rows")
 
 
-def score_as(score):
-    """A named score as a mapping, empty without one."""
-    return {} if score is None else {"measure": score[0], "score": score[1]}
-
-
-def _decision_values(estimator, X):
-    if not hasattr(estimator, "decision_function"):
+def _decision_values(model, X):
+    if not hasattr(model, "decision_function"):
         raise ValueError(
             "--scores are decision values, which regression does not have; leave it out."
         )
-    return estimator.decision_function(X)
+    return model.decision_function(X)
 
 
-def _score(y, predictions, estimator):
+def _score(y, predictions, model):
     """The measure and its value; None if no label is one of the model's classes: LIBSVM text always
     has labels, true or not.
     """
     import numpy as np
     from sklearn.metrics import r2_score
 
-    if hasattr(estimator, "nu"):  # novelties have no truth to compare with
+    from ._input import last_step
+
+    if hasattr(last_step(model), "nu"):  # novelties have no truth to compare with
         return None
-    if not hasattr(estimator, "classes_"):
+    if not hasattr(model, "classes_"):
         return "R²", float(r2_score(y, predictions))
-    classes = estimator.classes_
+    classes = model.classes_
     if (y.dtype.kind in "fiub") != (classes.dtype.kind in "fiub"):
         y, predictions, classes = (labels.astype(str) for labels in (y, predictions, classes))
     return ("accuracy", float(np.mean(y == predictions))) if np.isin(y, classes).any() else None

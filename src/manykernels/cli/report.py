@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .running import ends_well, note
+from ._output import ends_well, note
 
 
 @ends_well
@@ -28,13 +28,12 @@ def report(
     """Write an HTML page that shows a model: its kernels, how it converged and, with data, how good
     it is.
     """
-    from .. import load
     from ..display import report as write_report
-    from .inputs import Origin
+    from ._input import Origin, load_model
 
     if data is None and target is not None:
         raise typer.BadParameter("--target names a column of DATA; give the data too.")
-    estimator = load(model)
-    X, y = (None, None) if data is None else Origin.of(estimator).read(data, target)
-    write_report(estimator, X, y, path=out, title=title or model.name)
+    pipeline = load_model(model)
+    X, y = (None, None) if data is None else Origin.of(pipeline).read(data, target)
+    write_report(pipeline, X, y, path=out, title=title or model.name)
     note(f"wrote {out}")

@@ -1,19 +1,47 @@
 """``manykernels train``."""
 
+import os
 import time
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from .running import NOT_CONVERGED, Json, ends_well, note
-
-Task = Enum("Task", {name: name for name in ("auto", "classification", "regression")})
-Normalize = Enum(
-    "Normalize", {name: name for name in ("diagonal", "trace", "cosine", "center", "none")}
+from ._output import (
+    NOT_CONVERGED,
+    Json,
+    described,
+    ends_well,
+    note,
+    print_json,
+    print_training,
 )
-ClassWeight = Enum("ClassWeight", {"balanced": "balanced"})
+
+
+class Task(Enum):
+    """What to learn."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+class Normalize(Enum):
+    """How kernels are made comparable."""
+
+    diagonal = "diagonal"
+    trace = "trace"
+    cosine = "cosine"
+    center = "center"
+    none = "none"
+
+
+class ClassWeight(Enum):
+    """How classes are weighted."""
+
+    balanced = "balanced"
 
 
 def _of(panel, help, *names, **limits):
@@ -105,34 +133,119 @@ def train(
 
     With --holdout the model is trained on the other rows alone.
     """
-    from .fitting import Settings
-    from .inputs import read_training
-    from .outcome import Plan, carry_out
+    from ._pipeline import Settings
 
-    if test is not None and holdout is not None:
-        raise typer.BadParameter(
-            "--test and --holdout both say what to score on; give one of them."
-        )
-    if holdout is not None and not 0.0 < holdout < 1.0:
-        raise typer.BadParameter(f"--holdout must be between 0 and 1, got {holdout}.")
+    _check_scoring(test, holdout)
     settings = Settings(
-        kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver, normalize=normalize.value, rank=rank, tol=tol,
-        max_iter=max_iter, class_weight=class_weight.value if class_weight else None, n_jobs=n_jobs, device=device, seed=seed,
-        standardize=standardize, checkpoint=checkpoint, verbose=0 if quiet or json else 1,
+        kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver,
+        normalize=normalize.value, rank=rank, tol=tol, max_iter=max_iter,
+        class_weight=class_weight.value if class_weight else None, n_jobs=n_jobs, device=device,
+        seed=seed, standardize=standardize, checkpoint=checkpoint,
+        verbose=0 if quiet or json else 1,
     )  # fmt: skip
-    began = time.perf_counter()
-    contents, task = read_training(data, target=target, task=task.value, n_features=n_features)
     plan = Plan(out, report, test, holdout, cv)
-    outcome = carry_out(contents, task, settings, plan, began)
+    began = time.perf_counter()
+    plan.check_folders()
+    outcome = plan.carry_out(
+        _read(data, target=target, task=task.value, n_features=n_features), settings
+    )
+    outcome["seconds"] = time.perf_counter() - began
     _tell(outcome, json, quiet)
     if outcome["status"] == "INTERRUPTED":
         raise KeyboardInterrupt
     return None if outcome["converged"] else NOT_CONVERGED
 
 
-def _tell(outcome, json, quiet):
-    from .summary import print_json, print_training
+def _check_scoring(test, holdout):
+    if test is not None and holdout is not None:
+        raise typer.BadParameter(
+            "--test and --holdout both say what to score on; give one of them."
+        )
+    if holdout is not None and not 0.0 < holdout < 1.0:
+        raise typer.BadParameter(f"--holdout must be between 0 and 1, got {holdout}.")
 
+
+def _read(path, **options):
+    from ._input import read_training
+
+    return read_training(path, **options)
+
+
+class Plan(NamedTuple):
+    """What to write, and what to score the model on."""
+
+    out: Path
+    report: Path | None = None
+    test: Path | None = None
+    holdout: float | None = None
+    cv: int | None = None
+
+    def check_folders(self):
+        """Raise for a folder that is not there, before hours are spent on training."""
+        for path in (self.out, self.report):
+            folder = os.path.dirname(os.path.abspath(path)) if path is not None else "."
+            if not os.path.isdir(folder):
+                raise FileNotFoundError(f"There is no folder {folder} to write {path} to.")
+
+    def carry_out(self, data, settings):
+        """Train as planned and return what happened, as a mapping.
+
+        After Ctrl-C the model is that of the best weights so far; it is written, but nothing more
+        is computed.
+        """
+        from .. import save
+        from ._pipeline import fit, fold_scores
+
+        scores = {}
+        if self.cv is not None:
+            folds = fold_scores(data, replace(settings, checkpoint=None), self.cv)
+            scores["cross-validated"] = folds
+        X, y, X_test, y_test = self._parts(data, settings.seed)
+        pipeline = fit(settings.pipeline(X, data.task), X, y)
+        save(pipeline, self.out, extra={"train": data.origin._asdict()})
+        if pipeline[-1].result_.status.name != "INTERRUPTED":
+            scores |= self._scores(pipeline, (X, y), (X_test, y_test))
+            self._write_report(pipeline, X_test, y_test)
+        return {
+            "model": str(self.out),
+            "task": data.task,
+            "data": {
+                "rows": len(y),
+                "features": X.shape[1],
+                "standardized": len(pipeline) > 1,
+                "classes": sorted(set(y.tolist())) if data.task == "classification" else None,
+            },
+            **described(pipeline[-1]),
+            "measure": "accuracy" if data.task == "classification" else "R²",
+            "scores": scores,
+        }
+
+    def _parts(self, data, seed):
+        """Rows to train on, and rows to score the model on if there are any."""
+        from ._pipeline import held_out
+
+        if self.holdout is not None:
+            X, X_test, y, y_test = held_out(data.X, data.y, data.task, self.holdout, seed)
+            return X, y, X_test, y_test
+        if self.test is not None:
+            return data.X, data.y, *data.origin.read_with_targets(self.test)
+        return data.X, data.y, None, None
+
+    def _scores(self, pipeline, training, test):
+        """On the test rows; on the training rows only where there is nothing better."""
+        if test[0] is not None:
+            where = "test" if self.test is not None else "held out"
+            return {where: float(pipeline.score(*test))}
+        return {} if self.cv is not None else {"training": float(pipeline.score(*training))}
+
+    def _write_report(self, pipeline, X_test, y_test):
+        if self.report is not None:
+            from ..display import report
+
+            report(pipeline, X_test, y_test, path=self.report, title=str(self.out))
+
+
+def _tell(outcome, json, quiet):
     if json:
         print_json(outcome)
     elif not quiet:

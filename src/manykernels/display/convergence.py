@@ -1,10 +1,20 @@
 """The way of a fit to its optimum as a picture."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .axes import PALETTE, axes
 from .facts import fitted_model
 from .runs import from_zero, has_gap, runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
+
+    from .runs import Run
 
 AGAINST = {"seconds": "seconds", "iterations": "iterations", "svm_solves": "SVM solves"}
 SMALLEST = 1e-16  # gap that a logarithmic axis can show
@@ -24,11 +34,19 @@ class ConvergenceDisplay:
     ax_, figure_ : matplotlib axes and figure, after `plot`
     """
 
-    def __init__(self, lines, tol=None):
+    def __init__(self, lines: list[Run], tol: float | None = None) -> None:
         self.lines, self.tol = lines, tol
 
     @classmethod
-    def from_estimator(cls, estimator, *, show="auto", against="seconds", ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        show: str = "auto",
+        against: str = "seconds",
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> ConvergenceDisplay:
         """Draw the convergence of a fitted estimator.
 
         Parameters
@@ -40,11 +58,22 @@ class ConvergenceDisplay:
         ax : matplotlib axes, optional
         options
             For matplotlib's ``plot``.
+
+        Returns
+        -------
+        ConvergenceDisplay
         """
         model = fitted_model(estimator)
         return cls(runs(model), model.tol).plot(ax, show=show, against=against, **options)
 
-    def plot(self, ax=None, *, show="auto", against="seconds", **options):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        show: str = "auto",
+        against: str = "seconds",
+        **options: Any,
+    ) -> ConvergenceDisplay:
         """Draw, on new axes if none are given."""
         if against not in AGAINST:
             raise ValueError(

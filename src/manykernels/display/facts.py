@@ -2,7 +2,7 @@
 first.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +13,8 @@ from .._words import count
 from ..banks import Bank
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One line of a table of kernels or of groups.
 
     Attributes
@@ -72,11 +73,7 @@ class Shares:
         return int(np.count_nonzero(self.weights.any(axis=0)))
 
     def kernels(self, most):
-        """The heaviest kernels, and one row for all others if there are more with weight.
-
-        Kernels with less than a thousandth of the heaviest's share are among the others.
-        """
-        # all are equal in a plain sum
+        """The heaviest kernels, and one row for all others if there are more with weight."""
         shown, left = heaviest(self.share, most, self.contribution)
         rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]
         if np.count_nonzero(self.share[left]):
@@ -142,7 +139,7 @@ def training_rows(model, X, y):
     """The rows of (X, y) that are the points of the model's bank, in its order; None if it was
     trained on other data.
     """
-    if not isinstance(model.bank_, Bank):
+    if model.decision_.approximate:
         return None
     X, y = model._read_new(X)[0], np.asarray(y)
     # as in fit: equal rows are one if they have one target, and novelty detection has none
@@ -156,3 +153,14 @@ def training_rows(model, X, y):
     else:
         rows = canonical_rows(X, codes, np.ones(X.shape[0])).rows
     return rows if model.bank_.same_data(X[rows]) else None
+
+
+def rows_of(estimator, X):
+    """X as the MKL estimator inside a search or a pipeline gets it."""
+    for _ in range(8):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps"):
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            estimator = estimator[-1]
+    return X

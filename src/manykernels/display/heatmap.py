@@ -1,12 +1,20 @@
 """The learned kernel as a picture: which points it takes to be alike."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..banks import Bank
 from ..kernels.points import as_points
 from .axes import axes
 from .facts import fitted_model, training_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
 
 
 class KernelHeatmapDisplay:
@@ -24,23 +32,23 @@ class KernelHeatmapDisplay:
     ax_, figure_ : matplotlib axes and figure, after `plot`
     """
 
-    def __init__(self, K, labels, title=None):
+    def __init__(self, K: np.ndarray, labels: np.ndarray, title: str | None = None) -> None:
         self.K, self.labels, self.title = K, labels, title
 
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X=None,
-        y=None,
+        estimator: BaseEstimator,
+        X: Any = None,
+        y: ArrayLike | None = None,
         *,
-        kernel=None,
-        output=0,
-        max_points=400,
-        random_state=0,
-        ax=None,
-        **options,
-    ):
+        kernel: int | str | None = None,
+        output: int = 0,
+        max_points: int = 400,
+        random_state: int | np.random.RandomState | None = 0,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> KernelHeatmapDisplay:
         """Draw the learned combination of the kernels, or one of them, on (a sample of) the
         training points.
 
@@ -61,10 +69,14 @@ class KernelHeatmapDisplay:
         ax : matplotlib axes, optional
         options
             For matplotlib's ``imshow``.
+
+        Returns
+        -------
+        KernelHeatmapDisplay
         """
         model = fitted_model(estimator)
         weights, title = _chosen(model, kernel, output)
-        if isinstance(model.bank_, Bank):
+        if not model.decision_.approximate:
             n, labels = model.bank_.n, _labels(model, X, y)
             rows = _sorted_sample(n, labels, max_points, random_state)
             K = np.asarray(model.bank_.combine(weights, rows))[:, rows]
@@ -72,7 +84,7 @@ class KernelHeatmapDisplay:
             K, labels, rows = _low_rank(model, X, y, weights, max_points, random_state)
         return cls(K, labels[rows], title).plot(ax, **options)
 
-    def plot(self, ax=None, **options):
+    def plot(self, ax: Axes | None = None, **options: Any) -> KernelHeatmapDisplay:
         """Draw, on new axes if none are given."""
         self.ax_ = axes(ax, width=6.2, height=5.2)
         self.figure_ = self.ax_.figure
@@ -145,16 +157,8 @@ def _training_scores(model):
 
 def _decided(model, scores):
     """The class that each point is put into, or its side of the median of a regression."""
-    from ..estimators.classifier import _votes
-
     if hasattr(model, "classes_"):
-        if len(scores) == 1:
-            return model.classes_[(scores[0] > 0).astype(int)]
-        return model.classes_[
-            (_votes(scores, len(model.classes_)).T if model.multiclass == "ovo" else scores).argmax(
-                axis=0
-            )
-        ]
+        return model.classes_from_scores(scores)
     if hasattr(model, "nu"):
         return np.where(scores[0] >= 0, "inside", "outside")
     return _sides(scores[0])

@@ -1,9 +1,21 @@
 """The weights along a path of C or p as a picture."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
+from ..estimators import path
 from .axes import OTHERS, PALETTE, axes, shortened
 from .facts import Shares, fitted_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
 
 LONGEST = 56
 
@@ -25,17 +37,28 @@ class PathDisplay:
     ax_, figure_ : matplotlib axes and figure, after `plot`
     """
 
-    def __init__(self, parameter, values, names, shares, others):
-        self.parameter, self.values, self.names, self.shares, self.others = (
-            parameter,
-            values,
-            names,
-            shares,
-            others,
-        )
+    def __init__(
+        self,
+        parameter: str,
+        values: np.ndarray,
+        names: list[str],
+        shares: np.ndarray,
+        others: np.ndarray,
+    ) -> None:
+        self.parameter, self.values, self.names = parameter, values, names
+        self.shares, self.others = shares, others
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, C=None, p=None, max_kernels=8, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        C: Sequence[float] | None = None,
+        p: Sequence[float] | None = None,
+        **options: Any,
+    ) -> PathDisplay:
         """Train the estimator along C or p and draw; see `manykernels.path`.
 
         Parameters
@@ -44,17 +67,24 @@ class PathDisplay:
         X, y : as for its `fit`
         C, p : sequence of floats
             One of the two.
-        max_kernels, ax, options
+        options
             As for `from_path`.
-        """
-        from ..estimators import path
 
-        return cls.from_path(
-            path(estimator, X, y, C=C, p=p), max_kernels=max_kernels, ax=ax, **options
-        )
+        Returns
+        -------
+        PathDisplay
+        """
+        return cls.from_path(path(estimator, X, y, C=C, p=p), **options)
 
     @classmethod
-    def from_path(cls, models, *, max_kernels=8, ax=None, **options):
+    def from_path(
+        cls,
+        models: Iterable[BaseEstimator],
+        *,
+        max_kernels: int = 8,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> PathDisplay:
         """Draw a path that was trained before.
 
         Parameters
@@ -66,6 +96,10 @@ class PathDisplay:
         ax : matplotlib axes, optional
         options
             For matplotlib's ``plot``.
+
+        Returns
+        -------
+        PathDisplay
         """
         models = [fitted_model(model) for model in models]
         parameter, values = _varied(models)
@@ -78,7 +112,7 @@ class PathDisplay:
             ax, **options
         )
 
-    def plot(self, ax=None, **options):
+    def plot(self, ax: Axes | None = None, **options: Any) -> PathDisplay:
         """Draw, on new axes if none are given."""
         self.ax_ = axes(ax, width=6.0 + 0.07 * min(LONGEST, max(map(len, self.names), default=0)))
         self.figure_ = self.ax_.figure

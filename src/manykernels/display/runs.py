@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 def runs(estimator):
-    """The runs of a fit, one per output that has its own weights; empty where no history was kept."""
+    """The runs of a fit, one per output with its own weights; empty where no history was kept."""
     history = getattr(getattr(estimator, "result_", None), "history", None) or []
     begins = [
         place

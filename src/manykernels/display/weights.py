@@ -1,10 +1,22 @@
 """The weights of the kernels as a picture."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._words import percent
 from .axes import OTHERS, axes, color_of, shortened
 from .facts import Shares, fitted_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
+
+    from .facts import Row
 
 LONGEST = 60  # letters of a kernel's name
 LONGEST_BAR = 2.0  # of all others, in lengths of the heaviest kernel
@@ -14,7 +26,7 @@ NUMBERED = 12  # outputs whose shares are written into the cells
 class KernelWeightsDisplay:
     """Kernels by their share of the total weight, heaviest first, colored by group.
 
-    Where every output has its own weights (``weights="per_class"``) there is a column of cells for
+    Where every output has its own weights (``share_weights=False``) there is a column of cells for
     each instead of bars.
 
     Parameters
@@ -31,11 +43,20 @@ class KernelWeightsDisplay:
     ax_, figure_ : matplotlib axes and figure, after `plot`
     """
 
-    def __init__(self, rows, outputs=(), total=None):
+    def __init__(
+        self, rows: list[Row], outputs: Sequence[str] = (), total: int | None = None
+    ) -> None:
         self.rows, self.outputs, self.total = rows, list(outputs), total
 
     @classmethod
-    def from_estimator(cls, estimator, *, max_kernels=20, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        max_kernels: int = 20,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> KernelWeightsDisplay:
         """Draw the kernels of a fitted estimator.
 
         Parameters
@@ -46,11 +67,15 @@ class KernelWeightsDisplay:
         ax : matplotlib axes, optional
         options
             For ``barh``, or ``imshow`` where every output has its own weights.
+
+        Returns
+        -------
+        KernelWeightsDisplay
         """
         shares = Shares(fitted_model(estimator))
         return cls(shares.kernels(max_kernels), shares.outputs, shares.m).plot(ax, **options)
 
-    def plot(self, ax=None, **options):
+    def plot(self, ax: Axes | None = None, **options: Any) -> KernelWeightsDisplay:
         """Draw, on new axes if none are given."""
         names = [shortened(row.name, LONGEST) for row in self.rows]
         self.ax_ = axes(

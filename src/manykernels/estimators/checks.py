@@ -11,10 +11,9 @@ from ..callbacks import check_callbacks
 from ..combinations import COMBINATIONS, Combination
 from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
-from ..persistence.checkpoints import Checkpoint
 from ..regularizers import PNormBall, Regularizer
-
-POLARS_TIMES = ("Date", "Time", "Duration")
+from .checkpoints import Checkpoint
+from .frames import column_types
 
 
 def check_parameters(estimator):
@@ -104,27 +103,33 @@ def choose_loss(loss, names, **parameters):
     )
 
 
+def check_bool(name, value):
+    """Raise unless a parameter is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
 def check_choice(name, value, choices):
     """Raise unless a parameter is one of a few strings."""
     if value not in choices:
         raise ValueError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.")
 
 
-def refuse_odd_arrays(name, array):
-    """Raise for arrays that NumPy would turn into plain numbers without a word."""
+def refuse_odd_arrays(name, array, types=None):
+    """Raise for arrays that NumPy would turn into plain numbers without a word.
+
+    `types` are the `column_types` of a data frame, where they are known already.
+    """
     if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
         raise ValueError(
             f"{name} is a masked array with masked entries; fill them or drop their rows first."
         )
-    dtypes = (
-        array.dtypes
-        if hasattr(array, "columns") and hasattr(array, "dtypes")
-        else [getattr(array, "dtype", None)]
-    )
-    if any(
-        dtype.kind in "Mm" if hasattr(dtype, "kind") else str(dtype).startswith(POLARS_TIMES)
-        for dtype in dtypes
-    ):
+    types = column_types(array) if types is None else types
+    if types is None:
+        times = getattr(getattr(array, "dtype", None), "kind", None) in ("M", "m")
+    else:
+        times = any(type_.is_temporal() for type_ in types)
+    if times:
         raise ValueError(
             f"{name} holds dates or times; turn them into numbers first, such as days since a "
             "start."

@@ -1,14 +1,33 @@
 """Classification by multiple kernel learning."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from itertools import combinations
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..combinations import Combination
+from ..losses import Loss
+from ..lowrank import Approximation
+from ..regularizers import Regularizer
+from ..solvers import Solver
 from .base import MKLEstimator
-from .checks import check_choice, check_parameters, check_weights, choose_loss, class_factors
+from .checks import (
+    check_bool,
+    check_choice,
+    check_parameters,
+    check_weights,
+    choose_loss,
+    class_factors,
+)
+from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
+from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -38,7 +57,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge", "squared_hinge", "hard_margin"} or Loss
         ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two
-        classes or weights per class.
+        classes or ``share_weights=False``.
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp",
         "alignment" or "uniform"; for approximations also "primal" (smooth losses), "interior"
@@ -54,8 +73,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
     max_iter : int, optional
     class_weight : mapping, "balanced" or None
-    weights : {"shared", "per_class"}
-        Whether all outputs of a problem with several classes share the kernel weights.
+    share_weights : bool
+        Whether all outputs of a problem with several classes have the same kernel weights, or each
+        its own.
     multiclass : {"ovr", "ovo"}
         One output per class, against the rest, or one per pair of classes.
     normalize : {"diagonal", "trace", "cosine", "center", None}
@@ -88,7 +108,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     Attributes
     ----------
-    kernel_weights_ : (m,) array, (n_outputs, m) for weights per class
+    kernel_weights_ : (m,) array, (n_outputs, m) where the outputs do not share them
         Weights of the normalized kernels.
     kernel_names_ : list of str
     kernel_contributions_ : (m,) array
@@ -107,8 +127,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         a checkpoint.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
-    bank_ : Bank or FeatureMap
-        The kernels on the distinct training rows, or what computes low-rank factors of any rows.
+    bank_ : KernelHolder
+        The kernels on the distinct training rows (a Bank), or what computes low-rank factors of any
+        rows (a FeatureMap).
+    decision_ : Decision
+        What predicts: an expansion in kernels over the support vectors, or a product with low-rank
+        factors; ``decision_.scores`` are the decision values of checked points.
     n_iter_ : int
     p_, p_scores_ : float, mapping from p to mean score on held-out folds
         For ``p="auto"``.
@@ -119,34 +143,37 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ``"x0"``, ``"x1"`` …
 
     Notes
-    ----- Equal rows are merged and weighted before training, so a row repeated twice and a row of
+    -----
+    Equal rows are merged and weighted before training, so a row repeated twice and a row of
     weight two are the same, and the result does not depend on the order of the rows.
     """
 
+    _learned = (*MKLEstimator._learned, "classes_")
+
     def __init__(
         self,
-        kernels="auto",
+        kernels: Kernels = "auto",
         *,
-        combination="sum",
-        p=1.0,
-        regularizer=None,
-        C=1.0,
-        loss="hinge",
-        solver="auto",
-        approximation=None,
-        tol=1e-3,
-        max_iter=None,
-        class_weight=None,
-        weights="shared",
-        multiclass="ovr",
-        normalize="diagonal",
-        cache_size=None,
-        device="cpu",
-        n_jobs=None,
-        random_state=None,
-        checkpoint=None,
-        callbacks=None,
-        verbose=0,
+        combination: str | Combination = "sum",
+        p: float | Literal["auto"] = 1.0,
+        regularizer: Regularizer | None = None,
+        C: float = 1.0,
+        loss: str | Loss = "hinge",
+        solver: str | Solver = "auto",
+        approximation: Approximation | None = None,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        share_weights: bool = True,
+        multiclass: Literal["ovr", "ovo"] = "ovr",
+        normalize: Normalization = "diagonal",
+        cache_size: float | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        checkpoint: CheckpointLike = None,
+        callbacks: Callbacks = None,
+        verbose: int = 0,
     ):
         self.kernels = kernels
         self.combination = combination
@@ -159,7 +186,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
-        self.weights = weights
+        self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
         self.cache_size = cache_size
@@ -171,7 +198,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the classifier.
 
         Parameters
@@ -190,12 +217,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def _data(self, X, y, sample_weight):
         """Check and encode the data; the result does not depend on C or p."""
-        check_choice("weights", self.weights, ("shared", "per_class"))
+        check_bool("share_weights", self.share_weights)
         check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
         X, y = self._check_data(X, y)
         sample_weight = check_weights(sample_weight, X)
         self.classes_, codes = _encode(y, sample_weight)
-        distinct = self._distinct(X, codes, sample_weight)
+        distinct = distinct_rows(self, X, codes, sample_weight)
         codes = codes[distinct.rows]
         factors = class_factors(self.class_weight, self.classes_, codes, distinct.weight)
         positive, negative = self._sides()
@@ -203,7 +230,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         member = np.stack(
             [np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)]
         )
-        return self._prepare(X, targets, distinct, member * (distinct.weight * factors[codes]))
+        cost = member * (distinct.weight * factors[codes])
+        return prepare(self, X, distinct, Targets(targets, cost))
 
     def _check_data(self, X, y):
         X, y = self._read(X, y)
@@ -234,25 +262,47 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             ]
         return [str(label) for label in self.classes_]
 
-    def decision_function(self, X):
+    def decision_function(self, X: Points) -> np.ndarray:
         """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples,
         n_classes).
 
         One against one, it is the number of pairs that a class wins, with the distances deciding
-        between equals. For `Precomputed` kernels, X is the column of sample indices, or the
-        matrices K(test, train) of all kernels.
+        between equals.
+
+        Parameters
+        ----------
+        X : as for `fit`
+            For `Precomputed` kernels, the column of sample indices, or the matrices K(test, train)
+            of all kernels.
         """
-        scores = self._scores(X)
+        return self._by_class(self._scores(X))
+
+    def predict(self, X: Points) -> np.ndarray:
+        """The predicted class of each row, (n_samples,).
+
+        Parameters
+        ----------
+        X : as for `decision_function`
+        """
+        return self.classes_from_scores(self._scores(X))
+
+    def classes_from_scores(self, scores: np.ndarray) -> np.ndarray:
+        """The class of each point, (n,).
+
+        Parameters
+        ----------
+        scores : (t, n) array
+            Of all outputs: of every class, or of every pair of classes.
+        """
+        values = self._by_class(scores)
+        return self.classes_[
+            (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+        ]
+
+    def _by_class(self, scores):
         if self.classes_.size == 2:
             return scores[0]
         return _votes(scores, self.classes_.size) if self.multiclass == "ovo" else scores.T
-
-    def predict(self, X):
-        """The predicted class of each row."""
-        scores = self.decision_function(X)
-        return self.classes_[
-            (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        ]
 
 
 def _votes(scores, count):

@@ -1,10 +1,10 @@
 """How much each kernel and each group of kernels has to do with a model."""
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._shares import mean_shares, shares
-from ..kernels.precomputed import GramElsewhere
 
 
 class TellsWeights:
@@ -85,47 +85,8 @@ def contributions(model):
     None for combinations of kernels that are not sums, and for precomputed kernels whose matrices
     are not in a model's file.
     """
-    weights = np.atleast_2d(model.kernel_weights_)
-    if model._coefficients is not None:
-        parts = _of_factors(model, weights)
-    elif model.bank_.needs_grams and any(
-        isinstance(kernel, GramElsewhere) for kernel in model.bank_.kernels
-    ):
-        return None
-    elif model.bank_.is_sum:
-        parts = _of_forms(model.bank_, weights, model.result_.beta)
-    else:
-        return None
-    return shares(np.maximum(parts, 0.0))
-
-
-def _of_forms(bank, weights, beta):
-    """``w_k beta' K_k beta`` summed over the outputs, (m,), from the kernels that have weight if
-    the bank can be cut down.
-    """
-    used = np.flatnonzero(weights.any(axis=0))
-    if used.size == bank.m or not bank.cheap_subsets:
-        return _weighted_forms(bank, weights, beta)
-    parts = np.zeros(bank.m)
-    if used.size:
-        parts[used] = _weighted_forms(bank.subset(used), weights[:, used], beta)
-    return parts
-
-
-def _weighted_forms(bank, weights, beta):
-    if len(weights) == 1:
-        return weights[0] * bank.quadratic_forms(beta)
-    return sum(w * bank.quadratic_forms(b) for w, b in zip(weights, beta, strict=True))
-
-
-def _of_factors(model, weights):
-    """The same from the squared norms of the coefficients ``v_k = w_k V_k' beta`` of low-rank
-    factors: ``|v_k|^2 / w_k``.
-    """
-    weights = np.broadcast_to(weights, model._norms.shape)
-    return np.divide(model._norms, weights, out=np.zeros_like(model._norms), where=weights > 0).sum(
-        axis=0
-    )
+    parts = model.decision_.squared_norms()
+    return None if parts is None else shares(np.maximum(parts, 0.0))
 
 
 def by_group(names, groups, amounts):
@@ -141,22 +102,15 @@ def by_group(names, groups, amounts):
 
 def data_frame(columns, backend):
     """A mapping of columns as a pandas or polars DataFrame, heaviest kernel first."""
-    order = np.argsort(-columns["weight"], kind="stable")
-    if backend == "pandas":
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "weights_frame() returns a pandas DataFrame: install pandas, or "
-                "manykernels[frames]."
-            ) from error
-        return pd.DataFrame(columns).iloc[order]
-    if backend == "polars":
-        try:
-            import polars as pl
-        except ImportError as error:
-            raise ImportError(
-                "weights_frame(backend='polars') needs polars: install it, or use backend='pandas'."
-            ) from error
-        return pl.DataFrame({name: list(values) for name, values in columns.items()})[order]
-    raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
+    if backend not in ("pandas", "polars"):
+        raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
+    try:
+        frame = nw.from_dict(
+            {name: list(values) for name, values in columns.items()}, backend=backend
+        )
+    except ImportError as error:
+        raise ImportError(
+            f"weights_frame(backend={backend!r}) needs {backend}: install it (pandas comes with "
+            "manykernels[frames]), or name the other backend."
+        ) from error
+    return frame[np.argsort(-columns["weight"], kind="stable")].to_native()

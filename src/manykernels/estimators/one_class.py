@@ -1,13 +1,22 @@
 """Novelty detection by multiple kernel learning."""
 
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 
 from ..losses import OneClass
+from ..lowrank import Approximation
 from ..regularizers import PNormBall
+from ..solvers import Solver
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights
+from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
+from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
 
 
 class MKLOneClass(OutlierMixin, MKLEstimator):
@@ -41,30 +50,30 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
     categories_
         As for `MKLClassifier`.
-    dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_
+    dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_
         As for `MKLClassifier`.
     """
 
     def __init__(
         self,
-        kernels="auto",
+        kernels: Kernels = "auto",
         *,
-        combination="sum",
-        p=float("inf"),
-        regularizer=None,
-        nu=0.5,
-        solver="auto",
-        approximation=None,
-        tol=1e-3,
-        max_iter=None,
-        normalize="diagonal",
-        cache_size=None,
-        device="cpu",
-        n_jobs=None,
-        random_state=None,
-        checkpoint=None,
-        callbacks=None,
-        verbose=0,
+        combination: Literal["sum"] = "sum",
+        p: float = float("inf"),
+        regularizer: PNormBall | None = None,
+        nu: float = 0.5,
+        solver: str | Solver = "auto",
+        approximation: Approximation | None = None,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        normalize: Normalization = "diagonal",
+        cache_size: float | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        checkpoint: CheckpointLike = None,
+        callbacks: Callbacks = None,
+        verbose: int = 0,
     ):
         self.kernels = kernels
         self.combination = combination
@@ -85,7 +94,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Points, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the boundary; y is ignored.
 
         Parameters
@@ -109,24 +118,41 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     def _data(self, X, y, sample_weight):
         X = self._read(X)
         sample_weight = check_weights(sample_weight, X)
-        distinct = self._distinct(X, np.zeros(X.shape[0], dtype=int), sample_weight)
-        return self._prepare(X, np.zeros((1, distinct.rows.size)), distinct, distinct.weight)
+        distinct = distinct_rows(self, X, np.zeros(X.shape[0], dtype=int), sample_weight)
+        targets = Targets(np.zeros((1, distinct.rows.size)), distinct.weight)
+        return prepare(self, X, distinct, targets)
 
     def _loss(self):
         return OneClass(self.nu)
 
     @property
-    def offset_(self):
+    def offset_(self) -> float:
+        """What the decision function is less than the score."""
         return -float(self.intercept_[0])
 
-    def decision_function(self, X):
-        """Signed distance to the boundary, (n_samples,): negative outside."""
+    def decision_function(self, X: Points) -> np.ndarray:
+        """Signed distance to the boundary, (n_samples,): negative outside.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        """
         return self._scores(X)[0]
 
-    def score_samples(self, X):
-        """The same before the offset: the larger, the more like the training data."""
+    def score_samples(self, X: Points) -> np.ndarray:
+        """The same before the offset, (n_samples,): the larger, the more like the training data.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        """
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X):
-        """1 for points inside, -1 for novelties."""
+    def predict(self, X: Points) -> np.ndarray:
+        """1 for points inside, -1 for novelties, (n_samples,).
+
+        Parameters
+        ----------
+        X : as for `fit`
+        """
         return np.where(self.decision_function(X) >= 0.0, 1, -1)

@@ -2,9 +2,14 @@
 on held-out data.
 """
 
+from __future__ import annotations
+
 import numbers
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -12,9 +17,11 @@ from sklearn.utils import check_random_state
 
 from ..banks import Bank
 from ..result import Result
-from .categories import as_table
+from ..solvers import drive
 from .checks import check_parameters, check_real, check_weights
-from .running import Run
+from .frames import as_table
+from .run import Run
+from .types import Points
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5
@@ -30,35 +37,55 @@ class Path:
     models : list of estimators
     """
 
-    def __init__(self, models):
+    def __init__(self, models: list):
         self.models = models
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.models)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator:
         return iter(self.models)
 
-    def __getitem__(self, place):
+    def __getitem__(self, place: int):
         return self.models[place]
 
-    def weights(self):
+    def weights(self) -> np.ndarray:
         """Kernel weights of every model, (len(path), m)."""
         return np.stack([model.kernel_weights_ for model in self.models])
 
-    def scores(self, X, y, sample_weight=None):
-        """Score of every model on other data, as their own `score` gives it, (len(path),)."""
+    def scores(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
+        """Score of every model on other data, as their own `score` gives it, (len(path),).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `score`.
+        """
         return np.array([model.score(X, y, sample_weight) for model in self.models])
 
-    def best(self, X, y, sample_weight=None):
-        """The model that scores best on other data; the first of equals."""
+    def best(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None):
+        """The model that scores best on other data; the first of equals.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `score`.
+        """
         return self.models[int(np.argmax(self.scores(X, y, sample_weight)))]
 
     def __repr__(self):
         return f"Path({len(self)} models of {type(self.models[0]).__name__})"
 
 
-def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
+def path(
+    estimator: Any,
+    X: Points,
+    y: ArrayLike,
+    *,
+    C: float | Sequence[float] | None = None,
+    p: float | Sequence[float] | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Path:
     """Train an estimator for every C and p, each model beginning where the one before ended.
 
     Parameters
@@ -78,6 +105,35 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
     Path
         Up to the model that was ended by Ctrl-C or a callback, if one was.
     """
+    costs, norms = _grid(estimator, C, p)
+    template = _twin(estimator)
+    check_parameters(template)
+    prepared = template._data(X, y, sample_weight)
+    models: list[Any] = []
+    starts: dict[float, Any] = {}  # the model of the p before, by C
+    for norm in norms:
+        for cost in costs:
+            model = _like(template, p=norm, **({"C": cost} if hasattr(template, "C") else {}))
+            start = starts.get(cost, models[-1] if models else None)
+            with Run(model) as run:
+                run.begin(prepared)
+                for task in run.tasks(prepared, None if start is None else _moved(start, cost)):
+                    task.result = drive(
+                        task.solver, task.state, tol=model.tol, max_iter=task.max_iter
+                    )
+                model._finish(run)
+            # a bank that had to be refined, into float64, stays so for the rest of the path
+            if isinstance(model.bank_, Bank):
+                prepared = prepared._replace(bank=model.bank_)
+            models.append(model)
+            if model.result_.status.broken_off:
+                return Path(models)
+            starts[cost] = model
+    return Path(models)
+
+
+def _grid(estimator, C, p):
+    """The values of C, ascending, and of p; raise where there is no path over them."""
     if C is not None and not hasattr(estimator, "C"):
         raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
     costs = np.sort([getattr(estimator, "C", 1.0)] if C is None else np.atleast_1d(C))
@@ -92,27 +148,7 @@ def path(estimator, X, y, *, C=None, p=None, sample_weight=None):
         raise ValueError(
             "A path trains many models and makes no checkpoints: leave checkpoint=None."
         )
-    template = _twin(estimator)
-    check_parameters(template)
-    prepared = template._data(X, y, sample_weight)
-    models, starts = [], {}
-    for norm in norms:
-        for cost in costs:
-            model = _like(
-                template, p=_plain(norm), **({"C": float(cost)} if hasattr(template, "C") else {})
-            )
-            start = starts.get(float(cost), models[-1] if models else None)
-            with Run(model) as run:
-                run.begin(prepared)
-                model._solve(prepared, run, None if start is None else _moved(start, cost))
-            # a bank that had to be refined stays so for the rest of the path
-            if isinstance(model.bank_, Bank):  # in float64 by now, maybe
-                prepared = prepared._replace(bank=model.bank_)
-            models.append(model)
-            if model.result_.status.broken_off:
-                return Path(models)
-            starts[float(cost)] = model
-    return Path(models)
+    return [float(cost) for cost in costs], [_plain(norm) for norm in norms]
 
 
 def choose_p(estimator, X, y, sample_weight):
@@ -192,7 +228,7 @@ def _like(template, **parameters):
 
 
 def _moved(model, cost):
-    """Where to begin at another C: points at a bound stay there when all coefficients grow with C."""
+    """Where to begin at another C: points at a bound stay there as all coefficients grow with C."""
     result, factor = model.result_, cost / getattr(model, "C", 1.0)
     return Result(**{**vars(result), "beta": result.beta * factor})
 

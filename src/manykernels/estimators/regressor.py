@@ -1,11 +1,23 @@
 """Regression by multiple kernel learning."""
 
+from __future__ import annotations
+
+from typing import Literal, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
+from ..combinations import Combination
+from ..losses import Loss
+from ..lowrank import Approximation
+from ..regularizers import Regularizer
+from ..solvers import Solver
 from .base import MKLEstimator
 from .checks import check_parameters, check_weights, choose_loss
+from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
+from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
 
 
 class MKLRegressor(RegressorMixin, MKLEstimator):
@@ -29,35 +41,39 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         As for `MKLClassifier`.
 
     Attributes
-    ---------- kernel_weights_, kernel_names_, kernel_contributions_, group_weights_,
-    group_contributions_, categories_
+    ----------
+    kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
+    categories_
         As for `MKLClassifier`.
-    dual_coef_, support_, intercept_, result_, other_results_, bank_, n_iter_, p_, p_scores_
+    dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_, p_,
+    p_scores_
         As for `MKLClassifier`; one output per target.
     """
 
+    _learned = (*MKLEstimator._learned, "_y_ndim_")
+
     def __init__(
         self,
-        kernels="auto",
+        kernels: Kernels = "auto",
         *,
-        combination="sum",
-        p=1.0,
-        regularizer=None,
-        C=1.0,
-        epsilon=0.1,
-        loss="epsilon_insensitive",
-        solver="auto",
-        approximation=None,
-        tol=1e-3,
-        max_iter=None,
-        normalize="diagonal",
-        cache_size=None,
-        device="cpu",
-        n_jobs=None,
-        random_state=None,
-        checkpoint=None,
-        callbacks=None,
-        verbose=0,
+        combination: str | Combination = "sum",
+        p: float | Literal["auto"] = 1.0,
+        regularizer: Regularizer | None = None,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        loss: str | Loss = "epsilon_insensitive",
+        solver: str | Solver = "auto",
+        approximation: Approximation | None = None,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        normalize: Normalization = "diagonal",
+        cache_size: float | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        checkpoint: CheckpointLike = None,
+        callbacks: Callbacks = None,
+        verbose: int = 0,
     ):
         self.kernels = kernels
         self.combination = combination
@@ -80,7 +96,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the regression function.
 
         Parameters
@@ -101,13 +117,12 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self._y_ndim_ = y.ndim
         Y = np.asarray(y, dtype=float).reshape(len(y), -1)
         _, codes = np.unique(Y, axis=0, return_inverse=True)
-        distinct = self._distinct(X, codes.ravel(), sample_weight)
+        distinct = distinct_rows(self, X, codes.ravel(), sample_weight)
         # digits of a large mean would be lost in every step; the intercept takes it up again
-        targets = Y[distinct.rows].T
-        offset = np.average(targets, axis=1, weights=distinct.weight)
-        return self._prepare(
-            X, np.ascontiguousarray(targets - offset[:, None]), distinct, distinct.weight, offset
-        )
+        values = Y[distinct.rows].T
+        offset = np.average(values, axis=1, weights=distinct.weight)
+        centered = np.ascontiguousarray(values - offset[:, None])
+        return prepare(self, X, distinct, Targets(centered, distinct.weight, offset))
 
     def _check_data(self, X, y):
         return self._read(X, y, multi_output=True, y_numeric=True)
@@ -116,11 +131,14 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         parameters = {"epsilon_insensitive": {"epsilon": self.epsilon}}
         return choose_loss(self.loss, ("epsilon_insensitive", "squared"), **parameters)
 
-    def predict(self, X):
+    def predict(self, X: Points) -> np.ndarray:
         """The predicted values, (n_samples,), or (n_samples, n_targets) if y had two dimensions.
 
-        For `Precomputed` kernels, X is the column of sample indices, or the matrices K(test, train)
-        of all kernels.
+        Parameters
+        ----------
+        X : as for `fit`
+            For `Precomputed` kernels, the column of sample indices, or the matrices K(test, train)
+            of all kernels.
         """
         scores = self._scores(X)
         return scores[0] if self._y_ndim_ == 1 else scores.T

@@ -8,7 +8,7 @@ try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # before 1.9
 
-    class CallbackSupportMixin:
+    class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing: this release of scikit-learn has no callbacks."""
 
     def with_callbacks(method):
@@ -64,19 +64,19 @@ def _current(estimator, run):
     """Attributes of the model at the best iterate so far, None where outputs have weights of their
     own.
     """
-    if run.best is None or getattr(estimator, "weights", "shared") == "per_class":
+    if run.best is None or not estimator.share_weights:
         return None
     state, best = run.best
     model = copy.copy(estimator)
-    of = (
+    result = Result(
         best.weights,
         best.beta,
         best.certificate.intercept,
         Status.STOPPED,
         best.certificate,
-        0,
-        state.counters,
+        n_iter=0,
+        counters=state.counters,
     )
-    model.result_, model.bank_, model.other_results_ = Result(*of), state.bank, []
-    model._keep(run.prepared)
+    model._keep(result, state.bank, run.prepared)
+    model.other_results_ = []
     return vars(model)

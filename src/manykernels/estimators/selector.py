@@ -1,8 +1,12 @@
 """Feature selection by products of kernels."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import type_of_target
@@ -13,6 +17,7 @@ from ..regularizers import L1
 from .checks import check_choice, check_real
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
+from .types import Points, RandomState
 
 
 class MKLFeatureSelector(SelectorMixin, BaseEstimator):
@@ -53,16 +58,16 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        C=1.0,
-        strength=1.0,
-        threshold=1e-3,
-        max_features=None,
-        task="auto",
-        epsilon=0.1,
-        starts=1,
-        tol=1e-3,
-        max_iter=None,
-        random_state=None,
+        C: float = 1.0,
+        strength: float = 1.0,
+        threshold: float = 1e-3,
+        max_features: int | None = None,
+        task: Literal["auto", "classification", "regression"] = "auto",
+        epsilon: float = 0.1,
+        starts: int = 1,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        random_state: RandomState = None,
     ):
         self.C = C
         self.strength = strength
@@ -75,7 +80,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the weights of the features.
 
         Parameters
@@ -94,7 +99,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
                 f"{self.max_features!r}."
             )
         validate_data(self, X, y, accept_sparse="csr", multi_output=True)
-        options = {
+        options: dict[str, Any] = {
             "combination": Product(starts=self.starts),
             "regularizer": L1(self.strength),
             "C": self.C,

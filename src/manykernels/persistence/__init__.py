@@ -1,8 +1,7 @@
-"""What the library writes: model files and checkpoints."""
+"""Model files: fitted estimators, alone or at the end of a pipeline."""
 
-from .checkpoints import Checkpoint, OtherProblem
-from .container import CannotWrite, CorruptFile
-from .models import load
+from .._files import CannotWrite, CorruptFile
+from .files import load, save
 from .values import CannotSave
 
-__all__ = ["CannotSave", "CannotWrite", "Checkpoint", "CorruptFile", "OtherProblem", "load"]
+__all__ = ["CannotSave", "CannotWrite", "CorruptFile", "load", "save"]

@@ -9,6 +9,7 @@ from the support vectors.
 import numpy as np
 from scipy import sparse
 
+from .._files import CorruptFile
 from .._threads import Threads, thread_count
 from ..banks import CombinationBank, DenseBank, KernelsOnPoints, MaskedBank, TiledBank
 from ..banks.centered import CenteredBank, Centering
@@ -17,7 +18,6 @@ from ..banks.spec import BankSpec, MaskedSpec
 from ..kernels import Precomputed
 from ..kernels.vector import dense
 from ..lowrank import FourierMap, LandmarkMap
-from .container import CorruptFile
 from .values import CannotSave
 
 

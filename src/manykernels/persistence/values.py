@@ -10,11 +10,18 @@ import inspect
 import math
 import numbers
 import os
-from functools import cache
+import re
 
 import numpy as np
+from sklearn import feature_selection
 
-from .container import CorruptFile
+from .. import combinations, kernels, losses, lowrank, regularizers
+from .._files import CorruptFile
+from ..kernels import KernelCollection, Precomputed
+from ..kernels.collection import MaskedCollection
+from ..kernels.groups import GroupedCollection
+from ..kernels.precomputed import GramElsewhere
+from ..solvers import SOLVERS
 
 INLINE = 32  # entries of an array that is written as text
 DEPTH = 30  # of values within values
@@ -25,18 +32,33 @@ NUMBERS = (
     "float64",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
+# functions and types that parameters may name
+FUNCTIONS = {
+    f"numpy.{name}": getattr(np, name)
+    for name in ("abs", "cbrt", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square")
+} | {
+    f"sklearn.{name}": getattr(feature_selection, name)
+    for name in (
+        "chi2",
+        "f_classif",
+        "f_regression",
+        "mutual_info_classif",
+        "mutual_info_regression",
+        "r_regression",
+    )
+}
+TYPES = {kind.__name__: kind for kind in (bool, float, int, object, str)} | {
+    f"numpy.{name}": getattr(np, name)
+    for name in (*NUMBERS[1:], "number", "floating", "integer", "object_")
+}
 
 
 class CannotSave(TypeError):
     """Something that a file cannot hold safely, such as a function."""
 
 
-@cache
-def classes():
+def _classes():
     """The classes whose objects can be packed, by name."""
-    from .. import combinations, kernels, losses, lowrank, regularizers
-    from ..solvers import SOLVERS
-
     known = [
         getattr(kernels, name)
         for name in ("RBF", "Laplacian", "Linear", "Polynomial", "Hamming", "Spectrum")
@@ -58,6 +80,9 @@ def classes():
     return {one.__name__: one for one in known}
 
 
+CLASSES = _classes()
+
+
 class Packer:
     """Turns values into JSON; large arrays are put aside.
 
@@ -65,7 +90,11 @@ class Packer:
     ----------
     arrays : dict
         What was put aside, by name.
+    classes : dict
+        The classes whose objects can be packed, by name.
     """
+
+    classes = CLASSES
 
     def __init__(self):
         self.arrays = {}
@@ -83,8 +112,6 @@ class Packer:
         return self._pack_many(value, where)
 
     def _pack_many(self, value, where):
-        from ..kernels import KernelCollection, Precomputed
-
         if isinstance(value, os.PathLike):
             return os.fspath(value)
         if isinstance(value, list):
@@ -107,11 +134,25 @@ class Packer:
             }
         if isinstance(value, np.ndarray):
             return self._pack_array(value, where)
+        if isinstance(value, (np.dtype, type)) or callable(value):
+            named = self._pack_named(value)
+            if named is not None:
+                return named
         if isinstance(value, Precomputed):
             return {"gram": [self.pack(value.features, where), value.title]}
         if isinstance(value, KernelCollection):
             return self._pack_collection(value, where)
         return self._pack_object(value, where)
+
+    def _pack_named(self, value):
+        """A type or function by its name, if it is in the tables."""
+        if isinstance(value, np.dtype):
+            return {"dtype": value.str if value.kind == "U" else value.name}
+        for kind, table in (("type", TYPES), ("function", FUNCTIONS)):
+            for name, one in table.items():
+                if one is value:
+                    return {kind: name}
+        return None
 
     def _pack_array(self, array, where):
         if array.dtype.kind in "OUT":
@@ -124,7 +165,7 @@ class Packer:
                         listed,
                     ]
                 }
-            if not all(isinstance(one, (bool, int, float)) for one in listed):
+            if not all(isinstance(one, (bool, int, float, str, type(None))) for one in listed):
                 raise CannotSave(
                     f"{where} holds an array of Python objects, which a file cannot hold safely: "
                     "make it numbers."
@@ -145,20 +186,20 @@ class Packer:
         return {"tensor": [array.dtype.name, name]}
 
     def _pack_collection(self, collection, where):
-        if hasattr(collection, "packed"):
+        if isinstance(collection, MaskedCollection):
             masks = {
                 "gammas": collection.gammas,
                 "packed": collection.packed,
                 "n_features": collection.n_features,
             }
             return {"masked": self.pack(masks, where)}
-        if hasattr(collection, "own"):
+        if isinstance(collection, GroupedCollection):
             return {"grouped": self.pack([dict(collection.columns), dict(collection.own)], where)}
         return {"kernels": [self.pack(list(collection.kernels), where), list(collection.groups)]}
 
     def _pack_object(self, value, where):
         kind = type(value)
-        if classes().get(kind.__name__) is not kind:
+        if self.classes.get(kind.__name__) is not kind:
             raise CannotSave(
                 f"{where} holds {_short(value)}, which is not of this library, and a model file "
                 "holds no code. Use pickle, "
@@ -180,7 +221,20 @@ class Unpacker:
     ----------
     arrays : dict
         What the packer put aside.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        What packed values may be.
+    classes : dict
+        The classes whose objects may be made, by name.
     """
+
+    kinds: tuple[str, ...] = (
+        "float", "tuple", "set", "frozenset", "slice", "dict", "array", "strings", "objects",
+        "tensor", "dtype", "type", "function", "gram", "masked", "grouped", "kernels", "object",
+    )  # fmt: skip
+    classes = CLASSES
 
     def __init__(self, arrays):
         self.arrays = arrays
@@ -194,8 +248,7 @@ class Unpacker:
         if not isinstance(packed, dict):
             return packed
         ((kind, content),) = packed.items()
-        if kind not in ("float", "tuple", "set", "frozenset", "slice", "dict", "array", "strings", "objects", "tensor", "gram",
-                        "masked", "grouped", "kernels", "object"):  # fmt: skip
+        if kind not in self.kinds:
             raise CorruptFile(f"Unknown kind of value {kind[:40]!r}.")
         return getattr(self, f"_{kind}")(content, depth + 1)
 
@@ -238,15 +291,22 @@ class Unpacker:
         dtype, name = content
         return self.arrays[name].astype(_number_type(dtype), copy=False)
 
-    def _gram(self, content, depth):
-        from ..kernels.precomputed import GramElsewhere
+    def _dtype(self, content, depth):
+        if content == "object" or re.fullmatch(r"[<>]U[0-9]{1,6}", content):
+            return np.dtype(content)
+        return _number_type(content)
 
+    def _type(self, content, depth):
+        return TYPES[content]
+
+    def _function(self, content, depth):
+        return FUNCTIONS[content]
+
+    def _gram(self, content, depth):
         features, title = content
         return GramElsewhere(self.unpack(features, depth), title)
 
     def _masked(self, content, depth):
-        from ..kernels.collection import MaskedCollection
-
         parts = self.unpack(content, depth)
         if parts["packed"].shape != (len(parts["gammas"]), -(-parts["n_features"] // 8)):
             raise CorruptFile("The masks of the kernels do not have the right shape.")
@@ -254,14 +314,10 @@ class Unpacker:
         return MaskedCollection(parts["gammas"], masks)
 
     def _grouped(self, content, depth):
-        from ..kernels.groups import GroupedCollection
-
         columns, own = self.unpack(content, depth)
         return GroupedCollection(columns, own)
 
     def _kernels(self, content, depth):
-        from ..kernels import KernelCollection
-
         kernels, groups = content
         collection = KernelCollection(self.unpack(kernels, depth))
         if len(groups) != len(collection) or not all(isinstance(group, str) for group in groups):
@@ -271,11 +327,11 @@ class Unpacker:
 
     def _object(self, content, depth):
         name, parameters = content
-        if name not in classes():
+        if name not in self.classes:
             raise CorruptFile(
                 f"The file asks for {name[:40]!r}, which is not a class that files may hold."
             )
-        return classes()[name](
+        return self.classes[name](
             **{key: self.unpack(value, depth) for key, value in parameters.items()}
         )
 

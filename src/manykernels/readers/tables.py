@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,14 @@ class Data(NamedTuple):
     zero_based: bool | None = None
 
 
-def read_table(path, *, target=None, has_target=True, n_features=None, zero_based="auto"):
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    has_target: bool = True,
+    n_features: int | None = None,
+    zero_based: bool | Literal["auto"] = "auto",
+) -> Data:
     """Rows and targets of a file.
 
     Parameters
@@ -57,18 +64,17 @@ def read_table(path, *, target=None, has_target=True, n_features=None, zero_base
     -------
     Data
         Columns of text or categories stay as they are.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        With the file, and the line or column that is in trouble.
+    ImportError
+        Where pandas or pyarrow is needed and not there.
     """
     path = os.fspath(path)
     ending = _ending(path)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"There is no file {path}.")
-    if os.path.getsize(path) == 0:
-        raise ValueError(f"{path} is empty.")
-    if target is not None and ending not in (*SEPARATORS, ".parquet"):
-        raise ValueError(
-            f"{path} has no named columns, so its target cannot be {target!r}; leave the target "
-            "out."
-        )
+    _check_file(path, ending, target)
     if ending in LIBSVM:
         contents = load_libsvm(path, n_features=n_features, zero_based=zero_based)
         data = Data(contents.X, contents.y, zero_based=contents.zero_based)
@@ -80,6 +86,18 @@ def read_table(path, *, target=None, has_target=True, n_features=None, zero_base
         )
         data = _split(frame, target, has_target, path)
     return _checked(data, has_target, path)
+
+
+def _check_file(path, ending, target):
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no file {path}.")
+    if os.path.getsize(path) == 0:
+        raise ValueError(f"{path} is empty.")
+    if target is not None and ending not in (*SEPARATORS, ".parquet"):
+        raise ValueError(
+            f"{path} has no named columns, so its target cannot be {target!r}; leave the target "
+            "out."
+        )
 
 
 def _ending(path):

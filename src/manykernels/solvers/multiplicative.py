@@ -101,7 +101,7 @@ class MultiplicativeWeights(Solver):
             )
         if len(run.problem.targets) > 1 or not run.problem.loss.separates:
             raise ValueError(
-                "MWUMKL separates two classes; for several give weights='per_class', for other "
+                "MWUMKL separates two classes; for several give share_weights=False, for other "
                 "losses use solver='newton'."
             )
         needed = 8 * run.bank.m * run.bank.n * (2 if run.problem.loss.capped else 1)

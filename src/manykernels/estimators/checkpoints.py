@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._callers import outside
+from .._files import CannotWrite, CorruptFile, read, write
 from ..result import Resumed, Status
-from .container import CannotWrite, CorruptFile, read, write
 
 EVERY = 30.0
 ENDS = ("", *Status.__members__)
@@ -37,7 +37,7 @@ class Checkpoint:
         written.
     """
 
-    path: object
+    path: str | os.PathLike[str]
     every: float = EVERY
 
 
@@ -110,19 +110,12 @@ class Journal:
 
     def __init__(self, checkpoint, marks):
         checkpoint = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        self.path, self.every, self.marks = (
-            Path(os.path.realpath(checkpoint.path)),
-            checkpoint.every,
-            marks,
-        )
+        self.path = Path(os.path.realpath(checkpoint.path))
+        self.every, self.marks = checkpoint.every, marks
         self.previous = self.path.with_name(self.path.name + ".previous")
         self.sections, self.notes = {}, {}
-        self._written, self._rotate, self._latest, self._pending = (
-            time.monotonic(),
-            True,
-            None,
-            False,
-        )
+        self._written, self._rotate = time.monotonic(), True
+        self._latest, self._pending = None, False
 
     def open(self):
         """Read what an earlier fit has left; without one, write an empty file, so that a bad path
@@ -148,11 +141,8 @@ class Journal:
         except FileNotFoundError:
             damage = f"{self.path} is not there."
         except CorruptFile as error:
-            # what is damaged does not take the place of the one before
-            damage, self._rotate = (
-                error,
-                False,
-            )
+            damage = error
+            self._rotate = False  # what is damaged does not take the place of the one before
         try:
             found = read(self.previous, "checkpoint")
         except (CorruptFile, FileNotFoundError):
@@ -198,27 +188,14 @@ class Journal:
         """
         if iterate is not self._latest:
             self._latest, self._pending = iterate, True
-            of = (
-                iterate.weights,
-                iterate.beta,
-                record.iteration,
-                iterate.certificate,
-                record.seconds,
-            )
-            self.sections[name] = _section(*of, before)
+            self.sections[name] = _section(iterate, record.iteration, record.seconds, before)
         if self._pending and time.monotonic() - self._written >= self.every:
             self.write()
 
     def finish(self, name, result, tol, solver, before):
         """Write the outcome of a section."""
-        of = (
-            result.weights,
-            result.beta,
-            result.n_iter,
-            result.certificate,
-            result.counters.seconds,
-        )
-        self.sections[name] = _section(*of, before)._replace(
+        section = _section(result, result.n_iter, result.counters.seconds, before)
+        self.sections[name] = section._replace(
             ended=result.status.name, tol=float(tol), solver=solver
         )
         self.write()
@@ -262,12 +239,13 @@ def _parts(arrays, content):
     return dict(content["marks"]), dict(content["notes"]), sections
 
 
-def _section(weights, beta, iteration, certificate, seconds, before):
+def _section(point, iteration, seconds, before):
+    """The section of an Iterate or a Result."""
     before = before or Resumed(0, math.inf, 0.0)
     return Section(
-        weights,
-        beta,
+        point.weights,
+        point.beta,
         iteration + before.iteration,
-        float(certificate.gap),
+        float(point.certificate.gap),
         seconds + before.seconds,
     )

@@ -61,7 +61,7 @@ class _Points:
         self.rows, self.feature_names = rows, feature_names
 
     def values(self, kernel):
-        """Values of a kernel between the rows, in float32: what is left of sums in another order."""
+        """Values of a kernel between the rows, in float32: sums in another order are the same."""
         columns = resolve_features(kernel.features, self.rows.shape[1], self.feature_names)
         A = self.rows if columns is None else self.rows[:, columns]
         kernel = kernel.resolved(A, np.ones(A.shape[0])) if kernel.needs_data else kernel

@@ -1,12 +1,13 @@
-"""The sections of the report on the fit: weights, certificate, convergence."""
+"""Sections on the fit: weights, certificate, convergence."""
 
 import numpy as np
 
-from .._words import certified, count, number, percent
-from ..result import Status
+from ..._html import element, table
+from ..._words import certified, count, number, percent
+from ...result import Status
+from ..runs import has_gap, runs
 from . import charts
-from .page import element, facts, folded, section, table
-from .runs import has_gap, runs
+from .page import facts, folded, section
 
 SHOWN, LISTED = 15, 50  # kernels in the chart, and in the table
 
@@ -44,9 +45,13 @@ def _chart(story, rows, label):
 
 
 def _weights_words(story, known):
-    words = f"Bars are shares of the total weight{' of the normalized kernels' if story.is_sum else ''}."
+    of = " of the normalized kernels" if story.is_sum else ""
+    words = f"Bars are shares of the total weight{of}."
     if story.shares.outputs:
-        words = "Every output has weights of its own; shares are of the weight within an output, and their mean in tables."
+        words = (
+            "Every output has weights of its own; shares are of the weight within an output, and "
+            "their mean in tables."
+        )
     if known:
         where = "Tables also say" if story.shares.outputs else "Pale bars show"
         return (
@@ -58,7 +63,10 @@ def _weights_words(story, known):
         return (
             f"{words} The kernels are not added up, so the decision cannot be divided among them."
         )
-    return f"{words} The parts in the decision are left out: the training points were not kept with this model."
+    return (
+        f"{words} The parts in the decision are left out: the training points were not kept with "
+        "this model."
+    )
 
 
 def _groups_table(groups, known):
@@ -115,7 +123,7 @@ def certificate_section(story):
     )
     status = element("div", ended, class_="status" if result.status.converged else "status open")
     parts = [status, element("p", certified(result))]
-    if getattr(story.model, "_coefficients", None) is not None:
+    if story.model.decision_.approximate:
         parts.append(
             element(
                 "p",

@@ -1,12 +1,123 @@
-"""What a command prints: tables for people, one JSON object for programs."""
+"""What a command prints and how it ends: tables for people, one JSON object for programs, errors as
+one line, exit codes, Ctrl-C and SIGTERM.
 
+Every command imports this file, also to show its help, so it imports nothing that takes long.
+"""
+
+import functools
+import inspect
 import json
 import math
+import os
+import signal
+import sys
+import threading
+import warnings
+from statistics import fmean, pstdev
+from typing import Annotated
 
-import numpy as np
+import typer
 
+FINE, WRONG, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 3, 130, 143
 SHOWN = 5  # kernels in the table
 LISTED = 100  # kernels in the JSON object
+EXPECTED = (
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    MemoryError,
+    NotImplementedError,
+    FloatingPointError,
+)
+
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show where an error comes from.", rich_help_panel="Output")
+]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print one JSON object, and nothing else on the standard output.",
+        rich_help_panel="Output",
+    ),
+]
+
+
+def ends_well(command):
+    """The command with an option ``--debug``, its errors on one line, and the exit code that it
+    returns.
+    """
+
+    @functools.wraps(command)
+    def run(*, debug, **options):
+        with _Signals() as signals, warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                code = command(**options) or FINE
+            except KeyboardInterrupt:
+                code = TERMINATED if signals.terminated else INTERRUPTED
+                note("interrupted")
+            except (typer.Exit, typer.BadParameter):
+                raise
+            # whoever reads has had enough, as in "manykernels predict … | head"
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                code = WRONG
+            except Exception as error:
+                if debug:
+                    raise
+                note(f"error: {_one_line(error)}")
+                code = WRONG
+        raise typer.Exit(code)
+
+    signature = inspect.signature(command)
+    parameter = inspect.Parameter(
+        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug
+    )
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), parameter])
+    run.__annotations__ = {**command.__annotations__, "debug": Debug}
+    return run
+
+
+def note(text):
+    """Print a line on the standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _one_line(error):
+    text = " ".join(str(error).split()) or type(error).__name__
+    return (
+        text
+        if isinstance(error, EXPECTED)
+        else f"{type(error).__name__}: {text} (--debug shows where)"
+    )
+
+
+def _show_warning(message, category, *_, **__):
+    """A warning as one line; that a run did not converge is said in its summary."""
+    if category.__name__ != "ConvergenceWarning":
+        note(f"warning: {' '.join(str(message).split())}")
+
+
+class _Signals:
+    """SIGTERM is answered like Ctrl-C: what was learned so far is kept."""
+
+    terminated = False
+
+    def __enter__(self):
+        self._ours = threading.current_thread() is threading.main_thread()
+        if self._ours:
+            self._before = signal.signal(signal.SIGTERM, self._stop)
+        return self
+
+    def _stop(self, *_):
+        self.terminated = True
+        raise KeyboardInterrupt
+
+    def __exit__(self, *_):
+        if self._ours:
+            signal.signal(signal.SIGTERM, self._before)
 
 
 def print_json(contents):
@@ -19,7 +130,7 @@ def _plain(value):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
-    if isinstance(value, (np.generic, np.ndarray)):
+    if hasattr(value, "tolist"):  # of NumPy
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -58,6 +169,8 @@ def heaviest(estimator, most):
     """Names and weights (means over outputs that have their own) of the heaviest kernels, heaviest
     first.
     """
+    import numpy as np
+
     weights = np.atleast_2d(estimator.kernel_weights_).mean(axis=0)
     order = np.argsort(-weights, kind="stable")[:most]
     names = estimator.kernel_names_
@@ -67,6 +180,7 @@ def heaviest(estimator, most):
 def described(estimator):
     """The outcome of a run, as a mapping."""
     result = estimator.result_
+    used = result.weights.reshape(-1, result.weights.shape[-1]).any(axis=0)
     return {
         "status": result.status.name,
         "message": result.status.value,
@@ -76,7 +190,7 @@ def described(estimator):
         "iterations": int(result.n_iter),
         "resumed_after": None if result.resumed is None else int(result.resumed.iteration),
         "n_kernels": int(result.weights.shape[-1]),
-        "n_kernels_used": int(np.count_nonzero(np.atleast_2d(result.weights).any(axis=0))),
+        "n_kernels_used": int(used.sum()),
         "kernels": [
             {"name": name, "weight": weight} for name, weight in heaviest(estimator, LISTED)
         ],
@@ -128,7 +242,7 @@ def _scores(outcome):
         if isinstance(value, list):
             yield (
                 f"{measure}, {name}",
-                f"{np.mean(value):.4f} ± {np.std(value):.4f} ({len(value)} folds)",
+                f"{fmean(value):.4f} ± {pstdev(value):.4f} ({len(value)} folds)",
             )
         else:
             yield f"{measure}, {name}", f"{value:.4f}"

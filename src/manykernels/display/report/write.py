@@ -3,19 +3,31 @@
 import os
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._words import count, number, percent, seconds
+from ..._files import replace_file
+from ..._html import element
+from ..._words import count, number, percent, seconds
+from ..facts import Shares, fitted_model
 from .background import data_section, formulation_section, work_section
-from .facts import Shares, fitted_model
-from .fit_sections import certificate_section, convergence_section, weights_section
-from .outcomes import outcome_section, score
-from .page import element, page
+from .fit import certificate_section, convergence_section, weights_section
+from .outcome import outcome_section, score
+from .page import page
 from .story import Story
 
 
-def report(estimator, X=None, y=None, *, path, title=None):
+def report(
+    estimator: BaseEstimator,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    *,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+) -> Path:
     """Write a report on a fitted model: one HTML file that needs no network.
 
     It says what the model was trained on, what was optimized, how close to the optimum it is proven
@@ -25,19 +37,25 @@ def report(estimator, X=None, y=None, *, path, title=None):
 
     Parameters
     ----------
-    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass, or a pipeline or search that ends
-    in one
+    estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass
+        Or a pipeline or search that ends in one.
     X, y : data to judge the model on, optional
-        Best data that it was not trained on: a confusion matrix, residuals, or scores are shown for
-        them.
+        Best data that it was not trained on, as the estimator takes them: a confusion matrix,
+        residuals, or scores are shown for them.
     path : str or path
         The file to write. It is replaced in one move, so nobody reads half a report.
     title : str, optional
+        The kind of the model and its number of features by default.
 
     Returns
     -------
     pathlib.Path
         The file.
+
+    Raises
+    ------
+    ImportError
+        Without altair and vl-convert-python (``manykernels[report]``).
     """
     model = fitted_model(estimator)
     check_is_fitted(model)
@@ -100,14 +118,5 @@ def _tiles(story):
 def _replace(path, text):
     """Write a file that appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_file(path, [text.encode()])
     return path

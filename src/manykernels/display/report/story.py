@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .facts import Shares
+from ..facts import Shares, rows_of
 from .page import Charts
 
 
@@ -34,6 +34,11 @@ class Story:
     def predicted(self):
         """Predictions for X, computed once."""
         return np.asarray(self.given.predict(self.X))
+
+    @cached_property
+    def rows(self):
+        """X as the model gets it, after the other steps of a pipeline."""
+        return rows_of(self.given, self.X)
 
     @property
     def is_sum(self):

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from .._words import count, number, percent
+from ..._html import element, table
+from ..._words import count, number, percent
+from ..facts import training_rows
 from . import charts
-from .facts import training_rows
-from .page import element, facts, folded, section, table
+from .page import facts, folded, section
 
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot
@@ -45,10 +46,10 @@ def outcome_section(story):
 def _which_data(story):
     n = count(len(story.predicted), "point")
     # others than a table are matrices K(test, train)
-    shape = getattr(story.X, "shape", None) or np.shape(story.X)
-    if story.given is story.model and len(shape) == 2 and shape[1] == story.model.n_features_in_:
+    shape = getattr(story.rows, "shape", None) or np.shape(story.rows)
+    if len(shape) == 2 and shape[1] == story.model.n_features_in_:
         y = np.zeros(len(story.predicted)) if story.y is None else story.y
-        if training_rows(story.model, story.X, y) is not None:
+        if training_rows(story.model, story.rows, y) is not None:
             return f"On the {n} that the model was trained on. Expect less on new ones."
     return f"On the {n} given to this report."
 
@@ -63,7 +64,10 @@ def _classified(story):
     )
     parts = []
     if names.size <= MOST_CLASSES:
-        caption = "Rows are true classes, columns what the model says; the stronger the color, the larger the part of the row."
+        caption = (
+            "Rows are true classes, columns what the model says; the stronger the color, the "
+            "larger the part of the row."
+        )
         parts.append(
             story.charts.place(
                 charts.confusion(counts, names),

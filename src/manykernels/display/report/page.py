@@ -1,4 +1,4 @@
-"""Pieces of the report's page, from the elements of `manykernels._html`."""
+"""The page: its pieces, and the whole file."""
 
 import base64
 import hashlib
@@ -6,9 +6,7 @@ import json
 from functools import cache
 from importlib.resources import files
 
-from .._html import Markup, element, table
-
-__all__ = ["Charts", "element", "facts", "folded", "page", "section", "table"]
+from ..._html import Markup, element
 
 
 def section(title, *parts):
@@ -29,6 +27,9 @@ def facts(pairs):
 def folded(summary, *parts):
     """Parts that are seen when they are asked for."""
     return element("details", element("summary", summary), *parts)
+
+
+_NOTHING = "'none'"
 
 
 class Charts:
@@ -52,30 +53,39 @@ def page(title, parts, charts):
     """The whole file: text, style, and one copy of the script that draws the charts; it asks the
     network for nothing.
     """
-    scripts = [_inline(_vega()), _inline(_ours("report.js"))] if charts.specs else []
-    # only these very scripts may run, and nothing may be fetched
+    scripts = [_inline(_vega()), _inline(_ours("page.js"))] if charts.specs else []
+    data = json.dumps(charts.specs, separators=(",", ":")).replace("<", "\\u003c")
+    body = [
+        element("main", *parts),
+        Markup(f'<script type="application/json" id="charts">{data}</script>'),
+        *(Markup(f"<script>{code}</script>") for code in scripts),
+    ]
+    whole = element("html", _head(title, scripts), element("body", *body), lang="en")
+    return f"<!doctype html>\n{whole}\n"
+
+
+def _head(title, scripts):
+    """What browsers must know; only these very scripts may run, and nothing may be fetched."""
     allowed = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
         for code in scripts
     )
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed or chr(39) + 'none' + chr(39)}; img-src data:"
-    data = json.dumps(charts.specs, separators=(",", ":")).replace("<", "\\u003c")
-    head = [
-        Markup(
-            '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        ),
-        Markup(
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
-        ),
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src {allowed or _NOTHING}"
+    )
+    fixed = (
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<link rel="icon" href="data:,">',
+    )
+    return element(
+        "head",
+        *map(Markup, fixed),
         element("title", title),
-        element("style", Markup(_ours("report.css"))),
-    ]
-    body = [
-        element("main", *parts),
-        Markup(f'<script type="application/json" id="charts">{data}</script>'),
-    ]
-    body += [Markup(f"<script>{code}</script>") for code in scripts]
-    return f"<!doctype html>\n{element('html', element('head', *head), element('body', *body), lang='en')}\n"
+        element("style", Markup(_ours("page.css"))),
+    )
 
 
 def _inline(code):

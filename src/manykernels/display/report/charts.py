@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from .._words import percent
-from .axes import OTHERS, PALETTE, color_of
-from .runs import from_zero
+from ..._words import percent
+from ..axes import OTHERS, PALETTE, color_of
+from ..runs import from_zero
 
 BAND = 50  # pixels of a kernel: its name above its bars, so that long names fit on a telephone
 LONGEST = 2.0  # bar of all others, in lengths of the longest bar of one

@@ -1,0 +1,258 @@
+"""From options to a scikit-learn pipeline: a scaler, then an MKL estimator with its kernels."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from .. import MKLClassifier, MKLRegressor, kernels
+from ..kernels import RBF, Laplacian, Linear, Polynomial
+from ..kernels.points import as_points
+from ..kernels.vector import weighted_variance
+from ..lowrank import Nystroem
+
+WORDS = (
+    "auto, or some of rbf, laplacian, linear, poly and polyN with commas between them, or a JSON "
+    "file"
+)
+FACTORS = 2.0 ** np.arange(-5, 5)  # of gamma="scale", for ten widths
+MOST = 200_000  # kernels that "auto" may make before there is an error instead of a very long wait
+NOT_IN_FILES = ("Kernel", "FunctionKernel", "Precomputed")
+
+
+@dataclass
+class Settings:
+    """The options that make a pipeline; names as in `MKLClassifier`, None for its default."""
+
+    kernels: str
+    p: str
+    C: float
+    loss: str | None
+    epsilon: float | None
+    solver: str
+    normalize: str
+    rank: int | None
+    tol: float
+    max_iter: int | None
+    class_weight: str | None
+    n_jobs: int | None
+    device: str
+    seed: int
+    standardize: bool | None
+    checkpoint: Any = None
+    verbose: int = 0
+
+    def pipeline(self, X, task):
+        """A pipeline that is not trained, with kernels for the rows X in their new units."""
+        first = scaler(X) if self.scales(X) else None
+        rows = X if first is None else clone(first).fit_transform(X)
+        steps = [] if first is None else [("scale", first)]
+        return Pipeline([*steps, ("model", self._estimator(rows, task))])
+
+    def scales(self, X):
+        """Whether rows are standardized: tables are, sparse data only if it is asked for."""
+        return not sparse.issparse(X) if self.standardize is None else self.standardize
+
+    def _estimator(self, X, task):
+        options = {
+            "kernels": kernels_from(self.kernels, X),
+            "p": _norm(self.p),
+            "C": self.C,
+            "solver": self.solver,
+            "normalize": None if self.normalize == "none" else self.normalize,
+            "approximation": self._approximation(),
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "n_jobs": self.n_jobs,
+            "device": self.device,
+            "random_state": self.seed,
+            "checkpoint": self.checkpoint,
+            "verbose": self.verbose,
+        } | ({} if self.loss is None else {"loss": self.loss})
+        if task == "classification":
+            if self.epsilon is not None:
+                raise ValueError(
+                    "--epsilon is for regression; leave it out, or say --task regression."
+                )
+            return MKLClassifier(**options, class_weight=self.class_weight)
+        if self.class_weight is not None:
+            raise ValueError(
+                "--class-weight is for classification; leave it out, or say --task classification."
+            )
+        epsilon = {} if self.epsilon is None else {"epsilon": self.epsilon}
+        return MKLRegressor(**options, **epsilon)
+
+    def _approximation(self):
+        return None if self.rank is None else Nystroem(rank=self.rank, random_state=self.seed)
+
+
+def _norm(text):
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"--p must be a number of at least 1, inf or auto, got {text!r}."
+        ) from None
+
+
+def scaler(X):
+    """What brings the features of rows like X to mean 0 and deviation 1.
+
+    Sparse rows are not centered, so that their zeros stay zeros; of a data frame only the columns
+    of numbers are scaled, and it stays one, since kernels may name its columns.
+    """
+    if not hasattr(X, "columns"):
+        return StandardScaler(with_mean=not sparse.issparse(X))
+    numeric = [name for name in X.columns if X[name].dtype.kind in "fiu"]
+    return ColumnTransformer(
+        [("numbers", StandardScaler(), numeric)],
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+
+
+def fit(pipeline, X, y):
+    """Train a pipeline; what the library prints goes to the standard error."""
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code say it
+        return pipeline.fit(X, y)
+
+
+def held_out(X, y, task, share, seed):
+    """Rows to train on and rows to score: X, X_test, y, y_test."""
+    stratify = y if task == "classification" else None
+    return train_test_split(X, y, test_size=share, random_state=seed, stratify=stratify)
+
+
+def fold_scores(data, settings, folds):
+    """Score of each fold, of a pipeline that was made and trained on the others alone."""
+    X, y = data.X, data.y
+    splitter = (StratifiedKFold if data.task == "classification" else KFold)(
+        folds, shuffle=True, random_state=settings.seed
+    )
+    take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: X[rows])
+    scores = []
+    for rest, fold in splitter.split(np.zeros(len(y)), y):
+        pipeline = fit(settings.pipeline(take(rest), data.task), take(rest), y[rest])
+        if pipeline[-1].result_.status.name == "INTERRUPTED":
+            raise KeyboardInterrupt
+        scores.append(float(pipeline.score(take(fold), y[fold])))
+    return scores
+
+
+def kernels_from(text, X):
+    """The kernels that an option asks for, on the training rows X.
+
+    ``rbf`` and ``laplacian`` are ten widths around scikit-learn's ``gamma="scale"``, ``poly`` the
+    degrees 2 and 3, all on all features that are numbers.
+    """
+    if text == "auto":
+        if 13 * (X.shape[1] + 1) > MOST:
+            raise ValueError(
+                f"--kernels auto would make {13 * (X.shape[1] + 1)} kernels for {X.shape[1]} "
+                "features; say --kernels rbf,linear,poly, or name kernels in a JSON file."
+            )
+        return "auto"
+    if text.lower().endswith(".json"):
+        return _from_file(text)
+    features, gamma = _numeric(X)
+    return [
+        kernel for word in text.split(",") for kernel in _from_word(word.strip(), features, gamma)
+    ]
+
+
+def _from_word(word, features, gamma):
+    if word in ("rbf", "laplacian"):
+        kernel = RBF if word == "rbf" else Laplacian
+        return [kernel(gamma=float(factor * gamma), features=features) for factor in FACTORS]
+    if word == "linear":
+        return [Linear(features=features)]
+    if match := re.fullmatch(r"poly(\d*)", word):
+        degrees = [int(match.group(1))] if match.group(1) else [2, 3]
+        return [Polynomial(degree=degree, gamma=gamma, features=features) for degree in degrees]
+    raise ValueError(f"--kernels {word!r} is not known; use {WORDS}.")
+
+
+def _numeric(X):
+    """The features that are numbers (None for all), and one over their summed variance."""
+    features = None
+    if hasattr(X, "columns"):
+        numeric = [name for name in X.columns if X[name].dtype.kind in "fiub"]
+        if len(numeric) < X.shape[1]:
+            features = tuple(numeric)
+            left = ", ".join(repr(name) for name in X.columns if name not in numeric)
+            warnings.warn(
+                f"Kernels of numbers do not see the columns {left}; --kernels auto does.",
+                stacklevel=2,
+            )
+        X = X[numeric].astype(float)
+    if X.shape[1] == 0:
+        raise ValueError("There are no columns of numbers for these kernels; use --kernels auto.")
+    variance = float(weighted_variance(as_points(X)).sum())
+    return features, 1.0 / variance if variance > 0 else 1.0
+
+
+def _from_file(path):
+    """A list of kernels, or a mapping from groups to lists, each kernel as its kind and
+    parameters.
+    """
+    with open(path, encoding="utf-8") as file:
+        try:
+            contents = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{path} is not JSON: {error}.") from error
+    if isinstance(contents, dict) and "kind" not in contents:
+        return {
+            group: [_kernel(entry, path) for entry in _listed(entries)]
+            for group, entries in contents.items()
+        }
+    return [_kernel(entry, path) for entry in _listed(contents)]
+
+
+def _listed(entries):
+    return entries if isinstance(entries, list) else [entries]
+
+
+def _kinds():
+    """The classes of kernels that a file may name, by their names in small letters."""
+    named = {name: getattr(kernels, name) for name in kernels.__all__ if name not in NOT_IN_FILES}
+    return {
+        name.lower(): kind
+        for name, kind in named.items()
+        if isinstance(kind, type) and issubclass(kind, kernels.Kernel)
+    }
+
+
+def _kernel(entry, path):
+    kinds, name = _kinds(), os.path.basename(path)
+    if not isinstance(entry, dict) or str(entry.get("kind")).lower() not in kinds:
+        raise ValueError(
+            f'{name}: a kernel is written as {{"kind": …}} and its parameters, the kind being one '
+            f"of {', '.join(sorted(kinds))}; got {entry!r}."
+        )
+    parameters = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+        if key != "kind"
+    }
+    try:
+        return kinds[entry["kind"].lower()](**parameters)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}: {entry!r} does not fit the kernel {entry['kind']}: {error}."
+        ) from error

@@ -1,0 +1,153 @@
+"""From what users call X to arrays of numbers, and advice where a group of columns is missing or
+has missing values.
+"""
+
+from collections.abc import Mapping
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import validate_data
+
+from ..kernels import KernelCollection
+from ..kernels.base import resolve_features
+from .checks import refuse_odd_arrays
+from .frames import (
+    as_table,
+    column_types,
+    encoded,
+    learned_categories,
+    missing_in,
+    on_host,
+    through_narwhals,
+)
+
+
+class ReadsTables:
+    """Checks X and y, and turns strings and categories into codes that are the same in training and
+    prediction.
+    """
+
+    def _read(self, X, y="no_validation", **options):
+        """X, and y if there is one, as checked arrays; strings and categories in X become codes."""
+        X, y = as_table(X), on_host(y)
+        types = column_types(X)
+        refuse_odd_arrays("X", X, types)
+        refuse_odd_arrays("y", y)
+        categories = learned_categories(X, types)
+        out = self._validated(X, y, categories, **options)[0]
+        self.categories_ = categories
+        return out
+
+    def _read_new(self, X):
+        """New points as a checked array, and the entries that codes in it stand for, by column."""
+        X = as_table(X)
+        refuse_odd_arrays("X", X)
+        return self._validated(X, "no_validation", getattr(self, "categories_", {}), reset=False)
+
+    def _validated(self, X, y, categories, reset=True, **options):
+        """What scikit-learn makes of X and y, and the entries that codes stand for; errors say
+        which group is in trouble.
+        """
+        options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        try:
+            if not categories:
+                return validate_data(self, X, y, reset=reset, **options), {}
+            validate_data(self, X, y, reset=reset, skip_check_array=True)
+            X, known = encoded(X, categories, self._column_names())
+            known = self._by_column(known)
+            if isinstance(y, str) and y == "no_validation":
+                return check_array(X, estimator=self, input_name="X", **options), known
+            return check_X_y(X, y, estimator=self, **options), known
+        except ValueError as error:
+            names = getattr(self, "feature_names_in_", None)
+            raise ValueError(f"{error}{_advice(self.kernels, X, names)}") from error
+
+    def _by_column(self, categories):
+        """Categories by the number of their column in place of its name."""
+        return {
+            f: categories[name] for f, name in enumerate(self._column_names()) if name in categories
+        }
+
+    def _column_names(self):
+        return list(
+            getattr(self, "feature_names_in_", [f"x{f}" for f in range(self.n_features_in_)])
+        )
+
+
+def _advice(kernels, X, names):
+    """Words for an error about X: what is missing of which group of columns; nothing if that is not
+    the trouble.
+
+    Parameters
+    ----------
+    kernels : as estimators take them
+    X : array, sparse matrix or data frame
+    names : sequence of str, optional
+        Of the columns that there should be.
+    """
+    grouped = isinstance(kernels, Mapping) or (
+        isinstance(kernels, KernelCollection) and any(kernels.groups)
+    )
+    if not grouped or sparse.issparse(X) or len(getattr(X, "shape", ())) != 2:
+        return ""
+    names = None if names is None else list(map(str, names))
+    groups = _group_columns(kernels, X.shape[1] if names is None else len(names), names)
+    absent = _absent(groups, X, names)
+    lines = absent or _incomplete(groups, X)
+    if not lines:
+        return ""
+    what = "give these columns" if absent else "impute the values, drop these rows"
+    return (
+        f"\n{' '.join(lines)}\nEvery kernel needs its columns: {what}, or train without the group."
+    )
+
+
+def _group_columns(kernels, n_features, names):
+    """The columns that the kernels of each named group see, as dict from group to ascending
+    indices.
+    """
+    bank, groups = KernelCollection(kernels), {}
+    for kernel, group in zip(bank.kernels, bank.groups, strict=True):
+        try:
+            columns = resolve_features(kernel.features, n_features, names)
+        except ValueError:
+            continue  # the bank says so
+        if group:
+            groups.setdefault(group, set()).update(
+                range(n_features) if columns is None else columns.tolist()
+            )
+    return {group: sorted(columns) for group, columns in groups.items()}
+
+
+def _absent(groups, X, names):
+    """A line for each group of which X, a data frame, lacks columns."""
+    frame = through_narwhals(X)
+    if names is None or not isinstance(frame, nw.DataFrame):
+        return []
+    here, lines = set(map(str, frame.columns)), []
+    for group, columns in groups.items():
+        absent = [names[f] for f in columns if names[f] not in here]
+        if absent:
+            listed = ", ".join(map(repr, absent[:5])) + (" …" if len(absent) > 5 else "")
+            lines.append(
+                f"Group {group!r} lacks {len(absent)} of its {len(columns)} columns: {listed}."
+            )
+    return lines
+
+
+def _incomplete(groups, X):
+    """A line for each group with missing values."""
+    X = through_narwhals(X)
+    missing = np.column_stack([missing_in(X[:, f]) for f in range(X.shape[1])])
+    lines = []
+    for group, columns in groups.items():
+        mine = missing[:, [f for f in columns if f < missing.shape[1]]]
+        some, every = mine.any(axis=1).sum(), mine.all(axis=1).sum()
+        if some:
+            whole = f", in {every} of them all" if every else ""
+            lines.append(
+                f"Group {group!r} has missing values in {some} of {len(mine)} rows{whole}."
+            )
+    return lines

@@ -1,0 +1,188 @@
+"""From data to a prepared problem: distinct rows, kernels on them, targets, costs.
+
+All of it is the same for every C and p, so that a path prepares once.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._canonical import Canonical, canonical_rows, fixed_rows
+from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
+from ..banks.basis import reduced
+from ..banks.codes import refuse_categories
+from ..banks.torch import on_device
+from ..kernels import KernelCollection, paper_bank
+from .checks import choose_combination, memory_budget
+from .fingerprints import fingerprint
+
+FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
+
+
+class Targets(NamedTuple):
+    """What the decision functions should give at the distinct rows.
+
+    Attributes
+    ----------
+    values : (t, n) array
+    cost : (n,) or (t, n) array
+        Of each row when C is one.
+    offset : float or (t,) array
+        What was subtracted from the values.
+    """
+
+    values: np.ndarray
+    cost: np.ndarray
+    offset: Any = 0.0
+
+
+class Prepared(NamedTuple):
+    """Training data on the way from `fit`'s arguments to a problem.
+
+    Attributes
+    ----------
+    bank : Bank
+        The kernels on the distinct rows.
+    targets, cost, offset
+        See `Targets`.
+    distinct : Canonical
+        Which rows are distinct, and how often they come.
+    marks : dict, optional
+        The fingerprint of the problem, for its checkpoint.
+    """
+
+    bank: Bank
+    targets: np.ndarray
+    cost: np.ndarray
+    offset: Any
+    distinct: Canonical
+    marks: dict | None = None
+
+    @property
+    def outputs(self):
+        return range(len(self.targets))
+
+    def part(self, c):
+        """The same with one output alone."""
+        cost = self.cost if self.cost.ndim == 1 else self.cost[c]
+        return self._replace(targets=self.targets[c : c + 1], cost=cost)
+
+
+def prepare(estimator, X, distinct, targets):
+    """The problem of an estimator, all but its C and its regularizer.
+
+    Parameters
+    ----------
+    estimator : MKLEstimator
+        That has read X.
+    X : checked points
+    distinct : Canonical
+    targets : Targets
+    """
+    X = X[distinct.rows]
+    prepared = Prepared(make_kernels(estimator, X, distinct.weight), *targets, distinct)
+    if estimator.checkpoint is None:
+        return prepared
+    marks = fingerprint(estimator, X, prepared.targets, prepared.cost)
+    return prepared._replace(marks=marks)
+
+
+def distinct_rows(estimator, X, codes, sample_weight):
+    """Rows to train on: canonical, unless a fitted bank fixes them.
+
+    Parameters
+    ----------
+    codes : (n,) int
+        Of the targets.
+    """
+    bank = estimator.kernels
+    if not isinstance(bank, Bank):
+        return canonical_rows(X, codes, sample_weight)
+    if not bank.same_data(X):
+        raise ValueError(
+            f"This bank was fitted on other data ({bank.n} points); pass the same X to fit, or "
+            "give the kernels themselves, not a fitted bank."
+        )
+    return fixed_rows(sample_weight)
+
+
+def make_kernels(estimator, X, sample_weight):
+    """The kernels that an estimator asks for, on the training rows."""
+    combination = choose_combination(estimator.combination)
+    if combination is not None:
+        return _combination_bank(estimator, combination, X)
+    if isinstance(estimator.kernels, Bank):
+        return _given_bank(estimator)
+    kernels = _collection(estimator, X, sample_weight)
+    on_points = {
+        "normalize": estimator.normalize,
+        "sample_weight": sample_weight,
+        "feature_names": getattr(estimator, "feature_names_in_", None),
+        "categories": estimator._by_column(estimator.categories_),
+    }
+    on_machine = {
+        "dtype": np.float64 if estimator.tol < FLOAT32_TOL else np.float32,
+        "n_jobs": estimator.n_jobs,
+        "memory_budget": memory_budget(estimator.cache_size),
+    }
+    if estimator.approximation is None:
+        return make_bank(kernels, X, **on_points, **on_machine, device=estimator.device)
+    kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
+    bank = estimator.approximation.fit(kernels, X, **on_machine, verbose=estimator.verbose)
+    if estimator.device == "cpu":
+        return reduced(bank, on_machine["memory_budget"])
+    return on_device(bank, estimator.device)
+
+
+def _collection(estimator, X, sample_weight):
+    """The kernels without data, for the columns of X."""
+    kernels, categories = estimator.kernels, estimator._by_column(estimator.categories_)
+    if not isinstance(kernels, str):
+        kernels = kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels)
+        names = getattr(estimator, "feature_names_in_", None)
+        return kernels.for_columns(X.shape[1], names, categories)
+    if kernels != "auto":
+        raise ValueError(
+            f"kernels={kernels!r} is not known; use 'auto', kernels, a mapping or a "
+            "KernelCollection."
+        )
+    return paper_bank(X, sample_weight, list(categories), estimator._column_names())
+
+
+def _given_bank(estimator):
+    """The bank that was given in the place of kernels, if it is what the parameters ask for."""
+    bank = estimator.kernels
+    if estimator.approximation is not None:
+        raise ValueError("An approximation needs the kernels themselves, not a fitted bank.")
+    if estimator.device != "cpu":
+        raise ValueError(
+            f"device={estimator.device!r} needs the kernels themselves, not a fitted bank."
+        )
+    if estimator.normalize != bank.normalize:
+        raise ValueError(
+            f"normalize={estimator.normalize!r}, but the bank was fitted with "
+            f"normalize={bank.normalize!r}."
+        )
+    return bank
+
+
+def _combination_bank(estimator, combination, X):
+    """The bank of a kernel that is not a sum."""
+    if not (isinstance(estimator.kernels, str) and estimator.kernels == "auto"):
+        raise ValueError(
+            f"kernels={estimator.kernels!r} are for sums of kernels; "
+            f"combination={estimator.combination!r} makes its own: leave kernels='auto'."
+        )
+    if estimator.approximation is not None:
+        raise ValueError(
+            "Approximations are for sums of kernels; with a combination leave approximation=None."
+        )
+    if estimator.normalize not in ("diagonal", None):
+        raise ValueError(
+            f"normalize={estimator.normalize!r} is for sums of kernels; a combination is taken as "
+            "it is."
+        )
+    refuse_categories(estimator.categories_, f"combination={estimator.combination!r}")
+    names = getattr(estimator, "feature_names_in_", None)
+    bank = CombinationBank(combination.fit(X), feature_names=names, n_jobs=estimator.n_jobs)
+    return on_device(bank, estimator.device)

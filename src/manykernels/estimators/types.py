@@ -1,0 +1,29 @@
+"""Names for what the parameters of estimators may be."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ..banks import Bank
+from ..callbacks import Callback
+from ..kernels import Kernel, KernelCollection
+from ..result import Record
+from .checkpoints import Checkpoint
+
+Points = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str]
+Kernels = (
+    Literal["auto"]
+    | Kernel
+    | Sequence[Kernel | Callable[..., ArrayLike]]
+    | Mapping[str, Any]
+    | KernelCollection
+    | Bank
+)
+Normalization = Literal["diagonal", "trace", "cosine", "center"] | None
+RandomState = int | np.random.RandomState | None
+CheckpointLike = str | os.PathLike[str] | Checkpoint | None
+Callbacks = Sequence[Callback | Callable[[Record], Any]] | None

@@ -1,0 +1,114 @@
+"""Steps of scikit-learn's pipelines as JSON and arrays, and back.
+
+Of each the parameters of its constructor are kept, and what it learned: plain values, arrays,
+texts, and other steps. Only classes of the table below are ever built again, by their own
+constructors, and no attribute can take the place of one of their methods.
+"""
+
+import numpy as np
+from sklearn import compose, decomposition, feature_selection, impute, pipeline, preprocessing
+from sklearn.base import BaseEstimator
+
+from .._files import CorruptFile
+from ..estimators import MKLFeatureSelector
+from .values import CannotSave
+
+STEPS = {
+    kind.__name__: kind
+    for kind in (
+        compose.ColumnTransformer,
+        decomposition.PCA,
+        feature_selection.SelectKBest,
+        feature_selection.SelectPercentile,
+        feature_selection.VarianceThreshold,
+        impute.MissingIndicator,
+        impute.SimpleImputer,
+        pipeline.FeatureUnion,
+        pipeline.Pipeline,
+        preprocessing.Binarizer,
+        preprocessing.FunctionTransformer,
+        preprocessing.MaxAbsScaler,
+        preprocessing.MinMaxScaler,
+        preprocessing.Normalizer,
+        preprocessing.OneHotEncoder,
+        preprocessing.OrdinalEncoder,
+        preprocessing.RobustScaler,
+        preprocessing.StandardScaler,
+        MKLFeatureSelector,
+    )
+}
+HELPERS = {"make_column_selector": compose.make_column_selector}
+# of one run or one process, or of a file that was loaded
+LOCAL = ("_metadata_request", "_skl_callbacks", "extra_")
+
+
+def check_last(model, estimators):
+    """Raise CannotSave unless a model is one of these estimators, or a pipeline that ends in one.
+
+    Parameters
+    ----------
+    estimators : mapping from name to class
+    """
+    last = model
+    while type(last) is pipeline.Pipeline and last.steps:
+        last = last.steps[-1][1]
+    if estimators.get(type(last).__name__) is type(last):
+        return
+    if isinstance(getattr(model, "best_estimator_", None), BaseEstimator):
+        raise CannotSave(
+            f"A model file does not hold a search; save the {type(model).__name__}'s "
+            "best_estimator_."
+        )
+    whose = "" if last is model else ", in which the pipeline ends,"
+    raise CannotSave(
+        f"{type(last).__name__}{whose} is not an estimator of this library: use pickle, joblib or "
+        "skops."
+    )
+
+
+def describe(step, packer):
+    """A step as a mapping that JSON can hold."""
+    name = type(step).__name__
+    if STEPS.get(name) is not type(step):
+        raise CannotSave(
+            f"A model file cannot hold {name}; before the last step it holds "
+            f"{', '.join(sorted(STEPS))}. Use one of these, or pickle, joblib or skops for this "
+            "model."
+        )
+    parameters = step.get_params(deep=False)
+    learned = {
+        key: value
+        for key, value in vars(step).items()
+        if key not in parameters and key not in LOCAL
+    }
+    return {
+        "estimator": name,
+        "parameters": {key: packer.pack(one, f"{name}.{key}") for key, one in parameters.items()},
+        "learned": {key: packer.pack(one, f"{name}.{key}") for key, one in learned.items()},
+    }
+
+
+def rebuild(described, unpacker, depth):
+    """The step of a mapping."""
+    name = described["estimator"]
+    if name not in STEPS:
+        raise CorruptFile(f"{str(name)[:40]!r} is not an estimator that files may hold.")
+    kind, depth = STEPS[name], depth + 1
+    parameters = {key: unpacker.unpack(one, depth) for key, one in described["parameters"].items()}
+    step = kind(**parameters)
+    for key, one in described["learned"].items():
+        if not key.isidentifier() or key in parameters or hasattr(kind, key):
+            raise CorruptFile(f"{name} cannot have learned {key[:40]!r}.")
+        vars(step)[key] = unpacker.unpack(one, depth)
+    _check_features(step, name)
+    return step
+
+
+def _check_features(step, name):
+    """Raise unless the columns that a step has seen are a number, with as many names."""
+    seen = vars(step).get("n_features_in_")
+    names = vars(step).get("feature_names_in_")
+    if seen is not None and (type(seen) is not int or seen < 0):
+        raise CorruptFile(f"{name} has not seen a number of columns.")
+    if names is not None and np.shape(names) != (seen,):
+        raise CorruptFile(f"{name} has not a name for every column.")
