@@ -1,12 +1,49 @@
-"""Shared problems and data."""
+"""Shared problems and data, and how much of the suite a run takes: docs in CONTRIBUTING.md."""
 
 import os
+from itertools import combinations, groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial
+
+THOROUGH = os.environ.get("MANYKERNELS_THOROUGH", "0") not in ("", "0")
+
+settings.register_profile("default", max_examples=25, deadline=None)
+settings.register_profile("thorough", max_examples=100, deadline=None)
+settings.load_profile("thorough" if THOROUGH else "default")
+
+
+def examples(thorough):
+    """How many examples a property takes: ``thorough`` in `make test-all`, at most 25 otherwise."""
+    return thorough if THOROUGH else min(thorough, 25)
+
+
+def pytest_collection_modifyitems(items):
+    """Of a test marked ``pairwise``, mark as ``long`` what is not needed to meet every pair of
+    values of its parameters.
+    """
+    tables = [item for item in items if item.get_closest_marker("pairwise")]
+    for _, table in groupby(tables, key=lambda item: item.nodeid.partition("[")[0]):
+        pairs_seen = set()
+        rows = [(item, _pairs(item.callspec.indices)) for item in table]
+        while rows:
+            # the row with most new pairs; the first of equals, so that every run takes the same
+            item, pairs = max(rows, key=lambda row: len(row[1] - pairs_seen))
+            if pairs <= pairs_seen:
+                break
+            pairs_seen |= pairs
+            rows = [row for row in rows if row[0] is not item]
+        for item, _ in rows:
+            item.add_marker(pytest.mark.long)
+
+
+def _pairs(indices):
+    """Every two (parameter, index) of a row of a table; the row itself if it has one parameter."""
+    return set(combinations(sorted(indices.items()), min(2, len(indices))))
 
 
 def data_folder():

@@ -374,6 +374,7 @@ MODELS = {
 }
 
 
+@pytest.mark.browser
 class TestBrowser:
     @pytest.mark.parametrize("name", MODELS)
     def test_charts_are_drawn_without_trouble(self, visit, name):
