@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
     tables = [item for item in items if item.get_closest_marker("pairwise")]
     for _, table in groupby(tables, key=lambda item: item.nodeid.partition("[")[0]):
         pairs_seen = set()
-        rows = [(item, _pairs(item.callspec.indices)) for item in table]
+        rows = [(item, _pairs(item.callspec.params)) for item in table]
         while rows:
             # the row with most new pairs; the first of equals, so that every run takes the same
             item, pairs = max(rows, key=lambda row: len(row[1] - pairs_seen))
@@ -41,9 +41,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long)
 
 
-def _pairs(indices):
-    """Every two (parameter, index) of a row of a table; the row itself if it has one parameter."""
-    return set(combinations(sorted(indices.items()), min(2, len(indices))))
+def _pairs(params):
+    """Every two values of a row, each with the name of its parameter."""
+    return set(combinations([(name, id(value)) for name, value in sorted(params.items())], 2))
 
 
 def data_folder():
