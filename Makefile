@@ -40,6 +40,14 @@ $(BIN)/python:
 
 $(VENV)/coverage: $(VENV)/test-all
 
+# PyTorch for the CPU is a tenth of what the package index gives: first from local wheels, then from
+# its own index, and if neither has it, with the extra as any other package.
+$(VENV)/test-all: $(VENV)/torch
+$(VENV)/torch: | $(BIN)/python
+	$(INSTALL) --no-index --no-deps torch 2>/dev/null || \
+		$(INSTALL) --retries 0 --index-url https://download.pytorch.org/whl/cpu torch || true
+	touch $@
+
 $(VENV)/demo: EXTRAS = plot,frames
 $(VENV)/%: EXTRAS = $*
 $(VENV)/%: pyproject.toml | $(BIN)/python

@@ -1,6 +1,7 @@
-"""Shared problems and data, and how much of the suite a run takes: docs in CONTRIBUTING.md."""
+"""Shared problems and data, and how much of the tests a run takes."""
 
 import os
+import signal
 from itertools import combinations, groupby
 from pathlib import Path
 
@@ -15,6 +16,10 @@ THOROUGH = os.environ.get("MANYKERNELS_THOROUGH", "0") not in ("", "0")
 settings.register_profile("default", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "default")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def examples(thorough):

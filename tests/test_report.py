@@ -432,6 +432,7 @@ def test_examples_are_short(name):
     assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) < 40
 
 
+@pytest.mark.long
 def test_the_example_of_three_views_runs(tmp_path, monkeypatch, capsys):
     data = data_folder() / "tcga_breast.npz"
     if not data.exists():
