@@ -52,7 +52,7 @@ def _pairs(params):
 
 
 def data_folder():
-    """The folder of real data sets: ``MANYKERNELS_DATA``, or ``shared/data`` beside the checkout."""
+    """The folder of real data: ``MANYKERNELS_DATA``, or ``shared/data`` beside the checkout."""
     return Path(os.environ.get("MANYKERNELS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
