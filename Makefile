@@ -2,32 +2,50 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Byte code is left to the first import: most modules of most packages are never imported.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+# One process a core, so one thread each for linear algebra.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# What `pytest` leaves out, and the property tests, which take more examples here.
+REST := "long or device or browser or hypothesis"
 
-.PHONY: test demo lint bench clean
+.PHONY: test test-all coverage lint demo bench clean
 
-test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: $(VENV)/test
+	$(PYTEST)
+
+test-all: $(VENV)/test-all
+	MANYKERNELS_THOROUGH=1 $(PYTEST) -m $(REST)
+
+# Lines and branches of src that `test` and `test-all` together reach; compiled loops count as
+# unreached, since no line of theirs runs in Python.
+coverage: $(VENV)/coverage
+	$(PYTEST) --cov=manykernels --cov-branch --cov-report=
+	MANYKERNELS_THOROUGH=1 $(PYTEST) -m $(REST) --cov=manykernels --cov-branch --cov-append \
+		--cov-report=term-missing:skip-covered
+
+lint: $(VENV)/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
-lint: $(VENV)/ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-
-bench: $(VENV)/ready
+bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks foundations
 
-$(VENV)/ready: pyproject.toml
+# An environment per target would take minutes: each target adds its extras to one.
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[test,bench]"
-	touch $@
 
-$(VENV)/demo: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[plot,frames]"
+$(VENV)/coverage: $(VENV)/test-all
+
+$(VENV)/demo: EXTRAS = plot,frames
+$(VENV)/%: EXTRAS = $*
+$(VENV)/%: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable ".[$(EXTRAS)]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .ruff_cache
+	rm -rf $(VENV) out .pytest_cache .ruff_cache .coverage
 	find . -name __pycache__ -prune -exec rm -rf {} +

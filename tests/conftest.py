@@ -1,17 +1,59 @@
-"""Shared problems and data."""
+"""Shared problems and data, and how much of the tests a run takes."""
 
 import os
+import signal
+from itertools import combinations, groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial
 
+THOROUGH = os.environ.get("MANYKERNELS_THOROUGH", "0") not in ("", "0")
+
+settings.register_profile("default", max_examples=25, deadline=None)
+settings.register_profile("thorough", max_examples=100, deadline=None)
+settings.load_profile("thorough" if THOROUGH else "default")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def examples(thorough):
+    """How many examples a property takes: ``thorough`` in `make test-all`, at most 25 otherwise."""
+    return thorough if THOROUGH else min(thorough, 25)
+
+
+def pytest_collection_modifyitems(items):
+    """Of a test marked ``pairwise``, mark as ``long`` what is not needed to meet every pair of
+    values of its parameters.
+    """
+    tables = [item for item in items if item.get_closest_marker("pairwise")]
+    for _, table in groupby(tables, key=lambda item: item.nodeid.partition("[")[0]):
+        pairs_seen = set()
+        rows = [(item, _pairs(item.callspec.params)) for item in table]
+        while rows:
+            # the row with most new pairs; the first of equals, so that every run takes the same
+            item, pairs = max(rows, key=lambda row: len(row[1] - pairs_seen))
+            if pairs <= pairs_seen:
+                break
+            pairs_seen |= pairs
+            rows = [row for row in rows if row[0] is not item]
+        for item, _ in rows:
+            item.add_marker(pytest.mark.long)
+
+
+def _pairs(params):
+    """Every two values of a row, each with the name of its parameter."""
+    return set(combinations([(name, id(value)) for name, value in sorted(params.items())], 2))
+
 
 def data_folder():
-    """The folder of real data sets: ``MANYKERNELS_DATA``, or ``shared/data`` beside the checkout."""
+    """The folder of real data: ``MANYKERNELS_DATA``, or ``shared/data`` beside the checkout."""
     return Path(os.environ.get("MANYKERNELS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

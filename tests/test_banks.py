@@ -92,6 +92,7 @@ def collection(request):
     return COLLECTIONS[request.param]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("normalize", NORMALIZATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("storage", ["auto", "dense"])

@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from conftest import toy
+from conftest import examples, toy
 from manykernels import (
     Checkpoint,
     KernelCollection,
@@ -343,7 +343,8 @@ def journal(tmp_path_factory):
 
 class TestDamage:
     @settings(
-        max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=examples(80),
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     @given(
         kind=st.sampled_from(

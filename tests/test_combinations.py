@@ -146,6 +146,7 @@ class TestEstimators:
 
 
 class TestOwn:
+    @pytest.mark.device
     def test_gradient_by_torch(self):
         pytest.importorskip(
             "torch", reason="torch is not installed: gram() cannot be differentiated"

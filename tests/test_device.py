@@ -21,6 +21,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
 from manykernels.solvers import SPG, Newton, solve
 
+pytestmark = pytest.mark.device
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 DEVICES = ["torch"] + (["cuda"] if torch.cuda.is_available() else [])
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-10}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from conftest import data_folder
+from conftest import data_folder, examples
 from manykernels._loops.libsvm import BAD, EXACT, read_number
 from manykernels.readers import libsvm, read_libsvm, write_libsvm
 from reference import LibsvmError, read_libsvm_slowly
@@ -114,7 +114,7 @@ def check_same(data, chunk):
         assert int(re.search(r"line (\d+): ", str(caught.value)).group(1)) == want.line
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     lines=st.lists(good_lines, max_size=6),
     whole=st.booleans(),
@@ -125,7 +125,7 @@ def test_valid_files(lines, whole, chunk):
     check_same(data if whole else data.removesuffix(b"\n"), chunk)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250))
 @given(
     lines=st.lists(st.one_of(good_lines, bad_lines), max_size=5),
     chunk=st.sampled_from([1, 7, 40, 2**22]),
@@ -138,7 +138,7 @@ def test_damaged_files(lines, chunk):
     check_same(b"".join(lines), chunk)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(lines=st.lists(good_lines, min_size=1, max_size=4), data=st.data())
 def test_one_byte_is_changed(lines, data):
     text = bytearray(b"".join(lines))
@@ -146,7 +146,7 @@ def test_one_byte_is_changed(lines, data):
     check_same(bytes(text), 2**22)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(text=numbers)
 @example(text="9007199254740993")  # half way between two floats
 @example(text="9007199254740993e22")

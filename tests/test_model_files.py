@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import manykernels
-from conftest import toy
+from conftest import examples, toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels._files import CannotWrite, CorruptFile, read, write
 from manykernels.banks import make_bank
@@ -374,21 +374,26 @@ def test_code_of_the_user_is_refused_before_anything_is_written(model, tmp_path)
 @pytest.mark.parametrize(
     "name", ["ovo, per class", "center", "product", "nystroem", "masked", "regressor", "one class"]
 )
-def test_other_ways_to_keep_a_model(name, fitted, tmp_path):
-    import skops.io
-
+@pytest.mark.parametrize(
+    "kept",
+    # the package skops is installed by `make test-all` alone
+    ["pickle", "copy", "joblib", pytest.param("skops", marks=pytest.mark.long)],
+)
+def test_other_ways_to_keep_a_model(name, kept, fitted, tmp_path):
     model, points = fitted(name)
-    joblib.dump(model, tmp_path / "m.joblib")
-    skops.io.dump(model, tmp_path / "m.skops")
-    trusted = skops.io.get_untrusted_types(file=tmp_path / "m.skops")
-    copies = [
-        pickle.loads(pickle.dumps(model)),
-        copy.deepcopy(model),
-        joblib.load(tmp_path / "m.joblib"),
-    ]
-    copies.append(skops.io.load(tmp_path / "m.skops", trusted=trusted))
-    for other in copies:
-        np.testing.assert_array_equal(decisions(other, points), decisions(model, points))
+    if kept == "pickle":
+        other = pickle.loads(pickle.dumps(model))
+    elif kept == "copy":
+        other = copy.deepcopy(model)
+    elif kept == "joblib":
+        joblib.dump(model, tmp_path / "m.joblib")
+        other = joblib.load(tmp_path / "m.joblib")
+    else:
+        skops = pytest.importorskip("skops.io")
+        skops.dump(model, tmp_path / "m.skops")
+        trusted = skops.get_untrusted_types(file=tmp_path / "m.skops")
+        other = skops.load(tmp_path / "m.skops", trusted=trusted)
+    np.testing.assert_array_equal(decisions(other, points), decisions(model, points))
 
 
 @pytest.fixture(scope="module")
@@ -423,7 +428,8 @@ def damage(kind, place, size, seed, data):
 
 class TestDamage:
     @settings(
-        max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=examples(120),
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     @given(
         kind=st.sampled_from(
@@ -582,7 +588,8 @@ class TestStrangers:
             manykernels.load(tmp_path / "m.mk")
 
     @settings(
-        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=examples(60),
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     @given(seed=st.integers(0, 2**31))
     def test_sound_checksums_over_changed_content(self, seed, good, tmp_path):

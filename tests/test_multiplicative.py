@@ -56,7 +56,7 @@ def many(X):
 
 
 def problems():
-    sets = [("toy", *toy(60), KernelCollection(MIXED)), ("ring", *ring(60), None)]
+    sets = [("toy", *toy(40), KernelCollection(MIXED)), ("ring", *ring(30), None)]
     return [pytest.param(X, y, kernels or many(X), id=name) for name, X, y, kernels in sets]
 
 

@@ -284,6 +284,7 @@ def graphs(grakel, n=30, seed=0):
     return out, np.arange(n) % 2
 
 
+@pytest.mark.long  # its package is installed by `make test-all` alone
 def test_grakel():
     grakel = pytest.importorskip("grakel")
     data, labels = graphs(grakel)
