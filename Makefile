@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Byte code is left to the first import: most modules of most packages are never imported.
+# Byte code is left to the first import, which must be allowed to keep it: most modules of most
+# packages are never imported.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 # One process a core, so one thread each for linear algebra.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal

@@ -29,10 +29,14 @@ def examples(thorough):
 
 
 def pytest_collection_modifyitems(items):
-    """Of a test marked ``pairwise``, mark as ``long`` what is not needed to meet every pair of
-    values of its parameters.
+    """Of the rows of a test marked ``pairwise``, mark as ``long`` those that are not needed for
+    every two values of its parameters to meet.
     """
-    tables = [item for item in items if item.get_closest_marker("pairwise")]
+    tables = [
+        item
+        for item in items
+        if item.get_closest_marker("pairwise") and not item.get_closest_marker("long")
+    ]
     for _, table in groupby(tables, key=lambda item: item.nodeid.partition("[")[0]):
         pairs_seen = set()
         rows = [(item, _pairs(item.callspec.params)) for item in table]
