@@ -10,8 +10,9 @@ from scipy import sparse
 
 from conftest import MIXED, toy
 from manykernels._threads import thread_count
-from manykernels.banks import TiledBank, families, make_bank, tiled
+from manykernels.banks import CombinationBank, TiledBank, families, make_bank, tiled
 from manykernels.banks.families.chains import Chains
+from manykernels.combinations import Product
 from manykernels.kernels import (
     RBF,
     FunctionKernel,
@@ -518,3 +519,84 @@ def test_thread_count(monkeypatch):
     assert thread_count(-1) == everything
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert thread_count() == 1
+
+
+PRECOMPUTED = KernelCollection([Precomputed(RBF(g).block(X, X)) for g in (0.1, 1.0, 3.0)])
+
+
+BANKS = {
+    "tiled": (COLLECTIONS["user's"], {}),
+    "paper": (COLLECTIONS["paper"], {}),
+    "masked": (COLLECTIONS["masked"], {}),
+    "dense": (COLLECTIONS["mixed"], {"storage": "dense"}),
+    "dense masked": (COLLECTIONS["masked"], {"storage": "dense"}),
+    "centered": (COLLECTIONS["mixed"], {"normalize": "center"}),
+    "centered dense": (COLLECTIONS["mixed"], {"normalize": "center", "storage": "dense"}),
+    "cosine": (COLLECTIONS["user's"], {"normalize": "cosine"}),
+}
+
+
+class TestTheProtocol:
+    """What is asked of anything that holds kernels is answered by every bank."""
+
+    @pytest.fixture(params=BANKS)
+    def bank(self, request):
+        collection, options = BANKS[request.param]
+        return make_bank(collection, X, **options)
+
+    def test_holds_its_kernels(self, bank):
+        assert bank.is_sum
+        assert not bank.needs_grams
+        assert len(bank) == bank.m == len(bank.kernels) == len(bank.names) == len(bank.groups)
+        assert bank.scales.shape == (bank.m,)
+        again = bank.collection()
+        assert len(again) == bank.m
+        assert list(again.groups) == list(bank.groups)
+        for k in (0, bank.m - 1):
+            kernel, columns = bank.kernels[k], bank.columns_of(k)
+            assert again[k] == kernel
+            if kernel.features is None:
+                assert columns is None
+            else:
+                np.testing.assert_array_equal(columns, np.atleast_1d(kernel.features))
+
+    def test_subset_has_the_chosen_kernels(self, bank):
+        chosen = np.array([bank.m - 1, 0, 2])
+        some = bank.subset(chosen, 3.0)
+        rows, weights = np.array([4, 80, 17]), np.array([0.2, 0.5, 1.0])
+        assert some.m == 3
+        assert [some.names[i] for i in range(3)] == [bank.names[k] for k in chosen]
+        whole = 3.0 * bank.columns(np.arange(bank.n))[chosen]
+        tol = 1e-12 * np.abs(whole).max()
+        np.testing.assert_allclose(some.columns(rows), whole[:, :, rows], atol=tol)
+        np.testing.assert_allclose(some.combine(weights), np.tensordot(weights, whole, 1), atol=tol)
+        np.testing.assert_allclose(
+            some.quadratic_forms(BETA), 3.0 * bank.quadratic_forms(BETA)[chosen], atol=1e-8
+        )
+        np.testing.assert_allclose(some.diagonal(), 3.0 * bank.diagonal()[chosen], atol=tol)
+        np.testing.assert_allclose(some.scales, 3.0 * bank.scales[chosen])
+        new = X[:5] + 0.1
+        np.testing.assert_allclose(
+            some.cross(new, rows).combine(weights),
+            3.0 * np.tensordot(weights, bank.cross(new, rows).columns(np.arange(3))[chosen], 1),
+            atol=tol,
+        )
+
+    def test_precomputed_kernels_are_known_behind_every_wrapper(self):
+        index = np.arange(len(X))[:, None]
+        for options in ({}, {"storage": "dense"}, {"normalize": "center"}):
+            bank = make_bank(PRECOMPUTED, index, **options)
+            assert bank.needs_grams
+            assert bank.with_categories({}).needs_grams
+            np.testing.assert_allclose(
+                bank.subset([2, 0]).combine([0.3, 0.7]), bank.combine([0.7, 0.0, 0.3]), atol=1e-12
+            )
+
+    def test_a_combination_has_no_kernels(self):
+        bank = CombinationBank(Product().fit(X))
+        assert not bank.is_sum
+        assert len(bank.kernels) == 0
+        assert bank.collection() is None
+        assert not bank.needs_grams
+        assert not hasattr(bank, "quadratic_forms")
+        assert bank.with_categories({}) is bank

@@ -36,10 +36,21 @@ def callable_kernel(A, B):
 
 SETS = {
     "mixed": KernelCollection(MIXED),
-    "families": KernelCollection([*(RBF(g) for g in (0.01, 0.3, 5.0)), *(RBF(g, features=1) for g in (0.2, 4.0)), Laplacian(0.5),
-                            Linear(), Polynomial(2), Polynomial(3, features=[0]), callable_kernel]),
-    "masked": KernelCollection.masked_rbf(RNG.uniform(0.1, 2.0, 40), RNG.random((40, X.shape[1])) < 0.6),
-}  # fmt: skip
+    "families": KernelCollection(
+        [
+            *(RBF(g) for g in (0.01, 0.3, 5.0)),
+            *(RBF(g, features=1) for g in (0.2, 4.0)),
+            Laplacian(0.5),
+            Linear(),
+            Polynomial(2),
+            Polynomial(3, features=[0]),
+            callable_kernel,
+        ]
+    ),
+    "masked": KernelCollection.masked_rbf(
+        RNG.uniform(0.1, 2.0, 40), RNG.random((40, X.shape[1])) < 0.6
+    ),
+}
 
 
 @pytest.fixture(params=DEVICES)
@@ -113,8 +124,11 @@ def test_other_banks_of_the_same_kernels(name, device):
         )
     elif there.among(np.arange(5)) is not None:
         rows = np.array([4, 9, 22])
-        np.testing.assert_allclose(there.among(rows).combine(np.ones(there.m)),
-                                   there.combine(np.ones(there.m))[np.ix_(rows, rows)], rtol=1e-5)  # fmt: skip
+        np.testing.assert_allclose(
+            there.among(rows).combine(np.ones(there.m)),
+            there.combine(np.ones(there.m))[np.ix_(rows, rows)],
+            rtol=1e-5,
+        )
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -288,8 +302,11 @@ class TestEstimators:
         model = MKLClassifier(MIXED, device=device).fit(X, Y)
         model.bank_.device.name = "cuda:77"
         again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_allclose(again.decision_function(X), model.set_params(device="cpu").fit(X, Y).decision_function(X),
-                                   atol=1e-2)  # fmt: skip
+        np.testing.assert_allclose(
+            again.decision_function(X),
+            model.set_params(device="cpu").fit(X, Y).decision_function(X),
+            atol=1e-2,
+        )
 
     def test_what_does_not_go(self, device, tmp_path):
         bank = make_bank(KernelCollection(MIXED), X, device=device)

@@ -228,7 +228,10 @@ class TestMissingViews:
 
     def test_columns_absent_in_prediction(self):
         model = MKLClassifier(on_groups(GROUPS)).fit(FRAME, y)
-        message = r"(?s)now missing.*Group 'mrna' lacks 2 of its 2 columns: 'gene 1', 'gene 2'.*give these columns"
+        message = (
+            r"(?s)now missing.*Group 'mrna' lacks 2 of its 2 columns: 'gene 1', 'gene 2'"
+            r".*give these columns"
+        )
         with pytest.raises(ValueError, match=message):
             model.predict(FRAME[["age", "dose"]])
 
@@ -237,7 +240,10 @@ class TestMissingViews:
     )
     def test_values_missing(self, groups):
         kernels = on_groups(groups)
-        message = r"(?s)contains NaN.*Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all.*impute"
+        message = (
+            r"(?s)contains NaN.*Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all"
+            r".*impute"
+        )
         with pytest.raises(ValueError, match=message) as caught:
             MKLClassifier(kernels).fit(self.broken(), y)
         assert "clinical" not in str(caught.value)
@@ -260,7 +266,7 @@ class TestMissingViews:
 
 
 def views(name):
-    """A data set of several views as one frame, its groups, and labels; skips where it is absent."""
+    """A data set of several views as one frame, its groups, and labels; skips without it."""
     where = data_folder() / f"{name}.npz"
     if not where.exists():
         pytest.skip(

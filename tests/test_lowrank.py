@@ -2,6 +2,7 @@
 other.
 """
 
+import errno
 import pickle
 import warnings
 
@@ -22,6 +23,7 @@ from manykernels.lowrank import (
     coefficient_bound,
     quality,
 )
+from manykernels.lowrank.files import mapped
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Status
@@ -31,7 +33,7 @@ X, Y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
 KERNELS = KernelCollection(MIXED)
 ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
-EXACT = KERNELS.fit(X)
+EXACT = make_bank(KERNELS, X)
 FULL = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64)
 SHORT = Nystroem(rank=12).fit(ON_POINTS, X, dtype=np.float64)
 FIRST = PNormBall(1)
@@ -151,12 +153,41 @@ class TestFactors:
             bank.columns([1]), make_bank(collection, X, normalize="trace").columns([1]), atol=1e-8
         )
 
+    @pytest.mark.parametrize(
+        "approximation", [Nystroem(20), IncompleteCholesky(20), RandomFourier(20)], ids=repr
+    )
+    def test_subset_has_the_chosen_kernels(self, approximation):
+        gaussians = KernelCollection({"a": [RBF(0.1), RBF(0.4, features=1)], "b": RBF(2.0)})
+        points = KernelsOnPoints.from_data(gaussians, X)
+        bank = approximation.fit(points, X, dtype=np.float64)
+        some, chosen = bank.subset([2, 0], 3.0), [2, 0]
+        assert some.names == [bank.names[k] for k in chosen]
+        assert list(some.groups) == ["b", "a"]
+        np.testing.assert_allclose(
+            some.columns([4, 9]), 3.0 * bank.columns([4, 9])[chosen], atol=1e-12
+        )
+        new = X[:5] + 0.1
+        np.testing.assert_allclose(
+            some.cross(new).columns([4, 9]),
+            3.0 * bank.cross(new).columns([4, 9])[chosen],
+            atol=1e-12,
+        )
+
+    def test_a_map_of_features_holds_its_kernels(self):
+        for approximation in (Nystroem(10), IncompleteCholesky(10)):
+            features = approximation.fit(ON_POINTS, X).features
+            assert list(features.kernels) == list(EXACT.kernels)
+            assert list(features.names) == list(EXACT.names)
+            np.testing.assert_array_equal(features.scales, EXACT.scales)
+            assert features.is_sum
+            assert not features.needs_grams
+
     def test_normalizations(self):
         for normalize in ("diagonal", "trace", "cosine", None):
             bank = Nystroem(80, cutoff=0.0).fit(
                 KernelsOnPoints.from_data(KERNELS, X, normalize=normalize), X, dtype=np.float64
             )
-            expected = KERNELS.fit(X, normalize=normalize).columns([0, 5])
+            expected = make_bank(KERNELS, X, normalize=normalize).columns([0, 5])
             np.testing.assert_allclose(bank.columns([0, 5]), expected, atol=1e-6 * expected.max())
         with pytest.raises(ValueError, match="center"):
             KernelsOnPoints.from_data(KERNELS, X, normalize="center")
@@ -181,6 +212,34 @@ class TestMemory:
         same = MKLClassifier(MIXED, approximation=Nystroem(20), **options).fit(X, Y)
         np.testing.assert_allclose(clf.decision_function(X), same.decision_function(X), atol=1e-6)
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("shape", [(7, 3), (1000, 400)])
+    @pytest.mark.parametrize("reserves", [True, False])
+    def test_room_is_made_where_the_system_cannot_reserve_it(
+        self, tmp_path, monkeypatch, reserves, shape
+    ):
+        if not reserves:  # as on macOS and Windows
+            monkeypatch.delattr("os.posix_fallocate", raising=False)
+        array = mapped(tmp_path, shape, np.float32)
+        assert array.shape == shape
+        assert not array.any()
+        array[-1] = 3.0
+        np.testing.assert_array_equal(array[-1], np.full(shape[1], 3.0))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_file_system_that_cannot_reserve_room(self, tmp_path, monkeypatch):
+        def refused(*_):
+            raise OSError(errno.EOPNOTSUPP, "not supported")
+
+        monkeypatch.setattr("os.posix_fallocate", refused, raising=False)
+        assert mapped(tmp_path, (50, 2), np.float64).shape == (50, 2)
+
+        def full(*_):
+            raise OSError(errno.ENOSPC, "full")
+
+        monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+        with pytest.raises(OSError, match="full"):
+            mapped(tmp_path, (50, 2), np.float64)
 
     def test_a_folder_that_is_not_there(self, tmp_path):
         with pytest.raises(FileNotFoundError):
@@ -384,10 +443,20 @@ class TestReduced:
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-5 * np.abs(other).max())
 
         for name, *args in (
-            ("dot", v), ("correlate", beta), ("gram", beta[0] ** 2), ("combine", weights), ("combine", weights, [3, 1]),
-            ("quadratic_forms", beta), ("products", beta), ("products", beta[0]), ("columns", [4, 7]), ("diagonal",),
-            ("combined_diagonal", weights), ("decision", weights, beta), ("coefficients", weights, beta),
-        ):  # fmt: skip
+            ("dot", v),
+            ("correlate", beta),
+            ("gram", beta[0] ** 2),
+            ("combine", weights),
+            ("combine", weights, [3, 1]),
+            ("quadratic_forms", beta),
+            ("products", beta),
+            ("products", beta[0]),
+            ("columns", [4, 7]),
+            ("diagonal",),
+            ("combined_diagonal", weights),
+            ("decision", weights, beta),
+            ("coefficients", weights, beta),
+        ):
             close(name, *args)
         some = np.arange(0, 400, 7)
         np.testing.assert_allclose(small.among(some).whole(), plain.factors[some])

@@ -83,7 +83,7 @@ def test_value_approaches_the_optimum(X, y, kernels, loss, C):
 @pytest.mark.parametrize(("loss", "C"), MARGINS, ids=IDS)
 def test_papers_schedule_keeps_its_promise(loss, C):
     X, y = ring(60)
-    bank, cost, epsilon = many(X).fit(X, normalize="trace"), np.full(60, C), 0.2
+    bank, cost, epsilon = make_bank(many(X), X, normalize="trace"), np.full(60, C), 0.2
     solver = MultiplicativeWeights("paper", epsilon=epsilon)
     result = drive(solver, Problem(bank, y, cost, PNormBall(1), loss=loss), tol=1e-12)
     assert result.status in (Status.ROUNDS, Status.OPTIMAL)
@@ -100,7 +100,7 @@ def test_papers_schedule_keeps_its_promise(loss, C):
 
 def test_adaptive_schedule_needs_a_hundredth_of_the_rounds():
     X, y = ring(60)
-    bank, values = many(X).fit(X, normalize="trace"), {}
+    bank, values = make_bank(many(X), X, normalize="trace"), {}
     for schedule, rounds in (("paper", 20_000), ("adaptive", 200)):
         problem = Problem(bank, y, np.ones(60), PNormBall(1), loss=HardMargin())
         values[schedule] = played(problem, rounds, schedule=schedule, epsilon=0.05).certificate.dual
@@ -164,8 +164,8 @@ class TestEngines:
 
     def test_columns_in_float32_are_summed_in_float64(self):
         X, y = ring(60)
-        fine = many(X).fit(X, normalize="trace")
-        coarse = many(X).fit(X, normalize="trace", dtype=np.float32)
+        fine = make_bank(many(X), X, normalize="trace")
+        coarse = make_bank(many(X), X, normalize="trace", dtype=np.float32)
         values = [
             played(Problem(bank, y, np.full(60, 10.0), PNormBall(1)), 2000).certificate.dual
             for bank in (fine, coarse)

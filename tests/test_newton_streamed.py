@@ -255,7 +255,7 @@ class TestChoice:
 
     def test_memory_budget_counts_what_is_held(self, monkeypatch):
         monkeypatch.setattr(newton, "HELD", 2**17)
-        bank = masked_kernels(3000).fit(X, n_jobs=1)
+        bank = make_bank(masked_kernels(3000), X, n_jobs=1)
         task = problem(bank, PNormBall(1.33), memory_budget=2**18)
         assert isinstance(choose_solver("auto", task), Newton)
         assert not Newton(streamed=False).fits(task)

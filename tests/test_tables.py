@@ -182,7 +182,7 @@ class TestSample:
     @pytest.mark.parametrize(("p", "solver"), [(1.33, GroupLasso()), (1, SPG()), (2, Newton())])
     def test_same_optimum(self, p, solver):
         X, y = data()
-        problem = lambda: Problem(KERNELS.fit(X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
+        problem = lambda: Problem(make_bank(KERNELS, X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
         sampled = drive(FromSample(solver, lambda problem: Newton(), size=150), problem(), tol=1e-4)
         plain = drive(solver, problem(), tol=1e-4)
         assert sampled.status is Status.OPTIMAL
@@ -191,12 +191,12 @@ class TestSample:
     def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
         X, y = data()
         assert not isinstance(
-            choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))),
+            choose_solver("auto", Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2))),
             FromSample,
         )
         monkeypatch.setattr(choosing, "LARGE", 500)
         assert isinstance(
-            choose_solver("auto", Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))),
+            choose_solver("auto", Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2))),
             FromSample,
         )
         clf = MKLClassifier(KERNELS, p=1.5).fit(X, y)
@@ -211,7 +211,7 @@ class TestSample:
         solver = FromSample(
             GroupLasso(), lambda problem: seen.append(problem.targets) or Newton(), size=100
         )
-        drive(solver, Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)))
+        drive(solver, Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))
         assert (seen[0] == 1).sum() in (1, 2)
 
     def test_interrupt_in_the_sample_leaves_a_model(self):
@@ -221,7 +221,7 @@ class TestSample:
             def step(self, problem, state, tol):
                 raise KeyboardInterrupt
 
-        problem = Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2))
+        problem = Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2))
         result = drive(
             FromSample(GroupLasso(), lambda problem: Stopped(), size=100), problem, tol=1e-6
         )
@@ -235,7 +235,7 @@ class TestSample:
         X, y = data(60)
         cost = np.zeros(60)
         cost[[np.argmax(y), np.argmin(y), 7]] = 1.0
-        problem = Problem(KERNELS.fit(X), y, cost, PNormBall(2))
+        problem = Problem(make_bank(KERNELS, X), y, cost, PNormBall(2))
         assert (
             drive(FromSample(SPG(), lambda problem: Newton(), size=10), problem).status
             is Status.OPTIMAL
@@ -249,7 +249,7 @@ class TestSample:
 
         result = drive(
             FromSample(SPG(), refused, size=100),
-            Problem(KERNELS.fit(X), y, np.ones(600), PNormBall(2)),
+            Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)),
             max_iter=0,
         )
         assert result.counters.svm_solves == 1

@@ -12,7 +12,7 @@ def shares(amounts):
 
 
 def mean_shares(weights):
-    """Shares in the total weight, (m,); the mean over outputs that have weights of their own."""
+    """Shares in the total weight, (m,); their mean where every output has its own weights."""
     return np.mean([shares(row) for row in np.atleast_2d(weights)], axis=0)
 
 

@@ -56,7 +56,13 @@ def certified(result):
             "gain. "
             "That is the relative duality gap: proven, up to rounding, not estimated."
         )
-    unproven = "This formulation has no duality gap, so nothing is proven about the distance to the best possible objective."
+    unproven = (
+        "This formulation has no duality gap, so nothing is proven about the distance to the best "
+        "possible objective."
+    )
     if not result.status.converged:
         return unproven
-    return f"{unproven} The solver stopped where it found no way down; from another start it may end elsewhere."
+    return (
+        f"{unproven} The solver stopped where it found no way down; from another start it may end "
+        "elsewhere."
+    )

@@ -9,6 +9,9 @@ no certificate; SPG-GMKL solves it from several starts until the projected gradi
 import copy
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from types import ModuleType
+from typing import Any, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -39,25 +42,31 @@ class Combination(ABC):
         To share out the work of `gradient` on; those of its bank.
     """
 
-    starts = 1
-    threads = Threads(1)
+    starts: int = 1
+    threads: Threads = Threads(1)
+    X: np.ndarray
 
-    def fit(self, X):
-        """A copy that knows the training points."""
+    def fit(self, X: Any) -> Self:
+        """A copy that knows the training points.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+        """
         fitted = copy.copy(self)
         fitted.X = dense(X)
         fitted.prepare()
         return fitted
 
-    def prepare(self):  # noqa: B027  (most combinations need nothing)
+    def prepare(self) -> None:  # noqa: B027  (most combinations need nothing)
         """Compute what depends on the training points ``self.X`` alone."""
 
     @property
-    def m(self):
+    def m(self) -> int:
         """Number of weights: one per feature, unless a subclass says otherwise."""
         return self.X.shape[1]
 
-    def names(self, feature_names=None):
+    def names(self, feature_names: Sequence[str] | None = None) -> list[str]:
         """A readable name for every weight."""
         return (
             [f"x{f}" for f in range(self.m)]
@@ -65,37 +74,44 @@ class Combination(ABC):
             else [str(name) for name in feature_names]
         )
 
-    def start(self, m):
+    def start(self, m: int) -> np.ndarray:
         """Weights to begin with, before they are made feasible."""
         return np.full(m, 1.0 / m)
 
     @abstractmethod
-    def gram(self, weights, rows, cols):
+    def gram(self, weights: Any, rows: Any, cols: Any) -> Any:
         """The kernel K_d between two sets of points, (len(rows), len(cols)).
 
         For large problems it is called with some of the rows at a time, on several threads at once.
+
+        Parameters
+        ----------
+        weights : (m,) array
+        rows, cols : (n, d) arrays
+            All three are torch tensors where there is no `gradient`.
         """
 
-    def gradient(self, weights, beta):
+    def gradient(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """``sum_c beta_c' (dK_d / dd_k) beta_c`` on the training points for every weight, (m,);
         beta (t, n).
         """
         return _autograd(self, weights, beta)
 
-    def diagonal(self, weights, points):
+    def diagonal(self, weights: np.ndarray, points: np.ndarray) -> np.ndarray:
         """``K_d(x, x)`` for each point."""
         blocks = (points[start : start + BLOCK] for start in range(0, len(points), BLOCK))
         return np.concatenate(
             [np.diagonal(np.asarray(self.gram(weights, block, block))) for block in blocks]
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shown = {
             name: value
             for name, value in vars(self).items()
             if name not in ("X", "threads") and not name.startswith("_")
         }
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        parameters = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return f"{type(self).__name__}({parameters})"
 
 
 class Product(Combination):
@@ -115,10 +131,10 @@ class Product(Combination):
         Starting points to try.
     """
 
-    def __init__(self, groups=None, starts=3):
+    def __init__(self, groups: Sequence[Hashable] | None = None, starts: int = 3) -> None:
         self.groups, self.starts = groups, starts
 
-    def prepare(self):
+    def prepare(self) -> None:
         # labels in the order in which they come; distances do not change when points are moved, but
         # rounding does
         labels = list(range(self.X.shape[1])) if self.groups is None else list(self.groups)
@@ -132,17 +148,17 @@ class Product(Combination):
         self._center = np.median(self.X, axis=0)
 
     @property
-    def m(self):
+    def m(self) -> int:
         return len(self._labels)
 
-    def names(self, feature_names=None):
+    def names(self, feature_names: Sequence[str] | None = None) -> list[str]:
         return (
             super().names(feature_names)
             if self.groups is None
             else [str(label) for label in self._labels]
         )
 
-    def gram(self, weights, rows, cols):
+    def gram(self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         scale = np.sqrt(weights)[self._group]
         used = scale > 0.0
         a, b = ((points[:, used] - self._center[used]) * scale[used] for points in (rows, cols))
@@ -150,7 +166,7 @@ class Product(Combination):
         take_powers(exponents, 1.0)
         return exponents
 
-    def gradient(self, weights, beta):
+    def gradient(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
         support = np.flatnonzero(beta.any(axis=0))
         X, coefficients = self.X[support], beta[:, support]
         points = X - self._center
@@ -168,7 +184,7 @@ class Product(Combination):
         total = 2.0 * sum(self.threads.map(scatter, parts), np.zeros(self.X.shape[1]))
         return -np.bincount(self._group, weights=total, minlength=self.m)
 
-    def diagonal(self, weights, points):
+    def diagonal(self, weights: np.ndarray, points: np.ndarray) -> np.ndarray:
         return np.ones(len(points))
 
 
@@ -177,15 +193,24 @@ class PolynomialMixture(Combination):
     weighted together.
 
     C. Cortes, M. Mohri and A. Rostamizadeh, Learning non-linear combinations of kernels, NIPS 2009.
+
+    Parameters
+    ----------
+    degree : int
+        At least one.
+    offset : float
+        At least zero.
+    starts : int
+        Starting points to try.
     """
 
-    def __init__(self, degree=2, offset=1.0, starts=3):
+    def __init__(self, degree: int = 2, offset: float = 1.0, starts: int = 3) -> None:
         self.degree, self.offset, self.starts = degree, offset, starts
 
-    def gram(self, weights, rows, cols):
+    def gram(self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         return (self.offset + (rows * weights) @ cols.T) ** self.degree
 
-    def gradient(self, weights, beta):
+    def gradient(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
         inner = self.degree * (self.offset + (self.X * weights) @ self.X.T) ** (self.degree - 1)
         B = (beta.T @ beta) * inner
         return np.einsum("if,if->f", self.X, B @ self.X)
@@ -194,7 +219,7 @@ class PolynomialMixture(Combination):
 COMBINATIONS = {"product": Product}
 
 
-def namespace(array):
+def namespace(array: Any) -> ModuleType:
     """The library that an array belongs to, torch or NumPy, so that `gram` can be written once for
     both.
     """

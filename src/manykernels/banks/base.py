@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._html import bank_html
 from .._threads import Threads
-from .holder import KernelHolder
+from .holder import Indices, KernelHolder
 
 ROW_BLOCK = (
     1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
@@ -44,27 +44,31 @@ class Bank(KernelHolder):
     ----------
     n, n_rows : int
     dtype : dtype of combined kernels
-    symmetric : bool
-        Whether rows and columns are the same points.
     threads : Threads
         On which the work is shared out.
-    starts : int
-        How many starting points a solver should try.
     """
 
     n: int
     n_rows: int
     dtype: np.dtype
-    symmetric: bool
     threads: Threads = Threads(1)
-    starts: int = 1
+
+    @property
+    def starts(self) -> int:
+        """How many starting points a solver should try."""
+        return 1
+
+    @property
+    @abstractmethod
+    def symmetric(self) -> bool:
+        """Whether rows and columns are the same points."""
 
     def start(self, regularizer: Any) -> np.ndarray:
         """Weights to begin with, (m,)."""
         return regularizer.start(self.m)
 
     @abstractmethod
-    def combine(self, weights: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray:
+    def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         """The kernel K_d, (n_rows, n), or the chosen rows of it."""
 
     @abstractmethod
@@ -76,7 +80,7 @@ class Bank(KernelHolder):
         """Diagonal of K_d, (n,)."""
 
     @abstractmethod
-    def cross(self, X_new: Any, support: ArrayLike | None = None) -> "Bank":
+    def cross(self, X_new: Any, support: Indices | None = None) -> "Bank":
         """The same kernels, in float64, with the rows of X_new as rows and the training points (or
         some) as columns.
         """
@@ -151,14 +155,14 @@ class SumBank(Bank):
         """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
 
     @abstractmethod
-    def columns(self, chosen: ArrayLike) -> np.ndarray:
+    def columns(self, chosen: Indices) -> np.ndarray:
         """Columns of every kernel, (m, n_rows, len(chosen))."""
 
     @abstractmethod
     def diagonal(self) -> np.ndarray:
         """Diagonals of all kernels, (m, n)."""
 
-    def subset(self, kernels: ArrayLike, factor: float = 1.0) -> "SumBank | None":
+    def subset(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         """The bank of some of the kernels, each times a factor; None if that cannot be had.
 
         Parameters
@@ -169,7 +173,7 @@ class SumBank(Bank):
         """
         return None
 
-    def among(self, points: ArrayLike) -> "SumBank | None":
+    def among(self, points: Indices) -> "SumBank | None":
         """The bank of the same kernels on some of the training points, scaled as they are; None if
         that cannot be had.
         """
@@ -207,7 +211,7 @@ class SumBank(Bank):
             np.einsum("ktn,tn->k", moved, as_outputs(other, self.n)) for other in (beta, change)
         )
 
-    def kernel_rows(self, chosen: ArrayLike, points: ArrayLike) -> np.ndarray:
+    def kernel_rows(self, chosen: Indices, points: Indices) -> np.ndarray:
         """Rows of every kernel at the chosen points over other points, (len(chosen), m,
         len(points)), in the bank's dtype.
 
@@ -218,7 +222,7 @@ class SumBank(Bank):
         return np.moveaxis(self.columns(chosen)[:, points], 2, 0).astype(self.dtype, order="C")
 
     def visit_kernel_rows(
-        self, chosen: ArrayLike, visitor: Callable[[slice, np.ndarray, int], Any]
+        self, chosen: Indices, visitor: Callable[[slice, np.ndarray, int], Any]
     ) -> None:
         """Call ``visitor(kernels, rows, first)`` for slices of the kernels, on the bank's threads.
 
@@ -258,7 +262,7 @@ def support_of(beta: np.ndarray) -> np.ndarray:
 
 
 def mirror(out: np.ndarray, block: int = 64) -> None:
-    """Copy the lower triangle of a square matrix onto the upper one, in blocks that stay in cache."""
+    """Copy the lower triangle of a matrix onto the upper one, in blocks that stay in cache."""
     for start in range(0, out.shape[0], block):
         stop = min(start + block, out.shape[0])
         square = out[start:stop, start:stop]

@@ -13,7 +13,7 @@ from ..kernels.points import as_points
 from ..kernels.vector import dense
 from .base import SumBank
 from .compute import Compute, Points
-from .holder import Forwards
+from .holder import Forwards, Indices
 from .masked import MaskedBank
 from .spec import BankSpec, MaskedSpec, Training, spec_from_data
 from .tiled import TiledBank
@@ -67,7 +67,7 @@ class KernelsOnPoints(Forwards):
         """Whether the kernels are stored as arrays of widths and masks."""
         return isinstance(self.spec, MaskedSpec)
 
-    def subset(self, kernels: ArrayLike, factor: float = 1.0) -> Self:
+    def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
         """Some of the kernels, each times a factor."""
         return type(self)(self.spec.subset(kernels, factor))
 
@@ -81,9 +81,10 @@ class KernelsOnPoints(Forwards):
         """Diagonal of the weighted sum of the kernels at the points X."""
         if isinstance(self.spec, MaskedSpec):
             return np.full(X.shape[0], self.spec.scale * float(np.sum(weights)))
-        return sum(
-            w * self.spec.diagonal(k, X) for k, w in enumerate(weights) if self.scales[k] > 0.0
-        )
+        out = np.zeros(X.shape[0])
+        for k in self.spec.alive:
+            out += np.asarray(weights)[k] * self.spec.diagonal(k, X)
+        return out
 
     def refuse_indices(self, what: str) -> None:
         """Raise if the points are sample indices of precomputed kernels, or codes of categories."""

@@ -68,7 +68,6 @@ class CenteredBank(Forwards, SumBank):
         self.bank, self.centering = bank, centering
         self.row_means = centering.col_means if row_means is None else row_means
         self.n, self.n_rows, self.dtype = bank.n, bank.n_rows, bank.dtype
-        self.symmetric = bank.symmetric
 
     @classmethod
     def from_shares(cls, bank: SumBank, shares: np.ndarray) -> Self:
@@ -89,6 +88,10 @@ class CenteredBank(Forwards, SumBank):
         )
         _warn_constant((factor == 0.0) & (means != 0.0))
         return cls(bank, Centering(shares, col_means, means, factor))
+
+    @property
+    def symmetric(self):
+        return self.bank.symmetric
 
     @property
     def normalize(self):
@@ -143,8 +146,12 @@ class CenteredBank(Forwards, SumBank):
         return (self.bank.diagonal() - 2.0 * col_means + means[:, None]) * factor[:, None]
 
     def cross(self, X_new, support=None):
-        self._needs_square("cross")
         # the means are over all training points, whichever of them are columns
+        if self.n != self.centering.shares.size:
+            raise ValueError(
+                f"cross needs a bank of all {self.centering.shares.size} training points, this one "
+                f"has {self.n} of them as columns."
+            )
         everything = self.bank.cross(X_new)
         row_means = everything.products(self.centering.shares)
         if support is None:

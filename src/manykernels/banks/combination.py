@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._threads import Threads, rows_at_once, thread_count
 from ..combinations import Combination
 from ..kernels.base import Kernel
 from ..kernels.vector import dense
 from .base import Bank, as_outputs
+from .holder import Indices
 
 
 class CombinationBank(Bank):
@@ -35,7 +35,7 @@ class CombinationBank(Bank):
         self,
         combination: Combination,
         left: np.ndarray | None = None,
-        support: ArrayLike | None = None,
+        support: Indices | None = None,
         feature_names: Sequence[str] | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class CombinationBank(Bank):
             self.combination.diagonal(np.asarray(weights, dtype=float), self.right), dtype=float
         )
 
-    def cross(self, X_new: Any, support: ArrayLike | None = None) -> "CombinationBank":
+    def cross(self, X_new: Any, support: Indices | None = None) -> "CombinationBank":
         return CombinationBank(
             self.combination, dense(X_new), support, self.feature_names, self.threads.count
         )

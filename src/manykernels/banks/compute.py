@@ -22,7 +22,7 @@ class Compute:
         The place where PyTorch computes; None for the host.
     """
 
-    dtype: np.dtype = np.dtype(np.float64)
+    dtype: Any = np.float64
     threads: Threads = field(default_factory=lambda: Threads(1))
     device: Any = None
 

@@ -26,13 +26,17 @@ class DenseBank(Forwards, SumBank):
     def __init__(self, grams: np.ndarray, source: SumBank) -> None:
         self.grams, self.source = grams, source
         _, self.n_rows, self.n = grams.shape
-        self.dtype, self.symmetric = grams.dtype, True
+        self.dtype = grams.dtype
         self.threads = source.threads
 
     @classmethod
     def from_bank(cls, source: SumBank) -> Self:
         """The stack of all matrices of a bank of training points."""
         return cls(source.columns(np.arange(source.n)).astype(source.dtype), source)
+
+    @property
+    def symmetric(self):
+        return True
 
     def subset(self, kernels, factor=1.0):
         source = self.source.subset(kernels, factor)

@@ -3,13 +3,14 @@ of rows.
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .._loops import factors as loops
 from .._threads import Threads
 from .base import SumBank, as_outputs
-from .holder import Forwards
+from .holder import Forwards, Indices
 
 ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 FINE_ROWS = 32_768
@@ -26,19 +27,31 @@ class FactorBank(Forwards, SumBank):
         Kernel k has the columns ``offsets[k]`` to ``offsets[k + 1]``.
     features : FeatureMap
         What computes the factors of new points.
+    threads : Threads, optional
     right : (n, r) array, optional
         Factors of the training points, where the rows are others.
     """
 
     inner = "features"
 
-    def __init__(self, factors, offsets, features, threads=None, right=None):
+    def __init__(
+        self,
+        factors: np.ndarray,
+        offsets: Indices,
+        features: Any,
+        threads: Threads | None = None,
+        right: np.ndarray | None = None,
+    ) -> None:
         self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
         self.right = factors if right is None else right
         self.n_rows, self.n = factors.shape[0], self.right.shape[0]
-        self.symmetric, self.dtype = right is None, factors.dtype
+        self.dtype = factors.dtype
         self.threads = threads or Threads(1)
         self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
+
+    @property
+    def symmetric(self):
+        return self.right is self.factors
 
     @property
     def m(self):
@@ -62,6 +75,7 @@ class FactorBank(Forwards, SumBank):
 
     @property
     def points(self):
+        """The bank whose factors are those of the space, one row per point."""
         return self
 
     def root(self, weights):
@@ -81,6 +95,7 @@ class FactorBank(Forwards, SumBank):
         return None
 
     def blocks(self):
+        """Slices of the rows that are worked on together."""
         return [
             slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)
         ]

@@ -13,6 +13,8 @@ from ..kernels.base import Kernel
 from ..kernels.collection import KernelCollection
 from ..kernels.precomputed import Precomputed
 
+Indices = Sequence[int] | np.ndarray
+
 
 class KernelHolder(ABC):
     """m kernels, resolved and normalized on some training points."""

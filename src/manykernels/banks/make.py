@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -82,13 +82,14 @@ def make_bank(
     # what is left of a wide kernel after centering is less than float32 can hold
     compute = Compute(np.float64 if normalize == "center" else dtype, Threads(thread_count(n_jobs)))
     spec = spec_from_data(collection, normalize, training)
+    bank: SumBank
     if isinstance(spec, MaskedSpec):
         bank = MaskedBank(spec, Points.among(dense(X)), compute)
     else:
         bank = _tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
     if storage == "dense":
         bank = DenseBank.from_bank(bank)
-    bank = on_device(bank, device)
+    bank = cast(SumBank, on_device(bank, device))
     if normalize == "center":
         return CenteredBank.from_shares(bank, training.weights / training.weights.sum())
     return bank

@@ -311,7 +311,7 @@ def _exponents(block, factors, buffer):
 
 
 def _square(below, diagonal, n, dtype):
-    """A symmetric matrix from its entries below the diagonal, line by line, and one number on it."""
+    """A symmetric matrix from its entries below the diagonal, line by line, and the one on it."""
     out = np.full((n, n), diagonal, dtype=dtype)
     for i in range(1, n):
         out[i, :i] = below[i * (i - 1) // 2 : i * (i + 1) // 2]

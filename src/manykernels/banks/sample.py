@@ -25,7 +25,7 @@ class SampledBank(Forwards, SumBank):
     inner = "source"
 
     def __init__(self, source: SumBank, size: int, random_state: int = 0) -> None:
-        self.n, self.n_rows, self.symmetric = source.n, source.n_rows, source.symmetric
+        self.n, self.n_rows = source.n, source.n_rows
         self.dtype, self.threads, self.streams = source.dtype, source.threads, source.streams
         self.source, self.size, self.random_state = source, size, random_state
         # which of the chosen kernels each one is taken to be
@@ -34,6 +34,10 @@ class SampledBank(Forwards, SumBank):
         last = np.append(first[1:], self.m)
         self.chosen = np.random.default_rng(random_state).integers(first, last)
         self.bank = source.subset(self.chosen)
+
+    @property
+    def symmetric(self):
+        return self.source.symmetric
 
     def _summed(self, weights):
         return np.bincount(self.stands_for, weights, minlength=self.size)

@@ -14,6 +14,7 @@ from ..kernels.collection import MaskedCollection
 from ..kernels.precomputed import check_gram
 from .codes import check_readable, decoded, refuse_categories
 from .compute import Points
+from .holder import Indices
 
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
@@ -48,8 +49,9 @@ def spec_from_data(
     collection: KernelCollection, normalize: str | None, training: Training
 ) -> "BankSpec | MaskedSpec":
     """The kernels of a collection, resolved and normalized on the training points."""
-    kind = MaskedSpec if isinstance(collection, MaskedCollection) else BankSpec
-    return kind.from_data(collection, normalize, training)
+    if isinstance(collection, MaskedCollection):
+        return MaskedSpec.from_data(collection, normalize, training)
+    return BankSpec.from_data(collection, normalize, training)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +127,17 @@ class BankSpec:
         seen = self.seen(k, training.X) if kernel.needs_data else None
         return kernel.resolved(seen, training.sample_weight)
 
-    def subset(self, kernels: Sequence[int], factor: float = 1.0) -> Self:
+    def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
         """The same with some of the kernels, each times a factor."""
         chosen = np.arange(self.m)[kernels]
-        lists = {
-            name: [getattr(self, name)[k] for k in chosen]
-            for name in ("kernels", "groups", "columns", "names")
-        }
-        return replace(self, **lists, scales=factor * self.scales[chosen])
+        return replace(
+            self,
+            kernels=[self.kernels[k] for k in chosen],
+            groups=[self.groups[k] for k in chosen],
+            columns=[self.columns[k] for k in chosen],
+            names=[self.names[k] for k in chosen],
+            scales=factor * self.scales[chosen],
+        )
 
     # what a `KernelHolder` that has these kernels is asked
 
@@ -298,7 +303,7 @@ class MaskedSpec:
     def collection(self) -> KernelCollection:
         return self.masked
 
-    def subset(self, kernels: Sequence[int], factor: float = 1.0) -> Self:
+    def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
         """The same with some of the kernels, each times a factor."""
         return replace(self, masked=self.masked.subset(kernels), scale=factor * self.scale)
 

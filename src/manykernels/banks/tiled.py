@@ -62,7 +62,7 @@ class TiledBank(Forwards, SumBank):
         self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
         self.dtype, self.threads = compute.dtype, compute.threads
         self.families = assemble(spec, points, self.dtype.type, self.held)
-        self._latest = np.empty(0), []
+        self._latest: tuple[np.ndarray, list] = np.empty(0), []
 
     def _like(self, points=None, dtype=None, held=None) -> Self:
         """The same kernels, but for what is given."""

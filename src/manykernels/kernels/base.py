@@ -1,10 +1,13 @@
 """What a kernel is: a small value object that computes a block of its matrix."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 READS = ("numbers", "categories", "strings")
+Features = int | str | slice | Sequence | np.ndarray | None  # columns of X
 
 
 class Kernel(ABC):
@@ -25,18 +28,22 @@ class Kernel(ABC):
         entries themselves, as an array of objects.
     """
 
-    features = None
-    reads = "numbers"
-    unit_diagonal = False  # True promises k(x, x) = 1 for every x
+    features: Features = None
+    reads: str = "numbers"
+    unit_diagonal: bool = False  # True promises k(x, x) = 1 for every x
 
     @abstractmethod
-    def block(self, A, B):
-        """Values between the rows of A and the rows of B, shape (len(A), len(B)); both hold only
-        `features`.
+    def block(self, A: Any, B: Any) -> np.ndarray:
+        """Values between the rows of A and the rows of B, shape (len(A), len(B)).
+
+        Parameters
+        ----------
+        A, B : arrays or CSR matrices
+            Points; both hold only `features`.
         """
 
-    def diagonal(self, A):
-        """Values ``k(x, x)`` for the rows of A."""
+    def diagonal(self, A: Any) -> np.ndarray:
+        """Values ``k(x, x)`` for the rows of A, (len(A),)."""
         if self.unit_diagonal:
             return np.ones(A.shape[0])
         return np.array(
@@ -44,22 +51,30 @@ class Kernel(ABC):
         )
 
     @property
-    def needs_data(self):
+    def needs_data(self) -> bool:
         """Whether `resolved` looks at the data."""
         return False
 
-    def resolved(self, A, sample_weight):
-        """This kernel, checked, with parameters such as ``gamma="scale"`` replaced by numbers for
-        the training data A.
+    def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Kernel":
+        """This kernel, checked, with parameters such as ``gamma="scale"`` replaced by numbers.
+
+        Parameters
+        ----------
+        A : array or CSR matrix
+            The training points; None for a kernel that needs no data.
+        sample_weight : (n,) array, optional
+            How often each of them counts.
         """
         return self
 
     @property
-    def label(self):
+    def label(self) -> str:
         """What the kernel is, without its features."""
         return type(self).__name__
 
-    def name(self, feature_names=None, columns=None):
+    def name(
+        self, feature_names: Sequence[str] | None = None, columns: np.ndarray | None = None
+    ) -> str:
         """A readable name, such as ``RBF(gamma=0.5) on mean radius``; `columns` are the resolved
         features, where known.
         """
@@ -67,7 +82,7 @@ class Kernel(ABC):
         return f"{self.label} on {describe_features(features, feature_names)}"
 
 
-def describe_features(features, feature_names=None):
+def describe_features(features: Features, feature_names: Sequence[str] | None = None) -> str:
     """Words for a choice of features."""
     if features is None:
         return "all features"
@@ -90,7 +105,9 @@ def describe_features(features, feature_names=None):
     )
 
 
-def resolve_features(features, n_features, feature_names=None):
+def resolve_features(
+    features: Features, n_features: int, feature_names: Sequence[str] | None = None
+) -> np.ndarray | None:
     """Column indices for a choice of features.
 
     Parameters

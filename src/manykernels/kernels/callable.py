@@ -1,10 +1,11 @@
 """Kernels from a plain function."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .base import Kernel
+from .base import Features, Kernel
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,12 @@ class FunctionKernel(Kernel):
         As for `Kernel`: a function of strings gets arrays of objects of shape (n, 1).
     """
 
-    function: object
-    features: object = None
+    function: Any
+    features: Features = None
     title: str | None = None
     reads: str = "numbers"
 
-    def block(self, A, B):
+    def block(self, A: Any, B: Any) -> np.ndarray:
         values = np.asarray(self.function(A, B), dtype=float)
         if values.shape != (A.shape[0], B.shape[0]):
             raise ValueError(
@@ -40,7 +41,7 @@ class FunctionKernel(Kernel):
             )
         return values
 
-    def diagonal(self, A):
+    def diagonal(self, A: Any) -> np.ndarray:
         return (
             np.asarray(self.function.diag(A), dtype=float)
             if self.needs_data
@@ -48,10 +49,10 @@ class FunctionKernel(Kernel):
         )
 
     @property
-    def needs_data(self):
+    def needs_data(self) -> bool:
         return callable(getattr(self.function, "diag", None))
 
-    def resolved(self, A, sample_weight):
+    def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "FunctionKernel":
         """This kernel, after a look at whether ``diag`` and values belong together."""
         if self.needs_data and not np.allclose(
             self.diagonal(A[:1]), np.diagonal(self.block(A[:1], A[:1])), rtol=1e-6
@@ -64,7 +65,7 @@ class FunctionKernel(Kernel):
         return self
 
     @property
-    def label(self):
+    def label(self) -> str:
         if self.title:
             return self.title
         return (

@@ -1,11 +1,13 @@
 """Kernels of categories."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .base import Kernel
+from .base import Features, Kernel
 from .vector import dense
 
 
@@ -23,12 +25,12 @@ class Hamming(Kernel):
         One per column, zero or more; all equal by default.
     """
 
-    features: object = None
-    weights: object = None
+    features: Features = None
+    weights: Sequence[float] | None = None
     unit_diagonal = True
     reads = "categories"
 
-    def resolved(self, A, sample_weight):
+    def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Hamming":
         if self.weights is None:
             return self
         weights = np.asarray(self.weights, dtype=float)
@@ -46,13 +48,13 @@ class Hamming(Kernel):
         return self
 
     @property
-    def needs_data(self):
+    def needs_data(self) -> bool:
         return self.weights is not None
 
-    def block(self, A, B):
+    def block(self, A: Any, B: Any) -> np.ndarray:
         weights = None if self.weights is None else np.asarray(self.weights, dtype=float)
         return 1.0 - cdist(dense(A), dense(B), "hamming", w=weights)
 
     @property
-    def label(self):
+    def label(self) -> str:
         return "Hamming" if self.weights is None else "Hamming(weighted)"

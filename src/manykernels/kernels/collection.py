@@ -141,14 +141,14 @@ class MaskedCollection(KernelCollection):
             features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()),
         )
 
-    def subset(self, kernels: np.ndarray) -> Self:
+    def subset(self, kernels: Sequence[int] | np.ndarray) -> Self:
         """The collection of some of the kernels, by their numbers."""
         chosen = copy.copy(self)
         chosen.gammas, chosen.packed = self.gammas[kernels], self.packed[kernels]
         return chosen
 
     def names(self, feature_names: Sequence[str] | None = None) -> Sequence[str]:
-        """One readable name per kernel, made when it is asked for: a million of them take a minute."""
+        """One readable name per kernel, made when it is asked for: a million take a minute."""
         return _Names(self, feature_names)
 
 
@@ -174,7 +174,7 @@ class _Made(Sequence):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 class _Kernels(_Made):

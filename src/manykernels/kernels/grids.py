@@ -1,9 +1,12 @@
 """Ready-made collections of kernels."""
 
 import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from .._callers import outside
 from .categorical import Hamming
 from .collection import KernelCollection
 from .points import as_points
@@ -14,7 +17,12 @@ PAPER_DEGREES = (1, 2, 3)
 MOST_KINDS = 0.5  # distinct categories per sample
 
 
-def paper_bank(X, sample_weight=None, categorical=(), feature_names=None):
+def paper_bank(
+    X: Any,
+    sample_weight: np.ndarray | None = None,
+    categorical: Iterable[int] = (),
+    feature_names: Sequence[str] | None = None,
+) -> KernelCollection:
     """The bank of the MKL papers: on every feature and on all, Gaussians of ten widths and
     polynomials of degree 1 to 3.
 
@@ -49,7 +57,7 @@ def paper_bank(X, sample_weight=None, categorical=(), feature_names=None):
             f"The columns {names} hold categories that hardly ever come twice; they are left "
             "out. If they are strings to be compared, give kernels for them, such as "
             "Spectrum(features=...).",
-            stacklevel=5,
+            stacklevel=outside(),
         )
     return KernelCollection(_on_numbers(X, sample_weight, numeric) + _on_categories(kinds))
 

@@ -1,25 +1,22 @@
 """Kernels on groups of columns: several views of the same samples."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .base import resolve_features
+from .base import Features, Kernel, resolve_features
 from .categorical import Hamming
-from .collection import KernelCollection
+from .collection import KernelCollection, Some
 from .vector import RBF, Linear
 
 # of gamma="scale": widths from four times to half of what it gives
-FACTORS = (
-    0.0625,
-    0.25,
-    1.0,
-    4.0,
-)
+FACTORS = (0.0625, 0.25, 1.0, 4.0)
 
 
-def on_groups(groups, kernels=None):
+def on_groups(
+    groups: Mapping[str, Features], kernels: Some | Mapping[str, Some] | None = None
+) -> KernelCollection:
     """The same kernels on every group of columns, such as the views of a multi-omics study.
 
     ``MKLClassifier(on_groups({"clinical": ["age", "stage"], "mrna": slice(2, 202)}))``
@@ -67,7 +64,7 @@ class GroupedCollection(KernelCollection):
         Of the groups that do not have the default ones.
     """
 
-    def __init__(self, columns, own):
+    def __init__(self, columns: Mapping[str, Features], own: Mapping[str, Some]) -> None:
         self.columns, self.own = columns, own
         super().__init__(
             {str(group): self._on(group, features) for group, features in columns.items()}
@@ -85,8 +82,10 @@ class GroupedCollection(KernelCollection):
             return default_kernels(features)
         return [_seeing(kernel, features) for kernel in KernelCollection(self.own[group]).kernels]
 
-    def for_columns(self, n_features, feature_names, categories):
-        """The same, with `Hamming` on the categories of the groups that have the default kernels."""
+    def for_columns(
+        self, n_features: int, feature_names: Sequence[str] | None, categories: Iterable[int]
+    ) -> KernelCollection:
+        """The same, with `Hamming` on the categories of groups that have the default kernels."""
         return KernelCollection(
             {
                 str(group): self._split(group, n_features, feature_names, categories)
@@ -107,7 +106,7 @@ class GroupedCollection(KernelCollection):
         return [Hamming(features=kinds), *(default_kernels(rest) if rest else [])]
 
 
-def default_kernels(features):
+def default_kernels(features: Features) -> list[Kernel]:
     """Gaussians of some widths and a linear kernel."""
     return [RBF(features=features, factor=factor) for factor in FACTORS] + [
         Linear(features=features)

@@ -1,10 +1,17 @@
 """Points as the kernels want them: float64, two-dimensional, finite, dense or CSR."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
 
-def as_points(X, like=None):
+def is_sparse(X: Any) -> bool:
+    """Whether the points are a sparse matrix."""
+    return sparse.issparse(X)
+
+
+def as_points(X: Any, like: Any = None) -> Any:
     """X as a dense float64 array or a canonical CSR array.
 
     Parameters
@@ -13,7 +20,7 @@ def as_points(X, like=None):
     like : array or CSR array, optional
         Points whose width and kind the result must have, such as those a bank was fitted on.
     """
-    if sparse.issparse(X):
+    if is_sparse(X):
         X = sparse.csr_array(X)
         if not X.has_canonical_format:
             X = X.copy()
@@ -28,7 +35,7 @@ def as_points(X, like=None):
             "estimators, not by banks."
         )
     X = X if X.dtype == np.float64 else X.astype(np.float64)
-    if not np.isfinite(X.data if sparse.issparse(X) else X).all():
+    if not np.isfinite(X.data if is_sparse(X) else X).all():
         raise ValueError("Points hold NaN or infinite values.")
     if like is None:
         return X
@@ -36,6 +43,6 @@ def as_points(X, like=None):
         raise ValueError(
             f"These points have {X.shape[1]} features, the bank was fitted on {like.shape[1]}."
         )
-    if sparse.issparse(like):
+    if is_sparse(like):
         return sparse.csr_array(X)
-    return X.toarray() if sparse.issparse(X) else X
+    return X.toarray() if is_sparse(X) else X

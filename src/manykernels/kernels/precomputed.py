@@ -1,8 +1,11 @@
 """Gram matrices that the user has computed."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from .base import Kernel
+from .base import Features, Kernel
 
 
 class Precomputed(Kernel):
@@ -22,19 +25,19 @@ class Precomputed(Kernel):
         A name for tables and plots.
     """
 
-    def __init__(self, K, features=None, title=None):
+    def __init__(self, K: Any, features: Features = None, title: str | None = None) -> None:
         self.K = K
         self.features = features
         self.title = title
 
-    def block(self, A, B):
+    def block(self, A: Any, B: Any) -> np.ndarray:
         return submatrix(self.K, self.indices(A), self.indices(B))
 
-    def diagonal(self, A):
+    def diagonal(self, A: Any) -> np.ndarray:
         indices = self.indices(A)
         return np.asarray(self.K[indices, indices], dtype=float)
 
-    def indices(self, A):
+    def indices(self, A: Any) -> np.ndarray:
         """The sample indices in A (n, 1), checked against the size of the matrix."""
         if A.shape[1] != 1:
             raise ValueError(
@@ -53,7 +56,7 @@ class Precomputed(Kernel):
             )
         return indices
 
-    def resolved(self, A, sample_weight):
+    def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Precomputed":
         if hasattr(self.K, "toarray"):
             raise ValueError(
                 "Precomputed needs a dense matrix, got a sparse one; pass K.toarray()."
@@ -65,17 +68,20 @@ class Precomputed(Kernel):
         )
 
     @property
-    def label(self):
+    def label(self) -> str:
         return self.title or "Precomputed"
 
-    def name(self, feature_names=None, columns=None):
+    def name(
+        self, feature_names: Sequence[str] | None = None, columns: np.ndarray | None = None
+    ) -> str:
         return self.label
 
     def __deepcopy__(self, memo):
         return self  # a value: cloning an estimator must not copy the matrix
 
     def __repr__(self):
-        return f"Precomputed({'x'.join(map(str, np.shape(self.K)))}{f', title={self.title!r}' if self.title else ''})"
+        title = f", title={self.title!r}" if self.title else ""
+        return f"Precomputed({'x'.join(map(str, np.shape(self.K)))}{title})"
 
 
 class GramElsewhere(Precomputed):
@@ -84,10 +90,10 @@ class GramElsewhere(Precomputed):
     Predictions are then made from the matrices K(test, train).
     """
 
-    def __init__(self, features=None, title=None):
+    def __init__(self, features: Features = None, title: str | None = None) -> None:
         super().__init__(None, features, title)
 
-    def indices(self, A):
+    def indices(self, A: Any) -> np.ndarray:
         raise ValueError(
             "The Gram matrices of precomputed kernels are not in a model file: predict from the "
             "matrices K(test, train) of all "
@@ -95,14 +101,15 @@ class GramElsewhere(Precomputed):
             "again to train."
         )
 
-    def resolved(self, A, sample_weight):
-        return self.indices(A)
+    def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Precomputed":
+        self.indices(A)  # raises
+        return self
 
     def __repr__(self):
         return f"Precomputed(not at hand{f', title={self.title!r}' if self.title else ''})"
 
 
-def submatrix(K, rows, cols):
+def submatrix(K: Any, rows: np.ndarray, cols: np.ndarray) -> Any:
     """``K[rows][:, cols]``, as a view where the indices are consecutive."""
     rows, cols = _consecutive(rows), _consecutive(cols)
     if isinstance(rows, slice) or isinstance(cols, slice):
@@ -120,7 +127,7 @@ def _consecutive(indices):
     return indices
 
 
-def check_gram(K, where="The Gram matrix"):
+def check_gram(K: Any, where: str = "The Gram matrix") -> None:
     """Raise unless K is a square, finite, symmetric and not clearly indefinite matrix.
 
     A principal submatrix of at most 512 rows is tried for a Cholesky factor, which is all that a
@@ -166,8 +173,8 @@ def _check_definite(K, largest, where):
         np.linalg.cholesky(sample + shift * np.eye(rows.size))
     except np.linalg.LinAlgError:
         smallest, *_, greatest = np.linalg.eigvalsh(sample) * largest
+        part = "" if rows.size == K.shape[0] else f", on {rows.size} of the samples"
         raise ValueError(
             f"{where} is not positive semidefinite: its most negative eigenvalue is {smallest:.3g} "
-            "(the largest is "
-            f"{greatest:.3g}{'' if rows.size == K.shape[0] else f', on {rows.size} of the samples'})."
+            f"(the largest is {greatest:.3g}{part})."
         ) from None

@@ -3,17 +3,16 @@
 import copy
 import numbers
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from .._canonical import scramble
-from .base import Kernel
+from .base import Features, Kernel
 
-CROWDED = (
-    0.05  # share of entries that are not zero, from which on a product of dense matrices is faster
-)
+# share of entries that are not zero, from which on a product of dense matrices is faster
+CROWDED = 0.05
 
 
 class Counts(NamedTuple):
@@ -32,7 +31,8 @@ class Counts(NamedTuple):
     matrix: sparse.csr_array
     norms: np.ndarray
 
-    def rows(self, chosen):
+    def rows(self, chosen: list[int]) -> "Counts":
+        """Counts of some of the strings."""
         return Counts(self.vocabulary, self.matrix[chosen], self.norms[chosen])
 
 
@@ -58,12 +58,12 @@ class Spectrum(Kernel):
 
     k: int = 3
     normalized: bool = True
-    features: object = None
+    features: Features = None
     reads = "strings"
     needs_data = True
     _known = None  # counts of the training strings, after `resolved`
 
-    def resolved(self, A, sample_weight):
+    def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Spectrum":
         if not isinstance(self.k, numbers.Integral) or self.k < 1:
             raise ValueError(f"Spectrum needs a whole number k of at least 1, got {self.k!r}.")
         strings = list(dict.fromkeys(_strings(A)))
@@ -72,7 +72,7 @@ class Spectrum(Kernel):
         object.__setattr__(twin, "_known", (place, count_substrings(strings, self.k)))
         return twin
 
-    def block(self, A, B):
+    def block(self, A: Any, B: Any) -> np.ndarray:
         left, right = self._counts(A, B)
         values = _products(left.matrix, right.matrix)
         return (
@@ -81,7 +81,7 @@ class Spectrum(Kernel):
             else values
         )
 
-    def diagonal(self, A):
+    def diagonal(self, A: Any) -> np.ndarray:
         norms = (self._recalled(A) or count_substrings(_strings(A), self.k)).norms
         return (norms > 0.0).astype(float) if self.normalized else np.square(norms)
 
@@ -101,11 +101,11 @@ class Spectrum(Kernel):
         return counts.rows(rows) if rows and min(rows) >= 0 else None
 
     @property
-    def label(self):
+    def label(self) -> str:
         return f"Spectrum(k={self.k}{'' if self.normalized else ', normalized=False'})"
 
 
-def count_substrings(strings, k, vocabulary=None):
+def count_substrings(strings: list[str], k: int, vocabulary: np.ndarray | None = None) -> Counts:
     """`Counts` of the substrings of k letters, by 64-bit keys; of those in a vocabulary only, if
     one is given.
     """
@@ -128,7 +128,7 @@ def count_substrings(strings, k, vocabulary=None):
 
 
 def _substrings(strings, k):
-    """A key for every substring, equal for equal ones, and the number of the string that it is in."""
+    """A key for every substring, equal for equal ones, and the number of its string."""
     letters = np.frombuffer(
         "".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4"
     ).astype(np.uint64)

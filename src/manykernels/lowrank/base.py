@@ -80,17 +80,8 @@ class Approximation(ABC):
         verbose : int
             Above zero, a line on a terminal says how many points are done; above one, anywhere.
         """
-        X = as_points(X)
-        needed, seconds = self.estimate(X.shape[0], kernels.m, np.dtype(dtype).itemsize)
-        if needed > memory_budget and self.folder is None:
-            raise ValueError(
-                f"The factors of {kernels.m} kernels on {X.shape[0]} points may take "
-                f"{needed / MEGABYTE:.0f} MB (and some "
-                f"{seconds:.0f} s to compute), which is over the memory budget of "
-                f"{memory_budget / MEGABYTE:.0f} MB: lower the "
-                "rank, raise cache_size, or give the approximation a folder for a memory-mapped "
-                "file."
-            )
+        X, dtype = as_points(X), np.dtype(dtype)
+        self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         threads = Threads(thread_count(n_jobs))
         # our threads share out the kernels, and then the points
         with threadpool_limits(1, user_api="blas"):
@@ -98,18 +89,27 @@ class Approximation(ABC):
         if features.width > X.shape[0]:
             warnings.warn(
                 f"The factors have {features.width} columns in all, more than the {X.shape[0]} "
-                "points: without an "
-                "approximation training would be exact, and probably faster.",
+                "points: without an approximation training would be exact, and probably faster.",
                 stacklevel=outside(),
             )
-        out = None
-        size = X.shape[0] * features.width * np.dtype(dtype).itemsize
-        if size > memory_budget:
-            out = mapped(self.folder, (X.shape[0], features.width), dtype)
+        out, shape = None, (X.shape[0], features.width)
+        if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:
+            out = mapped(self.folder, shape, dtype)
         progress = _bar(X.shape[0], verbose)
         with threadpool_limits(1, user_api="blas"):
             factors = features.transform(X, out, threads, progress)
         return FactorBank(factors, features.offsets, features, threads)
+
+    def _check_room(self, n, m, dtype, memory_budget):
+        """Raise if the factors may be over the memory budget and there is no folder for them."""
+        needed, seconds = self.estimate(n, m, dtype.itemsize)
+        if needed > memory_budget and self.folder is None:
+            raise ValueError(
+                f"The factors of {m} kernels on {n} points may take {needed / MEGABYTE:.0f} MB "
+                f"(and some {seconds:.0f} s to compute), which is over the memory budget of "
+                f"{memory_budget / MEGABYTE:.0f} MB: lower the rank, raise cache_size, or give the "
+                "approximation a folder for a memory-mapped file."
+            )
 
 
 def check_rank(rank: Any) -> None:

@@ -24,7 +24,7 @@ def mapped(folder: str | PathLike, shape: tuple[int, ...], dtype: DTypeLike) -> 
     dtype : dtype
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    with tempfile.TemporaryFile(dir=folder) as file:
+    with tempfile.TemporaryFile(dir=os.fspath(folder)) as file:
         allocate(file, size)
         return np.memmap(file, dtype=dtype, shape=shape, mode="r+")
 

@@ -52,6 +52,7 @@ class RandomFourier(Approximation):
             columns = kernels.columns_of(k)
             size = X.shape[1] if columns is None else len(columns)
             frequencies.append(
-                np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((size, max(1, self.rank // 2)))
+                np.sqrt(2.0 * float(kernel.gamma))
+                * rng.standard_normal((size, max(1, self.rank // 2)))
             )
         return FourierMap(kernels, frequencies, dtype, X.shape[1])

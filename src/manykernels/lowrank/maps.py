@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from .._threads import Threads
 from ..banks.between import KernelsOnPoints
-from ..banks.holder import Forwards
+from ..banks.holder import Forwards, Indices
 from ..kernels.points import as_points
 from ..kernels.vector import dense
 
@@ -50,7 +50,7 @@ class FeatureMap(Forwards):
         """Factors of a few points, (len(X), width)."""
 
     @abstractmethod
-    def subset(self, kernels: ArrayLike, factor: float = 1.0) -> "FeatureMap":
+    def subset(self, kernels: Indices, factor: float = 1.0) -> "FeatureMap":
         """The map of some of the kernels, each times a factor."""
 
     def transform(

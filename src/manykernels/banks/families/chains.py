@@ -41,7 +41,7 @@ class Chains:
         self.shape = (self.base.size, int(length))
 
     def tabulate(self, weights, dtype):
-        """Weights of the members as a (chains, length) table; those too small to matter are zero."""
+        """Weights of the members as a (chains, length) table; zero where they are too small."""
         table = np.zeros(self.shape)
         np.add.at(table, (self.row, self.place), weights)
         # a weight of 1e-40, common when p is near 1, is a denormal float32 and makes the loops

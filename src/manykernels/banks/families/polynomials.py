@@ -90,7 +90,7 @@ class FeaturePolynomials(Family):
 
 
 class DotPolynomials(Family):
-    """Linear and polynomial kernels of the dot product over several features, of degree at most 3."""
+    """Linear and polynomial kernels of the dot product over several features, up to degree 3."""
 
     def __init__(self, members, kernels, scales, points, dtype):
         super().__init__(members, dtype)

@@ -47,7 +47,7 @@ class Device:
         return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
 
     def __setstate__(self, state):
-        """A model that was trained on a device which is not here goes on with PyTorch on the CPU."""
+        """A model trained on a device that is not here goes on with PyTorch on the CPU."""
         vars(self).update(state)
         try:
             import torch

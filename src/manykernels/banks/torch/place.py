@@ -2,8 +2,10 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from ...combinations import Product
+from ..base import Bank
 from ..combination import CombinationBank
 from ..compute import Points
 from ..factors import FactorBank
@@ -20,13 +22,13 @@ LEAST = 2**30  # values of kernels at pairs of points, below which the host is a
 MANY = 1000  # kernels of one distance, which the host looks up in a table
 
 
-def check_device(name):
+def check_device(name: Any) -> None:
     """Raise unless `device` is the name of one."""
     if not (isinstance(name, str) and re.fullmatch(r"cpu|torch|cuda(:\d+)?", name)):
         raise ValueError(f"device={name!r} is not known; use {NAMES}.")
 
 
-def on_device(bank, name):
+def on_device(bank: Bank, name: str) -> Bank:
     """The bank on a device; the bank itself if it is one that the host computes as fast.
 
     Parameters
