@@ -74,7 +74,7 @@ def test_bad_data(data, labels, message):
         ({"n_jobs": 0}, ValueError, "n_jobs"),
         ({"combination": "product"}, ValueError, "are for sums of kernels"),
         ({"loss": "logistic"}, ValueError, "does not suit this estimator"),
-        ({"weights": "own"}, ValueError, "is not known"),
+        ({"share_weights": "own"}, ValueError, "must be True or False"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
         ({"p": L1()}, ValueError, "Give it as regularizer="),
         ({"device": "gpu"}, ValueError, "use 'cpu', 'cuda'"),
