@@ -444,7 +444,8 @@ SCRIPT = """
 
     def fit(file, tol=1e-6, every=0.0, **options):
         checkpoint = None if file is None else Checkpoint(file, every)
-        model = MKLClassifier(kernels, C=30.0, solver="spg", tol=tol, checkpoint=checkpoint, n_jobs=1, **options)
+        options |= {"C": 30.0, "solver": "spg", "tol": tol, "checkpoint": checkpoint, "n_jobs": 1}
+        model = MKLClassifier(kernels, **options)
         return model.fit(X, y).result_
 
     def child(file, **options):
@@ -460,17 +461,20 @@ SCRIPT = """
 
     folder, moments, codes = sys.argv[1], random.Random(0), []
     whole = fit(folder + "/whole.mk")
-    code = os.waitpid(child(folder + "/terminated.mk", tol=1e-12, every=1e6, callbacks=[terminate]), 0)[1]
+    pid = child(folder + "/terminated.mk", tol=1e-12, every=1e6, callbacks=[terminate])
+    code = os.waitpid(pid, 0)[1]
     for _ in range(5):
         tick, ticked = os.pipe()
         pid = child(folder + "/killed.mk", callbacks=[lambda record: os.write(ticked, b".")])
-        for _ in range(moments.randint(2, 6)):  # iterations, and then a moment somewhere in the next one
+        # iterations, and then a moment somewhere in the next one
+        for _ in range(moments.randint(2, 6)):
             os.read(tick, 1)
         time.sleep(moments.uniform(0.0, 0.01))
         os.kill(pid, signal.SIGKILL)
         codes.append(os.waitpid(pid, 0)[1])
     result = fit(folder + "/killed.mk")
-    told = {"whole": whole.objective, "objective": result.objective, "gap": result.duality_gap, "resumed": bool(result.resumed)}
+    told = {"whole": whole.objective, "objective": result.objective}
+    told |= {"gap": result.duality_gap, "resumed": bool(result.resumed)}
     print(json.dumps(told | {"terminated": os.waitstatus_to_exitcode(code), "killed": codes}))
 """
 

@@ -71,8 +71,16 @@ MODELS = {
     "auto": (MKLClassifier(), X, y),
     "no support": (MKLRegressor(KERNELS, epsilon=1e6), X, target),
     "ovr": (MKLClassifier(KERNELS, p=1.5), X, three),
-    "ovo, per class": (MKLClassifier(KERNELS, multiclass="ovo", share_weights=False, class_weight={"a": 2.0}), X, three),
-    "squared hinge": (MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"), X, y > 0),
+    "ovo, per class": (
+        MKLClassifier(KERNELS, multiclass="ovo", share_weights=False, class_weight={"a": 2.0}),
+        X,
+        three,
+    ),
+    "squared hinge": (
+        MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"),
+        X,
+        y > 0,
+    ),
     "cosine": (MKLClassifier(KERNELS, normalize="cosine"), X, y.astype(int)),
     "trace": (MKLClassifier(KERNELS, normalize="trace", C=100.0), X, y),
     "center": (MKLClassifier(KERNELS, normalize="center"), X, y),
@@ -84,19 +92,39 @@ MODELS = {
     "polynomials": (MKLClassifier(combination=PolynomialMixture(starts=1), p=2), X, y),
     "nystroem": (MKLClassifier(KERNELS, approximation=Nystroem(20)), X, three),
     "nystroem, masked": (MKLClassifier(MASKED, approximation=Nystroem(10)), X, y),
-    "nystroem, sparse": (MKLClassifier([RBF()], approximation=Nystroem(10)), sparse.csr_array(np.where(X > 0, X, 0)), y),
+    "nystroem, sparse": (
+        MKLClassifier([RBF()], approximation=Nystroem(10)),
+        sparse.csr_array(np.where(X > 0, X, 0)),
+        y,
+    ),
     "cholesky": (MKLClassifier(KERNELS, approximation=IncompleteCholesky(10)), X, y),
-    "fourier": (MKLClassifier([RBF(), RBF(0.1, features=[1, 2])], approximation=RandomFourier(20)), X, y),
+    "fourier": (
+        MKLClassifier([RBF(), RBF(0.1, features=[1, 2])], approximation=RandomFourier(20)),
+        X,
+        y,
+    ),
     "frame": (MKLClassifier([RBF(features="x1"), Linear(features=["x0", "x3"])]), FRAME, y),
     "regressor": (MKLRegressor(KERNELS, p=2.0, epsilon=0.01), X, target),
-    "targets": (MKLRegressor(KERNELS, loss="squared", regularizer=GeneralizedKL(np.ones(5))), X, TWO),
+    "targets": (
+        MKLRegressor(KERNELS, loss="squared", regularizer=GeneralizedKL(np.ones(5))),
+        X,
+        TWO,
+    ),
     "one class": (MKLOneClass(KERNELS, nu=0.2, p=2.0), X, None),
     "one class, centered": (MKLOneClass(KERNELS, nu=0.2, p=2.0, normalize="center"), X, None),
-    "elastic net": (MKLClassifier(KERNELS, regularizer=ElasticNet(0.1, 1.0), solver=SPG(nonmonotone=False)), X, y),
-    "block norm": (MKLClassifier(KERNELS, regularizer=BlockNorm(["a", "a", "b", "b", "b"]), random_state=3), X, y),
+    "elastic net": (
+        MKLClassifier(KERNELS, regularizer=ElasticNet(0.1, 1.0), solver=SPG(nonmonotone=False)),
+        X,
+        y,
+    ),
+    "block norm": (
+        MKLClassifier(KERNELS, regularizer=BlockNorm(["a", "a", "b", "b", "b"]), random_state=3),
+        X,
+        y,
+    ),
     "no kernels left": (MKLClassifier(KERNELS, regularizer=L1(1e9)), X, y),
     "chosen p": (MKLClassifier(KERNELS[:2], p="auto", random_state=0), X, y),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -554,13 +582,15 @@ class TestStrangers:
             ({"content": '{"estimator": "os.system"}'}, "may hold"),
             (
                 {
-                    "content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"object": ["Popen", {}]}}}'
+                    "content": '{"estimator": "MKLClassifier", "parameters": '
+                    '{"kernels": {"object": ["Popen", {}]}}}'
                 },
                 "may hold",
             ),
             (
                 {
-                    "content": '{"estimator": "MKLClassifier", "parameters": {"kernels": {"unpack": []}}}'
+                    "content": '{"estimator": "MKLClassifier", "parameters": '
+                    '{"kernels": {"unpack": []}}}'
                 },
                 "Unknown kind",
             ),
@@ -575,7 +605,8 @@ class TestStrangers:
             ),
             (
                 {
-                    "content": '{"estimator": "MKLClassifier", "parameters": {"p": {"array": ["object", [1]]}}}'
+                    "content": '{"estimator": "MKLClassifier", "parameters": '
+                    '{"p": {"array": ["object", [1]]}}}'
                 },
                 "numbers",
             ),

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from manykernels import MKLClassifier, MKLRegressor
 from manykernels._loops import tables
 from manykernels._loops.bits import differing_bits, packed
-from manykernels.banks import Bank, make_bank
+from manykernels.banks import SumBank, make_bank
 from manykernels.banks.families import Tile
 from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
 from manykernels.banks.families.tables import GaussianTable
@@ -106,10 +106,12 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     )
     change, J = rng.standard_normal((2, 90)), Curvature(rng.random(17), -0.3, rng.random(17))
     for ours, plain in zip(
-        bank.sweep(weights, beta, J), Bank.sweep(bank, weights, beta, J), strict=True
+        bank.sweep(weights, beta, J), SumBank.sweep(bank, weights, beta, J), strict=True
     ):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
-    for ours, plain in zip(bank.along(beta, change), Bank.along(bank, beta, change), strict=True):
+    for ours, plain in zip(
+        bank.along(beta, change), SumBank.along(bank, beta, change), strict=True
+    ):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     new = bank.cross(form(X[:7]))
     np.testing.assert_allclose(

@@ -146,8 +146,12 @@ class CenteredBank(Forwards, SumBank):
         return (self.bank.diagonal() - 2.0 * col_means + means[:, None]) * factor[:, None]
 
     def cross(self, X_new, support=None):
-        self._needs_square("cross")
         # the means are over all training points, whichever of them are columns
+        if self.n != self.centering.shares.size:
+            raise ValueError(
+                f"cross needs a bank of all {self.centering.shares.size} training points, this one "
+                f"has {self.n} of them as columns."
+            )
         everything = self.bank.cross(X_new)
         row_means = everything.products(self.centering.shares)
         if support is None:

@@ -124,7 +124,7 @@ class Newton(Solver):
 
     def planned(self, run):
         wanted = run.bank.m >= MANY if self.partial is None else self.partial
-        if not wanted or run.bank.subset(np.arange(1)) is None:
+        if not wanted or not run.bank.cheap_subsets:
             return self
         wrapper = FromKernels if run.problem.regularizer.smooth else WorkingSet
         return wrapper(Newton(self.streamed, False, self.temperature))
