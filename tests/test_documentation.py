@@ -17,8 +17,16 @@ BLOCKS = [
 
 @pytest.mark.parametrize(
     ("page", "block"),
-    BLOCKS,
-    ids=[f"{page.name}-{place}" for place, (page, _) in enumerate(BLOCKS)],
+    [
+        pytest.param(
+            page,
+            block,
+            id=f"{page.name}-{place}",
+            # its package is installed by `make test-all` alone
+            marks=pytest.mark.long if "grakel" in block else (),
+        )
+        for place, (page, block) in enumerate(BLOCKS)
+    ],
 )
 def test_block_runs(page, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
