@@ -45,7 +45,8 @@ class TestProduct:
     def test_fixed_weights_are_an_svm(self):
         bank = CombinationBank(Product().fit(X))
         weights = np.full(4, 0.3)
-        ours = Problem(bank, y, np.full(60, 2.0), L1()).evaluate(weights, np.zeros((1, 60)), 1e-9)
+        run = RunState(Problem(bank, y, np.full(60, 2.0), L1()))
+        ours = run.evaluate(weights, np.zeros((1, 60)), 1e-9)
         scores = SVC(C=2.0, gamma=0.3, tol=1e-9).fit(X, y).decision_function(X)
         np.testing.assert_allclose(
             ours.scores[0] - ours.scores[0, 0], scores - scores[0], atol=1e-5

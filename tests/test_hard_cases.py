@@ -19,8 +19,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, GeneralizedKL, PNormBall
 from manykernels.result import Status
 from manykernels.run_state import RunState
-from manykernels.solvers import SPG, Newton, solve
-from manykernels.solvers import base as solver_base
+from manykernels.solvers import SPG, Iterate, Newton, loop, solve
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -144,8 +143,8 @@ class TestCertificates:
             np.ones(60),
             PNormBall(2),
         ).certificate(np.full(4, 0.5), np.zeros((1, 60)))
-        iterate = solver_base.Iterate(np.ones(4), np.zeros((1, 60)), certificate._replace(gap=-0.5))
-        assert solver_base._status(iterate, 1e-3, 0.04, 0, 10) is None
+        iterate = Iterate(np.ones(4), np.zeros((1, 60)), certificate._replace(gap=-0.5))
+        assert loop._status(iterate, 1e-3, 0.04, 1, 10) is None
 
     def test_all_weights_zero_is_said(self):
         with pytest.warns(ConvergenceWarning, match="All kernel weights are zero"):
