@@ -29,6 +29,8 @@ coverage: $(VENV)/coverage
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py

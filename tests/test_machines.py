@@ -118,7 +118,7 @@ class TestKernelRows:
         rows = rows_of(bank, np.ones(bank.m), budget=5000)
         for start in range(0, 120, 10):
             rows.rows(np.arange(start, start + 10))
-        assert rows._store.nbytes <= 5000
+        assert rows._cache.store.nbytes <= 5000
 
 
 def test_blocked_machine_on_more_points_than_fit():

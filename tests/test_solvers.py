@@ -231,12 +231,12 @@ def test_columns_keep_the_latest():
     columns = smo_mkl.Columns(bank, layout, 3 * bank.m * layout.size * bank.dtype.itemsize)
     expected = bank.columns(np.arange(40))[:, layout][:, :, layout]
     for clock, wanted in enumerate([3, 7, 3, 0, 19]):
-        if columns.slots[wanted] < 0:
+        cache = columns.cache
+        if cache.slots[wanted] < 0:
             columns.fetch(wanted, np.arange(2), clock)
-        np.testing.assert_allclose(
-            columns.store[columns.slots[wanted]], expected[:, :, wanted], atol=1e-14
-        )
-        held = columns.slots[columns.slots >= 0]
+        held = cache.store[cache.slots[wanted]]
+        np.testing.assert_allclose(held, expected[:, :, wanted], atol=1e-14)
+        held = cache.slots[cache.slots >= 0]
         assert held.size == np.unique(held).size <= 3
 
 
@@ -336,10 +336,8 @@ class TestChoice:
     def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)
         bank = Nystroem(rank).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X)
-        assert (
-            type(choose_solver("auto", Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)))
-            is expected
-        )
+        problem = Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)
+        assert type(choose_solver("auto", RunState(problem))) is expected
 
     def test_objects_are_kept(self):
         mine = SPG(nonmonotone=False)

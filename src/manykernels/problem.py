@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from .regularizers import Regularizer
 from .result import Certificate
 
 if TYPE_CHECKING:
-    from .banks.base import Bank
+    from .banks.base import Bank, SumBank
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Problem:
         share = self.cost.sum() / self.cost[:, rows].sum()
         return replace(
             self,
-            bank=self.bank.among(rows),
+            bank=cast("SumBank", self.bank).among(rows),
             targets=self.targets[:, rows],
             cost=share * self.cost[:, rows],
         )
@@ -123,7 +123,7 @@ class Problem:
 
     def quadratic_forms(self, beta) -> np.ndarray:
         """``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,), never negative."""
-        return np.maximum(self.bank.quadratic_forms(beta), 0.0)
+        return np.maximum(cast("SumBank", self.bank).quadratic_forms(beta), 0.0)
 
     def certificate(self, weights, beta, *, scores=None, forms=None) -> Certificate:
         """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal

@@ -17,7 +17,7 @@ from .smo_mkl import SMO
 from .spg import SPG
 from .wrappers.points_first import LARGE, FromPoints
 
-SOLVERS = {
+SOLVERS: dict[str, Callable[[], Solver]] = {
     "newton": Newton,
     "spg": SPG,
     "pgd": lambda: SPG(
@@ -111,6 +111,8 @@ def choose_solver(solver: str | Solver, run: RunState | None = None) -> Solver:
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
+        if run is None:
+            raise ValueError("solver='auto' chooses for a run: give one.")
         chosen = _by_table(run)
         if run.bank.n < LARGE or not chosen.gains_from_sample:
             return chosen

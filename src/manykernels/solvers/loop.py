@@ -72,7 +72,8 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
         except (KeyboardInterrupt, Stopped) as reason:
             status = Status.STOPPED if isinstance(reason, Stopped) else Status.INTERRUPTED
             if run.best is None:  # not even the first SVM was finished: certify what there is of it
-                run.best = Iterate(*run.latest, run.certificate(*run.latest))
+                weights, beta = run.latest
+                run.best = Iterate(weights, beta, run.certificate(weights, beta))
     run.counters.seconds = time.perf_counter() - began
     return _result(run, status, history)
 

@@ -46,7 +46,7 @@ class State(NamedTuple):
     gradient : (m,) of W at the current weights
     length : float
         Spectral step length, lambda in the paper.
-    reference, count, eta : float
+    reference, averaged, eta : float
         C, Q and eta of the averaged line search (10)–(12).
     inner_tolerance : float
         Tolerance of the inner SVMs, epsilon in the paper.
@@ -60,7 +60,7 @@ class State(NamedTuple):
     gradient: np.ndarray
     length: float
     reference: float
-    count: float
+    averaged: float
     eta: float
     inner_tolerance: float
     iterate: Iterate
@@ -145,8 +145,8 @@ class SPG(Solver):
         gradient, iterate = _judge(run, trial)
         length = self._spectral_length(run.problem.regularizer, state, trial.weights, gradient)
         eta = self._next_eta(state, trial, slope, size, direction)
-        count = eta * state.count + 1.0
-        reference = (eta * state.count * state.reference + trial.value) / count
+        averaged = eta * state.averaged + 1.0
+        reference = (eta * state.averaged * state.reference + trial.value) / averaged
         inner_tolerance = self._next_inner_tolerance(state.inner_tolerance, trial, iterate, tol)
         record = _next_record(state.record, trial.value, tol)
         rough = state.inner_tolerance > ROUGHEST_END or trial.noise > tol * abs(
@@ -157,7 +157,7 @@ class SPG(Solver):
         if record[1] >= PATIENCE and np.isinf(iterate.certificate.gap):
             iterate = iterate._replace(ended=Status.FLAT)
         return State(
-            trial, gradient, length, reference, count, eta, inner_tolerance, iterate, record
+            trial, gradient, length, reference, averaged, eta, inner_tolerance, iterate, record
         )
 
     def _direction(self, run, state):
@@ -210,7 +210,7 @@ class SPG(Solver):
             ended=None if refined or inner_tolerance < state.inner_tolerance else Status.STALLED
         )
         return state._replace(
-            at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, count=1.0,
+            at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, averaged=1.0,
             inner_tolerance=inner_tolerance, iterate=iterate,
         )  # fmt: skip
 
