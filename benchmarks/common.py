@@ -17,7 +17,7 @@ DATA = Path(os.environ.get("MANYKERNELS_DATA", Path(__file__).parents[2] / "shar
 
 
 def best_of(function, repeats=5):
-    """Shortest of several runs, in seconds: on a shared machine the others measure the neighbours."""
+    """Shortest of several runs, in seconds: on a shared machine the others measure neighbours."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()

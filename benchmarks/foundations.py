@@ -116,7 +116,8 @@ X, y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X)
 before = megabytes("VmRSS")
 clf = MKLClassifier(C=10.0, p=P).fit(X, y)
-print(json.dumps({"kernels": clf.bank_.m, "points": clf.bank_.n, "MB above import": megabytes("VmHWM") - before,
+print(json.dumps({"kernels": clf.bank_.m, "points": clf.bank_.n,
+                  "MB above import": megabytes("VmHWM") - before,
                   "MB of all Gram matrices (float32)": clf.bank_.m * clf.bank_.n**2 * 4 / 2**20,
                   "gap": clf.result_.duality_gap, "seconds": clf.result_.counters.seconds}))
 """
@@ -155,7 +156,8 @@ X = rng.standard_normal((100, 5)); y = np.sign(X[:, 0] * X[:, 1])
 def fit():
     began = time.perf_counter(); MKLClassifier(p=1.33).fit(X, y); return time.perf_counter() - began
 first, second = fit(), fit()
-print(json.dumps({"import manykernels": package, "import MKLClassifier": estimator, "first fit": first, "second fit": second,
+print(json.dumps({"import manykernels": package, "import MKLClassifier": estimator,
+                  "first fit": first, "second fit": second,
                   "first over second": first - second}))
 """
 

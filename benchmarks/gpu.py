@@ -31,7 +31,7 @@ CEILINGS = {}
 
 
 def measured_ceilings():
-    """Bytes per second of a copy, products of matrices and exponentials per second, measured once."""
+    """Bytes per second of a copy, products and exponentials per second, measured once."""
     import torch
 
     from manykernels.banks.torch.device import Device

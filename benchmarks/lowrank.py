@@ -269,13 +269,16 @@ test, train = order[:20_000], order[20_000 : 20_000 + {n}]
 X = MinMaxScaler().fit_transform(X)
 X_test, y_test, X, y = X[test], y[test], X[train], y[train]
 kernels = [RBF(g) for g in (0.5, 1.0, 2.0, 4.0, 8.0)]
-clf = MKLClassifier(kernels, p=1.33, C=10.0, loss="squared_hinge", approximation=Nystroem(500), cache_size=6500)
+clf = MKLClassifier(kernels, p=1.33, C=10.0, loss="squared_hinge", approximation=Nystroem(500),
+                    cache_size=6500)
 began = time.perf_counter()
 clf.fit(X, y)
 seconds, peak = time.perf_counter() - began, megabytes("VmHWM")
 linear = LinearSVC(C=1.0, dual=False).fit(X, y)
-print(json.dumps(dict(n=len(y), seconds=seconds, mb=peak, iterations=clf.n_iter_, gap=clf.result_.duality_gap,
-                      accuracy=100 * clf.score(X_test, y_test), linear=100 * linear.score(X_test, y_test))))
+print(json.dumps(dict(n=len(y), seconds=seconds, mb=peak, iterations=clf.n_iter_,
+                      gap=clf.result_.duality_gap,
+                      accuracy=100 * clf.score(X_test, y_test),
+                      linear=100 * linear.score(X_test, y_test))))
 """
 
 

@@ -52,7 +52,8 @@ warnings.simplefilter("ignore")
 X, y = load("sonar")
 options = dict(p={p}, C=100.0, normalize="trace", tol=1e-3)
 for streamed in (False, True):  # compiles
-    MKLClassifier(kernels(600), **options, solver=Newton(streamed, partial=True)).fit(X, y).predict(X[:2])
+    model = MKLClassifier(kernels(600), **options, solver=Newton(streamed, partial=True))
+    model.fit(X, y).predict(X[:2])
 clf = MKLClassifier(kernels({m}), **options)
 began = time.perf_counter()
 clf.fit(X, y)
@@ -61,8 +62,10 @@ began = time.perf_counter()
 clf.predict(X[:50])
 predict = time.perf_counter() - began
 r = clf.result_
-print(json.dumps(dict(kernels={m}, p={p}, seconds=seconds, passes=r.counters.kernel_passes, iterations=r.n_iter,
-                      gap=r.duality_gap, objective=r.objective, used=int(np.count_nonzero(clf.kernel_weights_)), mb=peak,
+print(json.dumps(dict(kernels={m}, p={p}, seconds=seconds, passes=r.counters.kernel_passes,
+                      iterations=r.n_iter,
+                      gap=r.duality_gap, objective=r.objective,
+                      used=int(np.count_nonzero(clf.kernel_weights_)), mb=peak,
                       predict_50_s=predict, status=r.status.name)))
 """
 

@@ -69,7 +69,7 @@ def half(X, y, seed):
 
 
 def estimator(kernels, key, cost):
-    """The solver of the paper; the mean of the kernels is what uniform weights are on the simplex."""
+    """The solver of the paper; on the simplex, uniform weights are the mean of the kernels."""
     solver, p = (
         ("uniform", 1.0) if key == "mean" else ("newton" if key == 1 else "group_lasso", float(key))
     )

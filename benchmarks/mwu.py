@@ -187,20 +187,24 @@ warnings.simplefilter("ignore")
 parts = read({name!r})
 X, y = parts[0], parts[1]
 if {name!r} == "a9a":
-    X, y = sparse.vstack([parts[0], parts[2]], format="csr"), np.concatenate([parts[1], parts[3]])  # already in [0, 1]
+    X = sparse.vstack([parts[0], parts[2]], format="csr")  # already in [0, 1]
+    y = np.concatenate([parts[1], parts[3]])
 else:
     X = MinMaxScaler().fit_transform(X)
 del parts
-A, A_test, b, b_test = (X, X[:0], y, y[:0]) if {whole} else train_test_split(X, y, test_size=0.2, random_state=0)
+split = (X, X[:0], y, y[:0])
+A, A_test, b, b_test = split if {whole} else train_test_split(X, y, test_size=0.2, random_state=0)
 kernels = [RBF(1 / (2 * w * w)) for w in {widths!r}]
 solver = MultiplicativeWeights({schedule!r}, epsilon={epsilon}, rounds={rounds})
-clf = MKLClassifier(kernels, normalize="trace", loss="squared_hinge", C=float(len(b)), solver=solver, tol=0.01)
+clf = MKLClassifier(kernels, normalize="trace", loss="squared_hinge", C=float(len(b)),
+                    solver=solver, tol=0.01)
 began = time.perf_counter()
 clf.fit(A, b)
 seconds, peak = time.perf_counter() - began, megabytes("VmHWM")
 error = 100 * (1 - clf.score(A_test, b_test)) if len(b_test) else None
 r = clf.result_
-print(json.dumps(dict(n=len(b), seconds=seconds, mb=peak, rounds=r.counters.machine_steps, gap=r.duality_gap, error=error,
+print(json.dumps(dict(n=len(b), seconds=seconds, mb=peak, rounds=r.counters.machine_steps,
+                      gap=r.duality_gap, error=error,
                       weights=np.round(clf.kernel_weights_, 3).tolist(), status=r.status.name)))
 """
 
@@ -248,12 +252,14 @@ masks = np.stack([rng.random(X.shape[1]) < 0.3 for _ in range({m})])
 masks[:, 0] |= ~masks.any(axis=1)
 bank = KernelCollection.masked_rbf(2.0 ** rng.uniform(-3, 3, {m}), masks)
 before = megabytes("VmRSS")
-clf = MKLClassifier(bank, normalize="trace", loss="squared_hinge", C=100.0, solver=MultiplicativeWeights(rounds={rounds}))
+clf = MKLClassifier(bank, normalize="trace", loss="squared_hinge", C=100.0,
+                    solver=MultiplicativeWeights(rounds={rounds}))
 clone(clf).set_params(solver=MultiplicativeWeights(rounds=3)).fit(X, y)  # compiles
 began = time.perf_counter()
 clf.fit(X, y)
 seconds, steps = time.perf_counter() - began, clf.result_.counters.machine_steps
-print(json.dumps(dict(kernels={m}, n=len(y), rounds=steps, seconds=seconds, gap=clf.result_.duality_gap,
+print(json.dumps(dict(kernels={m}, n=len(y), rounds=steps, seconds=seconds,
+                      gap=clf.result_.duality_gap,
                       mb=megabytes("VmHWM") - before, mb_of_products=8 * {m} * len(y) / 2**20)))
 """
 

@@ -165,7 +165,8 @@ small.compile_loops()
 X, y = load(NAME)
 before = megabytes("VmRSS")
 bank, result = small.learned(X, y, SOLVER, 1.33)
-print(json.dumps({"points": bank.n, "kernels": bank.m, "MB": megabytes("VmHWM") - before, "gap": result.duality_gap}))
+print(json.dumps({"points": bank.n, "kernels": bank.m, "MB": megabytes("VmHWM") - before,
+                  "gap": result.duality_gap}))
 """
 
 

@@ -1,4 +1,4 @@
-"""The table of solvers times a table of problems: every solver is judged by the same certificate."""
+"""The table of solvers times a table of problems: all are judged by the same certificate."""
 
 from functools import cache
 

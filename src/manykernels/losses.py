@@ -136,11 +136,12 @@ class Loss(ABC):
         """The b that minimizes the loss; the middle if an interval does."""
 
     def factor(self, y, cost, scores, b):
-        """A factor on ``scores + b`` that makes the loss finite, for a loss that can be infinite."""
+        """A factor on ``scores + b`` that makes a loss finite which can be infinite."""
         return 1.0
 
     def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in vars(self).items())})"
+        given = ", ".join(f"{name}={value:g}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({given})"
 
 
 class Hinge(Loss):

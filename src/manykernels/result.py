@@ -17,11 +17,17 @@ class Status(Enum):
         "The projected gradient is below its tolerance (this formulation has no duality gap)."
     )
     FLAT = "The objective has stopped decreasing (this formulation has no duality gap)."
-    FIXED_WEIGHTS = "The kernel weights were set by a rule, not optimized; the gap says how much is left to gain."
+    FIXED_WEIGHTS = (
+        "The kernel weights were set by a rule, not optimized; the gap says how much is left to "
+        "gain."
+    )
     ROUNDS = "All rounds of the schedule were played; the gap says how far they led."
     MAX_ITER = "The limit on iterations was reached."
     STALLED = "No further progress was possible in this precision."
-    INSEPARABLE = "Nothing was found that separates the classes without error, as a hard margin demands; use another loss."
+    INSEPARABLE = (
+        "Nothing was found that separates the classes without error, as a hard margin demands; use "
+        "another loss."
+    )
     STOPPED = "Stopped by a callback; these are the best weights so far."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 

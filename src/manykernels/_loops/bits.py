@@ -1,4 +1,4 @@
-"""Squared distances of points whose features are 0 or 1: the number of bits in which they differ."""
+"""Squared distances of points whose features are 0 or 1: the number of bits that differ."""
 
 import numpy as np
 from numba import types

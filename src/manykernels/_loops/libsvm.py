@@ -142,7 +142,7 @@ def _ends_token(byte):
 
 @plain
 def read_number(text, at):
-    """The decimal number at this place, the place after it, and whether it is BAD, EXACT or HARD."""
+    """The decimal number at a place, the place after it, and whether it is BAD, EXACT or HARD."""
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += 1

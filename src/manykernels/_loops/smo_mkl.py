@@ -192,7 +192,7 @@ def _walls(ascent, c):
 
 @fast
 def _choose_output(ascent, barred_up, barred_down, scratch):
-    """The output with the largest violation, that violation, and the variable that wants up most."""
+    """The output with the largest violation, this violation, and who wants up most."""
     chosen, worst, best_i = 0, -HUGE, 0
     for c in range(ascent.beta.shape[0]):
         F = ascent.F[c]

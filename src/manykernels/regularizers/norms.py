@@ -41,7 +41,7 @@ class _PNorm(Regularizer):
         return (s / norm) ** (q - 1.0)
 
     def _lasso_shape(self, squared_norms):
-        """``squared_norms^(1 / (1 + p))``, of largest entry one; uniform when all parts are zero."""
+        """``squared_norms^(1 / (1 + p))``, of largest entry one; uniform if all are zero."""
         largest = squared_norms.max(initial=0.0)
         return (
             (squared_norms / largest) ** (1.0 / (1.0 + self.p))

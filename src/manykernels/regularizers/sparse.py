@@ -65,7 +65,7 @@ class ElasticNet(Regularizer):
         return np.maximum((d - step * self.l1) / (1.0 + step * self.l2), 0.0)
 
     def start(self, m):
-        """Equal weights of penalty one, which are neither large nor small whatever l1 and l2 are."""
+        """Equal weights of penalty one: neither large nor small, whatever l1 and l2 are."""
         return np.full(m, 2.0 / (m * (self.l1 + np.sqrt(self.l1**2 + 2.0 * self.l2 / m))))
 
     def conjugate(self, s):

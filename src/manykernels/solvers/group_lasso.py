@@ -31,9 +31,10 @@ class GroupLasso(Solver):
     max_iter = 5000
 
     def needs(self, run):
-        if not run.problem.regularizer.has_reweight:
+        regularizer = run.problem.regularizer
+        if not regularizer.has_reweight:
             raise ValueError(
-                f"MKLGL needs closed-form weights, which {run.problem.regularizer!r} does not have: "
+                f"MKLGL needs closed-form weights, which {regularizer!r} does not have: "
                 "use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )

@@ -237,7 +237,7 @@ class MultiplicativeWeights(Solver):
 
     @staticmethod
     def _round(run, rules, at, share, chosen, coefficients, done):
-        """One round whose columns are not kept; many of them are summed by a pass over the kernels."""
+        """One round whose columns are not kept; a pass over the kernels sums many of them."""
         step = 1.0 / (done + 2.0)
         if rules.capped and chosen.size > MANY:
             signed = np.zeros(share.size)

@@ -31,10 +31,7 @@ SMALLEST_STEP = 1e-8
 SMALLEST_TOLERANCE = 1e-13  # inner tolerance below which rounding decides
 ROUGHEST_END = 1e-3  # inner tolerance to end with where the projected gradient decides
 # without a gap: end when so many iterations brought less than this part of the tolerance
-FLAT, PATIENCE = (
-    1e-2,
-    30,
-)
+FLAT, PATIENCE = 1e-2, 30
 
 
 class State(NamedTuple):
@@ -210,9 +207,14 @@ class SPG(Solver):
             ended=None if refined or inner_tolerance < state.inner_tolerance else Status.STALLED
         )
         return state._replace(
-            at=at, gradient=gradient, length=self._first_length(iterate), reference=at.value, averaged=1.0,
-            inner_tolerance=inner_tolerance, iterate=iterate,
-        )  # fmt: skip
+            at=at,
+            gradient=gradient,
+            length=self._first_length(iterate),
+            reference=at.value,
+            averaged=1.0,
+            inner_tolerance=inner_tolerance,
+            iterate=iterate,
+        )
 
     def _first_length(self, iterate):
         """Before two gradients are known: a step that moves the weights by about one in the largest
@@ -250,7 +252,7 @@ class SPG(Solver):
         return float(np.clip(state.eta + change, ETA_LOW, ETA_HIGH))
 
     def _next_inner_tolerance(self, inner_tolerance, at, iterate, tol):
-        """The paper's schedule (13), and finer where the SVMs' own gap is a good part of the whole."""
+        """The paper's schedule (13), and finer where the SVMs' own gap is much of the whole."""
         if not self.tune_tolerance:
             return inner_tolerance
         gap, v = iterate.certificate.gap, iterate.stationarity

@@ -13,10 +13,7 @@ LARGEST = 1e15  # exponents beyond are all the same, and its square is a float32
 # needed
 FARTHEST = 1e8
 # a product of sparse rows takes as long per entry as one of dense rows for sixty
-DENSE_ENTRIES, DENSER = (
-    2**24,
-    60,
-)
+DENSE_ENTRIES, DENSER = 2**24, 60
 
 
 def make_distances(left, right, unit, narrowest, dtype):

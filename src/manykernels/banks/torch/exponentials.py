@@ -12,11 +12,7 @@ import numpy as np
 LOG2_E = float(np.log2(np.e))
 BLOCK = 4096  # entries that one program of a compiled kernel visits
 # of a tile, and tiles that a program goes through: the fastest of 16 choices
-KERNELS, COLUMNS, GROUP = (
-    128,
-    256,
-    16,
-)
+KERNELS, COLUMNS, GROUP = 128, 256, 16
 
 
 def combine(device, D, gammas, weights, out):

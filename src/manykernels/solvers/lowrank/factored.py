@@ -47,9 +47,10 @@ class FactorSolver(Solver):
                 "This solver works on low-rank factors: give an approximation, or use "
                 "solver='newton'."
             )
-        if not run.problem.regularizer.has_reweight:
+        regularizer = run.problem.regularizer
+        if not regularizer.has_reweight:
             raise ValueError(
-                f"This solver needs closed-form weights, which {run.problem.regularizer!r} does not "
+                f"This solver needs closed-form weights, which {regularizer!r} does not "
                 "have: use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )

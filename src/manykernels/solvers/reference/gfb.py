@@ -64,9 +64,10 @@ class GFB(Solver):
             raise ValueError(
                 "GFB works on low-rank factors: give an approximation, or use solver='newton'."
             )
-        if not run.problem.regularizer.has_reweight:
+        regularizer = run.problem.regularizer
+        if not regularizer.has_reweight:
             raise ValueError(
-                f"GFB needs closed-form weights, which {run.problem.regularizer!r} does not have: use "
+                f"GFB needs closed-form weights, which {regularizer!r} does not have: use "
                 "solver='spg'."
             )
         if self.inner == "interior" and (
