@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from conftest import MIXED, toy
-from manykernels.banks import make_bank
+from manykernels.banks import KernelsOnPoints, make_bank
 from manykernels.combinations import PolynomialMixture, Product
-from manykernels.kernels import KernelCollection
+from manykernels.kernels import RBF, Kernel, KernelCollection, Laplacian, Linear, Polynomial
+from manykernels.lowrank import Nystroem
 from manykernels.regularizers import (
     L1,
     BlockNorm,
@@ -17,11 +18,18 @@ from manykernels.regularizers import (
     PNormBall,
     SquaredPNorm,
 )
-from manykernels.testing import check_combination, check_regularizer
+from manykernels.solvers import SMO, SPG, Newton
+from manykernels.testing import (
+    check_bank,
+    check_combination,
+    check_kernel,
+    check_regularizer,
+    check_solver,
+)
 
 NORMS = [1, 1.05, 1.33, 2, 4, np.inf]
 GROUPS = [0, 1, 1, 0, 2, 1, 2, 2]
-REGULARISERS = [
+REGULARIZERS = [
     *(PNormBall(p) for p in NORMS),
     *(SquaredPNorm(p, strength) for p in NORMS for strength in (0.05, 3.0)),
     L1(0.4),
@@ -36,7 +44,7 @@ REGULARISERS = [
 ]
 
 
-@pytest.mark.parametrize("regularizer", REGULARISERS, ids=repr)
+@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
 def test_regularizers_of_the_library_pass(regularizer):
     check_regularizer(regularizer, m=8)
 
@@ -178,3 +186,116 @@ class TestCombinations:
         ]:
             with pytest.raises(AssertionError, match=message):
                 check_combination(fault)
+
+
+class TestKernels:
+    @pytest.mark.parametrize(
+        "kernel",
+        [RBF(), RBF(0.3, factor=2.0), Laplacian(0.5), Linear(), Polynomial(2, coef0=0.5)],
+        ids=repr,
+    )
+    def test_ours_pass(self, kernel):
+        check_kernel(kernel)
+
+    @pytest.mark.parametrize(
+        ("block", "law"),
+        [
+            (lambda A, B: A @ B.T + A[:, :1], "transpose"),
+            (lambda A, B: -(A @ B.T), "not positive semidefinite"),
+            (lambda A, B: (A @ B.T)[:, ::-1], "transpose|semidefinite"),
+            (lambda A, B: A @ B.T / len(B), "the whole"),
+            (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
+        ],
+    )
+    def test_what_is_no_kernel_is_found(self, block, law):
+        class Own(Kernel):
+            def block(self, A, B):
+                return block(A, B)
+
+        with pytest.raises(AssertionError, match=law):
+            check_kernel(Own())
+
+    def test_a_diagonal_that_lies_is_found(self):
+        class Own(Linear):
+            unit_diagonal = True
+
+        with pytest.raises(AssertionError, match="unit_diagonal says is one"):
+            check_kernel(Own())
+
+
+class TestBanks:
+    X = np.random.default_rng(3).standard_normal((30, 4))
+    kernels = KernelCollection(MIXED)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("storage", ["fly", "dense"])
+    @pytest.mark.parametrize("normalize", ["diagonal", "trace", "cosine", "center"])
+    def test_ours_pass(self, dtype, storage, normalize):
+        options = {"dtype": dtype, "storage": storage, "normalize": normalize}
+        check_bank(make_bank(self.kernels, self.X, **options))
+
+    def test_masked_and_factors_pass(self):
+        masks = np.random.default_rng(0).random((40, 4)) < 0.6
+        check_bank(make_bank(KernelCollection.masked_rbf(np.linspace(0.1, 2, 40), masks), self.X))
+        on_points = KernelsOnPoints.from_data(self.kernels, self.X)
+        check_bank(Nystroem(5).fit(on_points, self.X, dtype=np.float64))
+
+    @pytest.mark.parametrize(
+        ("name", "law"),
+        [
+            ("quadratic_forms", r"quadratic_forms\(beta\)"),
+            ("products", r"products\(beta\)"),
+            ("combine", r"combine\(weights\)"),
+            ("combined_diagonal", "combined_diagonal"),
+            ("diagonal", r"diagonal\(\)"),
+            ("kernel_rows", "kernel_rows"),
+            ("subset", "subset"),
+            ("among", r"among\(points\)"),
+        ],
+    )
+    def test_what_is_wrong_is_found(self, name, law):
+        bank = make_bank(self.kernels, self.X)
+        right = getattr(bank, name)
+
+        def wrong(*arguments):
+            if name == "subset":
+                return right(arguments[0])  # forgets the factor
+            if name == "among":
+                return right(arguments[0][::-1])
+            return 1.001 * right(*arguments)
+
+        setattr(bank, name, wrong)
+        with pytest.raises(AssertionError, match=law):
+            check_bank(bank)
+
+
+class TestSolvers:
+    @pytest.mark.parametrize("solver", [Newton(), SPG(), SMO()], ids=repr)
+    def test_ours_pass(self, solver):
+        check_solver(solver)
+
+    def test_what_is_wrong_is_found(self):
+        class Early(SPG):
+            """Claims to be done at once."""
+
+            def step(self, run, state, tol):
+                state = super().step(run, state, tol)
+                lie = state.iterate.certificate._replace(gap=0.0)
+                return state._replace(iterate=state.iterate._replace(certificate=lie))
+
+        class Outside(SPG):
+            def step(self, run, state, tol):
+                state = super().step(run, state, tol)
+                return state._replace(iterate=state.iterate._replace(beta=state.iterate.beta + 1.0))
+
+        class Nothing(SPG):
+            def needs(self, run):
+                raise ValueError("never")
+
+        for solver, law in (
+            (Early(), "left a gap of"),
+            (Outside(), "outside the box"),
+            (Nothing(), "fits none"),
+        ):
+            with pytest.raises(AssertionError, match=law):
+                check_solver(solver)
