@@ -4,6 +4,7 @@ import pickle
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -601,3 +602,19 @@ class TestTheProtocol:
         assert not bank.needs_grams
         assert not hasattr(bank, "quadratic_forms")
         assert bank.with_categories({}) is bank
+
+
+def test_copies_by_joblib_know_that_rows_are_columns(tmp_path):
+    """It keeps the values of arrays, and not which of them are the same."""
+    masks = np.ones((3, X.shape[1]), bool)
+    banks = [
+        make_bank(KernelCollection(MIXED), X),
+        make_bank(KernelCollection(MIXED), X, storage="dense"),
+        make_bank(KernelCollection.masked_rbf([0.1, 0.5, 1.0], masks), X),
+        make_bank(KernelCollection(MIXED), X, normalize="center"),
+    ]
+    for bank in banks:
+        joblib.dump(bank, tmp_path / "bank.joblib")
+        again = joblib.load(tmp_path / "bank.joblib")
+        assert again.symmetric
+        np.testing.assert_array_equal(again.quadratic_forms(BETA), bank.quadratic_forms(BETA))

@@ -117,6 +117,20 @@ class Bank(KernelHolder):
                 out[..., rows] = beta @ self.combine(weights, rows).T
         return out
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy gets: points that are both rows and columns once, since joblib and skops do
+        not keep the identity of arrays.
+        """
+        state = dict(vars(self))
+        if "left" in state and state["left"] is state["right"]:
+            state["left"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if "left" in state and state["left"] is None:
+            vars(self)["left"] = state["right"]
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.m} kernels on {self.n} points)"
 

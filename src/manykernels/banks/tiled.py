@@ -100,7 +100,7 @@ class TiledBank(Forwards, SumBank):
         return out
 
     def __getstate__(self):
-        return self.__dict__ | {"_latest": (np.empty(0), [])}
+        return super().__getstate__() | {"_latest": (np.empty(0), [])}
 
     def _prepared(self, weights):
         """Families with a weight above zero, and the weights as they want them; those of the last

@@ -22,7 +22,8 @@ class DeviceFactorBank(FactorBank):
         self.device = device
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "_on_device"}
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_on_device"}
 
     @cached_property
     def _on_device(self):

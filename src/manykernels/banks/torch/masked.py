@@ -28,7 +28,8 @@ class DeviceMaskedBank(MaskedBank):
         return self.compute.device
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_on_")}
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if not name.startswith("_on_")}
 
     @cached_property
     def _on_points(self):

@@ -26,7 +26,8 @@ class DeviceProductBank(DeviceBank, CombinationBank):
         self.device = device
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_on_")}
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if not name.startswith("_on_")}
 
     @cached_property
     def _on_points(self):
