@@ -11,7 +11,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 # What `pytest` leaves out, and the property tests, which take more examples here.
 REST := "long or device or browser or hypothesis"
 
-.PHONY: test test-all coverage lint demo bench clean
+.PHONY: test test-all coverage mutants lint demo bench clean
 
 test: $(VENV)/test
 	$(PYTEST)
@@ -25,6 +25,10 @@ coverage: $(VENV)/coverage
 	$(PYTEST) --cov=manykernels --cov-branch --cov-report=
 	MANYKERNELS_THOROUGH=1 $(PYTEST) -m $(REST) --cov=manykernels --cov-branch --cov-append \
 		--cov-report=term-missing:skip-covered
+
+# Small faults put into the source one at a time, and whether the tests notice them.
+mutants: $(VENV)/test $(VENV)/mutants
+	$(BIN)/python -m benchmarks mutants
 
 lint: $(VENV)/lint
 	$(BIN)/ruff check .

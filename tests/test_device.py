@@ -262,7 +262,7 @@ class TestEstimators:
         assert np.mean(pickle.loads(pickle.dumps(there)).predict(A) == there.predict(A)) == 1.0
 
     def test_more_points_than_are_worth_a_copy(self, device, monkeypatch):
-        monkeypatch.setattr("manykernels.problem.FEW", 10)
+        monkeypatch.setattr("manykernels.run_state.FEW", 10)
         A, b = toy(300)
         host = MKLClassifier(MIXED, p=1.33, solver="group_lasso").fit(A, b)
         there = MKLClassifier(MIXED, p=1.33, solver="group_lasso", device=device).fit(A, b)

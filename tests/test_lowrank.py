@@ -651,10 +651,8 @@ def test_proposition_two_holds():
     for rank in (40, 70, 79):
         low = Nystroem(rank, cutoff=0.0).fit(points, X, dtype=np.float64)
         weights = np.array([0.5, 0.5])
-        beta = [
-            Problem(bank, Y, cost, PNormBall(1)).evaluate(weights, np.zeros((1, 80)), 1e-9).beta
-            for bank in (exact, low)
-        ]
+        runs = [RunState(Problem(bank, Y, cost, PNormBall(1))) for bank in (exact, low)]
+        beta = [run.evaluate(weights, np.zeros((1, 80)), 1e-9).beta for run in runs]
         bound = coefficient_bound(exact, low, weights, cost)
         assert np.linalg.norm(beta[0] - beta[1]) <= bound < np.inf
     assert coefficient_bound(SHORT, SHORT, np.ones(8), cost) == np.inf
