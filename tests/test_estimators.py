@@ -214,6 +214,7 @@ class TestSelector:
             > cross_val_score(SVC(C=10.0), A, b, cv=3).mean()
         )
 
+    @pytest.mark.long
     def test_leukemia(self, load):
         load("leukemia")  # skips where it is not here
         from conftest import data_folder

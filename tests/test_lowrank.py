@@ -529,13 +529,13 @@ class TestEstimators:
     @pytest.mark.parametrize("p", [1, 1.33, 2])
     @pytest.mark.parametrize("solver", ["on factors", "auto"])
     def test_full_rank_is_exact(self, loss, p, solver):
-        A, b = toy(200)
+        A, b = toy(100)
         options = {"loss": loss, "p": p, "C": 3.0, "tol": 1e-5}
         exact = MKLClassifier(MIXED, **options).fit(A, b)
         if solver == "on factors":
             solver = {"hinge": "interior", "squared_hinge": "primal"}[loss]
         low = MKLClassifier(
-            MIXED, **options, approximation=Nystroem(200, cutoff=0.0), solver=solver
+            MIXED, **options, approximation=Nystroem(100, cutoff=0.0), solver=solver
         ).fit(A, b)
         assert low.result_.objective == pytest.approx(exact.result_.objective, rel=3e-5)
         new = np.random.default_rng(5).standard_normal((50, 4))

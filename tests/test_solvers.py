@@ -142,8 +142,9 @@ def sets_and_norms():
             yield pytest.param(name, p, 100, marks=pytest.mark.long)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("make", [PNormBall, SquaredPNorm])
-@pytest.mark.parametrize(("name", "p", "n"), sets_and_norms())
+@pytest.mark.parametrize(("name", "p", "n"), list(sets_and_norms()))
 def test_all_solvers_agree_on_real_data(load, name, p, n, make):
     X, y = load(name)
     rows = np.random.default_rng(0).permutation(len(y))[:n]
