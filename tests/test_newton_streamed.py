@@ -203,6 +203,23 @@ class TestParts:
         again, cold = (solve(task, Newton(partial=True), start=s) for s in (first, None))
         assert again.objective == pytest.approx(cold.objective, rel=2e-3)
 
+    @pytest.mark.parametrize(("p", "stage"), [(1, "working set of"), (1.33, "sample of")])
+    def test_steps_on_a_part_are_heard(self, p, stage):
+        task, heard, kept = problem(BANKS["masked"], PNormBall(p)), [], []
+        listeners = {"watch": heard.append, "keep": lambda best, record: kept.append(best)}
+        whole = solve(task, Newton(partial=True), tol=1e-6, **listeners)
+        inside = [record for record in heard if record.stage]
+        assert len(heard) == len(kept) == len(inside) + len(whole.history)
+        assert len(inside) > 2
+        assert all(record.stage.startswith(stage) for record in inside)
+        for best in kept:  # of the whole problem, whatever is known of it
+            assert (best.weights.shape, best.beta.shape) == ((120,), (1, 36))
+            assert task.certificate(best.weights, best.beta).gap <= 1.01 * best.certificate.gap
+        stopped = solve(task, Newton(partial=True), tol=1e-6, watch=lambda record: True)
+        assert stopped.status.name == "STOPPED"
+        fresh = task.certificate(stopped.weights, stopped.beta)
+        assert stopped.duality_gap == pytest.approx(fresh.gap, rel=1e-6)
+
     def test_float32_that_is_too_coarse(self):
         bank = make_bank(MASKED, X, dtype=np.float32)
         for p in (1, 1.33):

@@ -131,8 +131,8 @@ def test_newton_needs_few_iterations(load, name, p, n, C):
 
 
 def sets_and_norms():
-    """Sets, norms and numbers of points. For p = 1 the classics need hundreds of iterations, most of
-    all with many features, so it meets few points, and many features only in the long run.
+    """Sets, norms and numbers of points. For p = 1 the classics need hundreds of iterations, most
+    with many features, so it meets few points, and many features only in the long run.
     """
     for name in ("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"):
         few = name in ("liver", "breast_cancer", "diabetes")
