@@ -16,7 +16,7 @@ X, y = toy(36)
 COST = np.full(len(y), 3.0)
 BANK = make_bank(KernelCollection(MIXED), X)
 GRAMS = BANK.columns(np.arange(len(y)))
-REGULARISERS = [
+REGULARIZERS = [
     PNormBall(1),
     PNormBall(1.33),
     PNormBall(np.inf),
@@ -26,7 +26,7 @@ REGULARISERS = [
 ]
 
 
-@pytest.mark.parametrize("regularizer", REGULARISERS, ids=repr)
+@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
 class TestCertificate:
     def test_bounds_hold_for_any_weights_and_beta(self, regularizer):
         problem = Problem(BANK, y, COST, regularizer)

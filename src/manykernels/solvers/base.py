@@ -110,5 +110,20 @@ class Solver(ABC):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+def patient(new, old, gap, most):
+    """The new state with the smallest gap so far (``best``) and how many more steps may pass
+    without a smaller one (``patience``): `most` after a gap smaller than all before, and the end
+    when none are left.
+    """
+    patience = most if gap < old.best else old.patience - 1
+    new = new._replace(best=min(old.best, gap), patience=patience)
+    return new if patience > 0 else stalled(new)
+
+
+def stalled(state):
+    """The state of a method that gets no further."""
+    return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
+
+
 class Stopped(Exception):
     """A watch wants the run to end, noticed inside a step."""

@@ -33,8 +33,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..machines import DenseMachine
-from ..result import Status
-from .base import Iterate, Solver
+from .base import Iterate, Solver, patient
 from .dual import FIRST_TOLERANCE, best_multiple, first_svm
 from .points import HeldPoint, StreamedPoint
 from .wrappers.kernels_first import FromKernels, WorkingSet
@@ -163,11 +162,7 @@ class Newton(Solver):
         # forms were updated, not computed: judge by fresh ones
         if new.iterate.certificate.gap <= tol:
             new = _sparse(run, _state(run, new.point.fresh(run), model), tol)
-        patience = PATIENCE if gap < state.best else state.patience - 1
-        new = new._replace(best=min(state.best, gap), patience=patience)
-        if patience > 0:
-            return new
-        return new._replace(iterate=new.iterate._replace(ended=Status.STALLED))
+        return patient(new, state, gap, PATIENCE)
 
     def refreshed(self, run, state):
         return _state(run, state.point.at(run, state.point.beta), state.model)

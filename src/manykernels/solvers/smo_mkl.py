@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._loops.smo_mkl import Ascent, ascend
-from ..result import Status
-from .base import Iterate, Solver
+from .base import Iterate, Solver, patient, stalled
 from .columns import BATCH, Columns
 from .dual import computed, judged, rough_start
 
@@ -84,7 +83,7 @@ class SMO(Solver):
     def step(self, run, state, tol):
         active, violation = _active(run, state)
         if violation <= SMALLEST_TOLERANCE * run.problem.unit:
-            return _ended(state)
+            return stalled(state)
         columns = state.columns
         if (
             columns is None
@@ -94,10 +93,8 @@ class SMO(Solver):
             columns = Columns(run.bank, active, min(run.memory_budget, CACHE))
         beta = self._round(run, state, columns, PROGRESS * violation)
         products, forms, iterate = computed(run, run.problem.regularizer, beta)
-        gap = iterate.certificate.absolute_gap
-        patience = PATIENCE if gap < state.best else state.patience - 1
-        new = State(beta, products, forms, columns, iterate, min(gap, state.best), patience)
-        return new if patience > 0 else _ended(new)
+        new = State(beta, products, forms, columns, iterate)
+        return patient(new, state, iterate.certificate.absolute_gap, PATIENCE)
 
     def _round(self, run, state, columns, tol):
         """Update pairs among the active points until the violation is below tol; returns the new
@@ -133,11 +130,6 @@ class SMO(Solver):
     def refreshed(self, run, state):
         products, forms, iterate = computed(run, run.problem.regularizer, state.beta)
         return State(state.beta, products, forms, None, iterate)
-
-
-def _ended(state):
-    """The state of an ascent that has come to its end."""
-    return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 
 
 def _active(run, state):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..combinations import Combination
-from .laws import NOISE, NUMERIC, ROUNDING, STEP, agree, require, vector
+from .laws import NOISE, NUMERIC, ROUNDING, STEP, agree, semidefinite, vector
 
 
 def check_combination(combination: Combination, X=None, seed: int = 0) -> None:
@@ -34,18 +34,7 @@ def check_combination(combination: Combination, X=None, seed: int = 0) -> None:
 
 def _check_gram(fitted, weights):
     X, n = fitted.X, len(fitted.X)
-    K = np.asarray(fitted.gram(weights, X, X))
-    require(
-        K.shape == (n, n),
-        f"gram of {n} points with themselves should have shape ({n}, {n}), but has {K.shape}.",
-    )
-    require(np.isfinite(K).all(), "gram has entries that are not finite.")
-    agree("gram", K, K.T, ROUNDING, "its transpose")
-    lowest = np.linalg.eigvalsh(0.5 * (K + K.T))[0]
-    require(
-        lowest >= -1e-9 * np.abs(K).max(),
-        f"gram is not positive semidefinite: its smallest eigenvalue is {lowest:.1e}.",
-    )
+    K = semidefinite("gram", fitted.gram(weights, X, X), n)
     rows, cols = np.arange(n)[::2], np.arange(n)[1:]
     agree(
         "gram of some points",

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 
 from ..kernels import Kernel
-from .laws import ROUNDING, agree, require, vector
+from .laws import ROUNDING, agree, require, semidefinite, vector
 
 
 def check_kernel(kernel: Kernel, X=None, seed: int = 0) -> None:
@@ -30,15 +30,7 @@ def check_kernel(kernel: Kernel, X=None, seed: int = 0) -> None:
     n = X.shape[0]
     resolved = kernel.resolved(X, np.ones(n))
     require(isinstance(resolved, Kernel), f"resolved(A, sample_weight) gave {resolved!r}.")
-    K = np.asarray(resolved.block(X, X), dtype=float)
-    require(K.shape == (n, n), f"block of {n} points has shape {K.shape}, not ({n}, {n}).")
-    require(np.isfinite(K).all(), "block has entries that are not finite.")
-    agree("block", K, K.T, ROUNDING, "its transpose")
-    lowest = np.linalg.eigvalsh(0.5 * (K + K.T))[0]
-    require(
-        lowest >= -1e-9 * np.abs(K).max(),
-        f"block is not positive semidefinite: its smallest eigenvalue is {lowest:.1e}.",
-    )
+    K = semidefinite("block", resolved.block(X, X), n)
     _check_parts(resolved, X, K)
     _check_value(kernel, resolved, X, K)
 

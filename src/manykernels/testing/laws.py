@@ -21,6 +21,23 @@ def vector(what, x, m, of="kernel"):
     return x
 
 
+def semidefinite(what, K, n):
+    """K as an array, if it is a symmetric and positive semidefinite (n, n) matrix."""
+    K = np.asarray(K, dtype=float)
+    require(
+        K.shape == (n, n),
+        f"{what} of {n} points with themselves should have shape ({n}, {n}), but has {K.shape}.",
+    )
+    require(np.isfinite(K).all(), f"{what} has entries that are not finite.")
+    agree(what, K, K.T, ROUNDING, "its transpose")
+    lowest = np.linalg.eigvalsh(0.5 * (K + K.T))[0]
+    require(
+        lowest >= -1e-9 * np.abs(K).max(),
+        f"{what} is not positive semidefinite: its smallest eigenvalue is {lowest:.1e}.",
+    )
+    return K
+
+
 def agree(what, x, expected, tol, source="what it should be", noise=0.0):
     """Every entry to a relative tol and the noise; entries below a thousandth of the largest count
     as that large.

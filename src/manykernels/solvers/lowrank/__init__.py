@@ -1,0 +1,1 @@
+"""Solvers for kernels of low rank, which work on the factors."""

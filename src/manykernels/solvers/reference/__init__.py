@@ -1,0 +1,1 @@
+"""Methods to compare with: classics, baselines and the paper on low rank."""

@@ -203,10 +203,8 @@ def _interior(bank, weights, box, before, tol, limit):
     done = 0
     while done < limit:
         done += 1
-        low, high = (
-            np.where(has_low & open_, x - lower, 1.0),
-            np.where(has_high & open_, upper - x, 1.0),
-        )
+        low = np.where(has_low & open_, x - lower, 1.0)
+        high = np.where(has_high & open_, upper - x, 1.0)
         dual = B @ (B.T @ x) + box.ridge * x - box.linear + nu - z_low + z_high
         missing = x.sum() - box.total
         mu = (z_low @ (low * has_low) + z_high @ (high * has_high)) / max(
@@ -228,12 +226,8 @@ def _interior(bank, weights, box, before, tol, limit):
         center = mu * (after / max(has_low.sum() + has_high.sum(), 1) / max(mu, 1e-300)) ** 3
         dx, d_nu, d_low, d_high = at.direction(center - dx * d_low, center + dx * d_high)
         length = 0.995 * _length(low, high, z_low, z_high, dx, d_low, d_high, has_low, has_high)
-        x, nu, z_low, z_high = (
-            x + length * dx,
-            nu + length * d_nu,
-            z_low + length * d_low,
-            z_high + length * d_high,
-        )
+        x, nu = x + length * dx, nu + length * d_nu
+        z_low, z_high = z_low + length * d_low, z_high + length * d_high
     return x, None, done
 
 

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...banks.sample import SampledBank
-from ...result import Status
 from ...run_state import Point
-from ..base import Iterate, Solver
+from ..base import Iterate, Solver, patient
 from ..loop import Part, drive_part
 
 # one kernel in so many, but so many at least; the gap to reach on them
@@ -123,12 +122,7 @@ class WorkingSet(_Wrapper):
         kernels = np.union1d(state.kernels, entering)
         solver = self.solver.cooled(state.iterate.certificate.gap)
         new = _solved(solver, run, kernels, state.iterate.point, SHARE * tol)
-        gap = new.iterate.certificate.absolute_gap
-        patience = PATIENCE if gap < state.best else state.patience - 1
-        new = new._replace(best=min(state.best, gap), patience=patience)
-        if patience > 0:
-            return new
-        return new._replace(iterate=new.iterate._replace(ended=Status.STALLED))
+        return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
 
     def refreshed(self, run, state):
         return _judged(run, state.kernels, state.iterate.point)
