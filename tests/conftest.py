@@ -32,12 +32,17 @@ def pytest_collection_modifyitems(items):
     """Of the rows of a test marked ``pairwise``, mark as ``long`` those that are not needed for
     every two values of its parameters to meet.
     """
+
+    def test_of(item):
+        return item.nodeid.partition("[")[0]
+
     tables = [
         item
         for item in items
         if item.get_closest_marker("pairwise") and not item.get_closest_marker("long")
     ]
-    for _, table in groupby(tables, key=lambda item: item.nodeid.partition("[")[0]):
+    # fixtures of a module bring rows of several tests together
+    for _, table in groupby(sorted(tables, key=test_of), key=test_of):
         pairs_seen = set()
         rows = [(item, _pairs(item.callspec.params)) for item in table]
         while rows:
