@@ -431,7 +431,7 @@ def brightness(color):
 
 @pytest.mark.parametrize("name", ["tcga_breast", "mfeat"])
 def test_examples_are_short(name):
-    assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) < 60
+    assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) < 40
 
 
 @pytest.mark.long
