@@ -134,7 +134,7 @@ def table(title, rows):
     columns = list(rows[0])
     cells = [[_cell(row[c]) for c in columns] for row in rows]
     widths = [max(len(c), *(len(line[i]) for line in cells)) for i, c in enumerate(columns)]
-    print(f"\n{title}")
+    print(f"\n{' '.join(title.split())}")
     for line in [columns, ["-" * w for w in widths], *cells]:
         print(
             "  ".join(

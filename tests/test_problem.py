@@ -6,6 +6,7 @@ import pytest
 from conftest import MIXED, toy
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection
+from manykernels.losses import EpsilonInsensitive, Hinge, SquaredHinge
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, Regularizer, SquaredPNorm
 from manykernels.run_state import RunState
@@ -118,3 +119,18 @@ def test_one_kernel_of_masked_bank():
     same = make_bank(KernelCollection([RBF(0.5)]), X)
     a, b = (solve(Problem(each, y, COST, PNormBall(1)), SPG(), tol=1e-8) for each in (bank, same))
     assert a.objective == pytest.approx(b.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.3)], ids=repr)
+def test_the_dual_is_that_of_the_best_multiple(loss):
+    """For a ball, at coefficients far from the optimum too."""
+    problem = Problem(BANK, y, COST, PNormBall(1.33), loss=loss)
+    beta = problem.feasible(np.random.default_rng(0).uniform(-1.0, 1.0, (1, len(y))) * y)
+    dual = problem.certificate(np.full(BANK.m, 0.1), beta).dual
+    forms = problem.quadratic_forms(beta)
+    multiples = [
+        problem.dual_linear(t * beta) - problem.regularizer.conjugate(t**2 * forms)
+        for t in np.linspace(0.0, 1.0, 201)
+    ]
+    assert max(multiples) <= dual * (1 + 1e-12) + 1e-12
+    assert dual <= max(multiples) + 1e-3 * abs(dual)

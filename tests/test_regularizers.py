@@ -342,3 +342,10 @@ def test_start_is_feasible(r):
 def test_bad_parameters(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("p", [1, 1.33, 2, np.inf])
+def test_weights_just_outside_a_ball_are_not_feasible(p):
+    d = PNormBall(p).start(5)
+    assert PNormBall(p).value(d) == 0.0
+    assert PNormBall(p).value(1.001 * d) == np.inf
