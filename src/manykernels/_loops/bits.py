@@ -36,5 +36,5 @@ def differing_bits(left, right, unit, out):
 def packed(X):
     """Rows of zeros and ones as rows of 64-bit words."""
     octets = np.packbits(X.astype(bool), axis=1)
-    octets = np.pad(octets, ((0, 0), (0, -octets.shape[1] % 8)))
-    return octets.view(np.uint64)
+    padded = np.pad(octets, ((0, 0), (0, -octets.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view(np.uint64)  # columns of a table come in any order
