@@ -20,6 +20,7 @@ from manykernels.regularizers import L1, GeneralizedKL, PNormBall
 from manykernels.result import Status
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, Iterate, Newton, loop, solve
+from manykernels.solvers.sequential import Sequential
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -155,20 +156,20 @@ class TestInterrupts:
     @pytest.fixture
     def interrupted(self, monkeypatch):
         """Ctrl-C in the first step of the second run."""
-        step, runs = Newton.step, []
-        init = Newton.init
+        step, runs = Sequential.step, []
+        init = Sequential.init
 
-        def counting_init(self, problem):
+        def counting_init(self, run):
             runs.append(0)
-            return init(self, problem)
+            return init(self, run)
 
-        def stopping_step(self, problem, state, tol):
+        def stopping_step(self, run, state, tol):
             if len(runs) == 2:
                 raise KeyboardInterrupt
-            return step(self, problem, state, tol)
+            return step(self, run, state, tol)
 
-        monkeypatch.setattr(Newton, "init", counting_init)
-        monkeypatch.setattr(Newton, "step", stopping_step)
+        monkeypatch.setattr(Sequential, "init", counting_init)
+        monkeypatch.setattr(Sequential, "step", stopping_step)
         return runs
 
     def test_path_ends(self, interrupted):

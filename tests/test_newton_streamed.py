@@ -243,7 +243,7 @@ class TestParts:
 
             monkeypatch.setattr(MaskedBank, name, call)
 
-        for name in ("combine", "quadratic_forms", "sweep", "along"):
+        for name in ("combine", "quadratic_forms", "sweep", "along", "products"):
             counted(name)
         for last in (1, 2, 3, 5, 8, 12, 17):
             calls.clear()

@@ -158,14 +158,14 @@ class Problem:
             scores = forms = None
         if scores is None:
             scores = self.bank.decision(weights, beta)
-        primal, intercept = self._primal(weights, beta, scores)
+        primal, intercept = self.primal(weights, beta, scores)
         dual = self._dual(beta, forms)
         tiny = np.finfo(float).tiny
         gap = (primal - dual) / max(abs(primal), tiny) if np.isfinite(primal) else primal
         return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
 
-    def _primal(self, weights, beta, scores):
-        """The primal value, and the intercepts that make it smallest."""
+    def primal(self, weights, beta, scores) -> tuple[float, np.ndarray]:
+        """The primal value at ``scores = K_d beta``, and the intercepts that make it smallest."""
         data = list(zip(self.targets, self.cost, scores, strict=True))
         intercept = np.array([self.loss.intercept(*of) for of in data])
         primal = self.regularizer.value(weights)

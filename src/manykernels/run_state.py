@@ -141,10 +141,13 @@ class RunState:
         """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
         times the `unit`.
         """
+        return self.solve(*self.machine(weights), weights, beta, tol)
+
+    def solve(self, machine, kernel, weights, beta, tol) -> Evaluation:
+        """`evaluate` with the `machine` of these weights and its kernel, which cost a pass."""
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
         self.latest = Point(weights, beta)
-        machine, kernel = self._machine(weights)
         solved = [
             machine.solve(kernel, problem.loss, y, cost, start, tol)
             for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
@@ -156,9 +159,9 @@ class RunState:
         scores = np.stack([one.scores for one in solved])
         return Evaluation(weights, beta, scores, dual + problem.regularizer.value(weights), noise)
 
-    def _machine(self, weights):
+    def machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
-        self.counters.kernel_passes += 1
+        self._combined(weights)
         if self.bank.n > FEW and not self.problem.is_system:
             elsewhere = self.bank.machine(weights)
             if elsewhere is not None:
@@ -203,7 +206,7 @@ class RunState:
 
     def combine(self, weights):
         """The combined kernel ``sum_k weights[k] K_k``."""
-        self.counters.kernel_passes += 1
+        self._combined(weights)
         return self.bank.combine(weights)
 
     def sweep(self, weights, beta, J):
@@ -220,5 +223,9 @@ class RunState:
 
     def decision(self, weights, beta):
         """``K_d beta``, (t, n)."""
-        self.counters.kernel_passes += 1
+        self._combined(weights)
         return self.bank.decision(weights, beta)
+
+    def _combined(self, weights):
+        """Count a pass over the kernels that have weight, unless they are the smaller part."""
+        self.counters.kernel_passes += int(2 * np.count_nonzero(weights) > len(weights))

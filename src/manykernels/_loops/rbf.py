@@ -167,12 +167,17 @@ def _dot_group(u, b, out, size):
 
 @fast
 def _add_chain(u, powers, weights, out, size):
-    """out += sum_l weights[l] e_l, from the exponents in ``u``."""
+    """out += sum_l weights[l] e_l, from the exponents in ``u``; places after the last weight cost
+    nothing.
+    """
     total = weights.sum()
     for j in range(size):
         out[j] += total
     start_chain(u, powers, size)
-    for group in range(0, weights.size, GROUP):
+    used = weights.size
+    while used > GROUP and weights[used - 1] == 0.0:
+        used -= 1
+    for group in range(0, used, GROUP):
         if group:
             _advance(u, size)
         _add_group(u, weights[group : group + GROUP], out, size)

@@ -74,6 +74,10 @@ class Regularizer(ABC):
         """The regularizer for the kernels of a bank; itself, unless it `needs_bank`."""
         return self
 
+    def only_weights(self, m: int) -> np.ndarray | None:
+        """The weights of m kernels where they do not depend on the data; None where they do."""
+        return None
+
     # What follows is there where there is a closed form.
 
     def prox(self, d: np.ndarray, step: float) -> np.ndarray:

@@ -69,6 +69,9 @@ class PNormBall(_PNorm):
     def is_simplex(self):
         return self.p == 1.0
 
+    def only_weights(self, m):
+        return np.ones(m) if m == 1 or np.isinf(self.p) else None
+
     def value(self, d):
         return 0.0 if d.min() >= 0.0 and p_norm(d, self.p) <= 1.0 + 1e-9 else np.inf
 

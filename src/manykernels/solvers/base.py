@@ -21,6 +21,9 @@ class Iterate(NamedTuple):
         Norm of the projected gradient, the stopping rule where there is no duality gap.
     ended : Status, optional
         The solver's own reason to stop, if it has one.
+    settled : bool
+        False where a run should go on although the gap is small enough: the weights are those that
+        it began with, not chosen.
     """
 
     weights: np.ndarray
@@ -28,6 +31,7 @@ class Iterate(NamedTuple):
     certificate: Certificate
     stationarity: float = np.inf
     ended: Status | None = None
+    settled: bool = True
 
     @property
     def point(self) -> Point:

@@ -113,7 +113,7 @@ def _better(best, iterate):
 
     The absolute gap: relative to a primal value that is far too large, every gap looks like one.
     """
-    if best is None or iterate.ended is Status.FIXED_WEIGHTS:
+    if best is None or iterate.ended is Status.FIXED_WEIGHTS or not best.settled:
         return iterate
     certificates = (iterate.certificate, best.certificate)
     key, best_key = ((abs(c.absolute_gap), c.primal, -c.dual) for c in certificates)
@@ -140,7 +140,8 @@ def _status(iterate, tol, stationarity_tol, seen, limit):
             "The kernels gave values that are not numbers (NaN): check the data, their scale and "
             "the kernels."
         )
-    if abs(certificate.gap) <= tol:  # a gap clearly below zero is rounding, and proves nothing
+    # a gap clearly below zero is rounding, and proves nothing
+    if abs(certificate.gap) <= tol and (iterate.settled or seen > limit):
         return Status.OPTIMAL
     # as in the paper for the default tolerance, and less where the whole objective is small
     small = stationarity_tol * tol / 1e-3 * min(1.0, abs(certificate.primal))

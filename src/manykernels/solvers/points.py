@@ -12,11 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..banks.base import Sums
-from ..machines import DenseMachine
 from .base import Iterate
 from .dual import forms_of, judged
-
-ROWS = 256
+from .programs import HeldProgram, StreamedProgram, multiply
 
 
 class Line(NamedTuple):
@@ -100,7 +98,7 @@ class StreamedPoint(NamedTuple):
 
     def judged(self, run, model):
         point = self._swept(run, model)
-        scores = _multiply(point.sums.K, point.beta)
+        scores = multiply(point.sums.K, point.beta)
         certificate = run.certificate(point.weights, point.beta, scores=scores, forms=point.forms)
         return point, Iterate(point.weights, point.beta, certificate)
 
@@ -134,76 +132,3 @@ class StreamedPoint(NamedTuple):
             weights=weights,
             sums=run.sweep(weights, self.beta, model.curvature(self.forms)),
         )
-
-
-class HeldProgram:
-    """The curvature ``H_ce = [c = e] K + 2 M_c' J M_e`` between outputs c and e, by the products.
-
-    Attributes
-    ----------
-    kernels : list of (n, n) arrays
-        ``H_cc``, in the precision of K.
-    scores : (t, n)
-    """
-
-    def __init__(self, K, products, J, scores):
-        self.products, self.J, self.scores = products, J, scores
-        self.kernels = [self._curved(K, products[:, c]) for c in range(products.shape[1])]
-        self._pulls = np.zeros((len(self.kernels), len(products)))
-
-    def moved(self, c, change):
-        """Take note of how far output c has gone."""
-        self._pulls[c] = self.products[:, c] @ change
-
-    def coupling(self, c):
-        """``sum_e H_ce change_e`` over the other outputs, (n,)."""
-        x, J = self._pulls.sum(axis=0) - self._pulls[c], self.J
-        return 2.0 * ((J.diagonal * x + J.factor * (J.vector @ x) * J.vector) @ self.products[:, c])
-
-    def _curved(self, K, M):
-        rows = (M * np.sqrt(2.0 * self.J.diagonal)[:, None]).astype(K.dtype)
-        out = rows.T @ rows
-        out += K
-        v = (self.J.vector @ M).astype(K.dtype)
-        out += K.dtype.type(2.0 * self.J.factor) * np.outer(v, v)
-        return out
-
-
-class StreamedProgram:
-    """The same by sums over the kernels."""
-
-    def __init__(self, sums, factor, beta, dtype):
-        self.sums, self.factor, self.scores = sums, factor, _multiply(sums.K, beta)
-        self.kernels = [self._curved(c, np.dtype(dtype).type) for c in range(len(beta))]
-        self._changes = np.zeros_like(beta)
-
-    def _curved(self, c, dtype):
-        """``K + 2 squares + 2 factor outer(mixed, mixed)``, in as few passes as it takes."""
-        out = self.sums.squares[c, c].astype(dtype)
-        out *= dtype(2.0)
-        out += self.sums.K
-        v = self.sums.mixed[c]
-        for start in range(0, v.size, ROWS):
-            out[start : start + ROWS] += np.outer(
-                2.0 * self.factor * v[start : start + ROWS], v
-            ).astype(dtype)
-        return out
-
-    def moved(self, c, change):
-        self._changes[c] = change
-
-    def coupling(self, c):
-        others = (e for e in range(len(self._changes)) if e != c)
-        return sum(
-            (2.0 * (self._block(c, e) @ self._changes[e]) for e in others),
-            np.zeros(self._changes.shape[1]),
-        )
-
-    def _block(self, c, e):
-        return self.sums.squares[c, e] + self.factor * np.outer(
-            self.sums.mixed[c], self.sums.mixed[e]
-        )
-
-
-def _multiply(K, beta):
-    return np.stack([DenseMachine().multiply(K, b) for b in beta])

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ...banks.sample import SampledBank
-from ...run_state import Point
+from ...run_state import Point, RunState
 from ..base import Iterate, Solver, patient
 from ..loop import Part, drive_part
 
 # one kernel in so many, but so many at least; the gap to reach on them
 SAMPLE, SMALLEST_SAMPLE, SAMPLE_GAP = 32, 1000, 1e-3
-FIRST, MORE = 2000, 1000  # kernels in the first working set, and joining it in a round
+FIRST, MORE = 1000, 250  # kernels in the first working set, and joining it in a round
 SHARE = 0.3  # of the tolerance is the gap to reach on the working set
 FIRST_GAP = 1e-2  # on the first set, which is a random one
 STEPS = 60  # on a part at most
@@ -32,7 +32,6 @@ class _Wrapper(Solver):
         self.solver, self.max_iter = solver, solver.max_iter
 
     def needs(self, run):
-        self.solver.check(run)
         if not run.bank.cheap_subsets:
             raise ValueError(
                 f"{run.bank!r} cannot be cut down to some of its kernels: use Newton() as it is."
@@ -49,6 +48,10 @@ class FromKernels(_Wrapper):
     ----------
     solver : Newton
     """
+
+    def needs(self, run):
+        super().needs(run)
+        self.solver.check(run)
 
     def init(self, run):
         if run.start.beta.any():
@@ -99,12 +102,17 @@ class State(NamedTuple):
 
 
 class WorkingSet(_Wrapper):
-    """Newton's method on the kernels that matter, when most have no weight.
+    """A method on the kernels that matter, when most have no weight.
 
     Parameters
     ----------
-    solver : Newton
+    solver : Solver
     """
+
+    def needs(self, run):
+        super().needs(run)
+        some = run.problem.on(run.bank.subset(np.arange(min(FIRST, run.bank.m))))
+        self.solver.check(RunState(some, memory_budget=run.memory_budget))
 
     def init(self, run):
         """From the heaviest kernels of an earlier result, or from some taken at random."""
@@ -117,11 +125,10 @@ class WorkingSet(_Wrapper):
 
     def step(self, run, state, tol):
         outside = state.forms.copy()
-        outside[state.kernels] = -np.inf
         entering = np.argpartition(-outside, min(MORE, outside.size - 1))[:MORE]
-        kernels = np.union1d(state.kernels, entering)
-        solver = self.solver.cooled(state.iterate.certificate.gap)
-        new = _solved(solver, run, kernels, state.iterate.point, SHARE * tol)
+        used = np.flatnonzero(state.iterate.weights)
+        kernels = np.union1d(used, entering)
+        new = _solved(self.solver, run, kernels, state.iterate.point, SHARE * tol)
         return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
 
     def refreshed(self, run, state):

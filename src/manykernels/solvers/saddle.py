@@ -1,0 +1,177 @@
+"""The quadratic program of a step for the simplex (p = 1).
+
+Where all kernels have weight, one smooth function of the forms models the dual around beta. On the
+simplex the dual has a kink, ``max_k s_k``, and which kernels share it is the question. So the model
+keeps the kernels apart: with weights e and products ``M_k = K_k beta`` at hand, every quadratic
+form is replaced by its tangent and the curvature by that of the weights e,
+
+    min_{d in simplex} max_x  y'x - x' K_e x / 2 - sum_k (d_k - e_k) (M_k'x - s_k / 2)
+
+over the box of x. That is one step of sequential quadratic programming for the program with the
+constraints ``s_k(x) <= t``, and needs no pass over the kernels.
+
+Two methods solve it in turns. Newton's method on a proximal version of the kink, whose center moves
+and whose temperature falls, gets near from anywhere: each of its steps is an SVM-like program. It
+needs more and more steps of SMO as it cools; but then it is soon clear which coefficients are free
+and which kernels have weight, and a system of linear equations gives the rest (`active_set`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ..machines import DenseMachine
+from ..regularizers import SmoothedSimplex
+from ..run_state import Point
+from .active_set import ROUNDS, first_guess, next_guess, solution
+from .programs import HeldProgram, maximizer
+
+STEPS = 40
+# first temperature: part of the largest form, but not more than so many gaps
+WARM, HOT = 0.05, 2.0
+SOLVED = 0.3  # part of the gap that the proximal problem may have left when its center moves
+MIXED = 0.1  # of the center is uniform, so that a kernel without weight can come back
+NEGLIGIBLE = 1e-9  # part of the largest weight below which a kernel bends nothing
+LENGTH = 1e-3  # error of the length of a step, as a part of it
+HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
+WORSE = 3  # systems in a row that make nothing better
+
+
+class Between(NamedTuple):
+    """Weights d, coefficients x and ``K_e x``, and the bounds on the saddle's value that they
+    prove.
+    """
+
+    d: np.ndarray
+    x: np.ndarray
+    Kx: np.ndarray
+    upper: float
+    lower: float
+
+    @property
+    def gap(self):
+        return self.upper - self.lower
+
+
+class Saddle:
+    """The program around a point.
+
+    Parameters
+    ----------
+    run : RunState
+    K : (n, n) array
+        Combined kernel of the weights.
+    weights : (m,) array on the simplex
+    point : HeldPoint
+    """
+
+    def __init__(self, run, K, weights, point):
+        self.run, self.K, self.weights, self.point = run, K, weights, point
+        self.given = point.scores(run, weights)
+
+    def solve(self, gap, wanted):
+        """Weights and coefficients near the saddle, as a `Point`.
+
+        Parameters
+        ----------
+        gap : float
+            Absolute gap of the whole problem at the point.
+        wanted : float
+            Absolute gap of the program to reach.
+        """
+        model, x, Kx = self._first_model(gap), self.point.beta, self.given
+        best, pause, due = None, 1, 1
+        for step in range(STEPS):
+            forms = self.forms(x)
+            here = self._between(model.weights(forms), x, Kx, forms)
+            best = _better(here, best)
+            if step == due and best.gap > wanted:
+                better = self._by_equations(best, wanted)
+                pause = 1 if better.gap < HELPS * best.gap else 2 * pause
+                best, due = better, step + pause
+            if best.gap <= wanted:
+                break
+            model = _cooler(model, here, forms)
+            x, Kx = self._step(model, here, forms)
+        return Point(best.d, best.x)
+
+    def _first_model(self, gap):
+        center = (1.0 - MIXED) * self.weights + MIXED / self.weights.size
+        temperature = min(WARM * self.point.forms.max(), HOT * gap)
+        return SmoothedSimplex(center, max(temperature, np.finfo(float).tiny))
+
+    def forms(self, x):
+        """The tangents of all quadratic forms, (m,)."""
+        return 2.0 * np.einsum("ktn,tn->k", self.point.products, x) - self.point.forms
+
+    def scores(self, d, Kx):
+        """What takes the place of the decision values, (t, n)."""
+        return Kx - self.given + self.point.scores(self.run, d)
+
+    def _between(self, d, x, Kx, forms):
+        problem, half = self.run.problem, 0.5 * float(np.vdot(x, Kx))
+        upper = half + 0.5 * float((d - self.weights) @ self.point.forms)
+        for y, cost, f in zip(problem.targets, problem.cost, self.scores(d, Kx), strict=True):
+            upper += problem.loss.value(y, cost, f, problem.loss.intercept(y, cost, f))
+        rise = 0.5 * float(forms.max() - self.weights @ forms)
+        return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
+
+    def _times(self, x):
+        return np.stack([DenseMachine().multiply(self.K, row) for row in x])
+
+    def _step(self, model, here, forms):
+        """Coefficients after a step of Newton's method on the smooth model, and K_e times them."""
+        d, J = model.weights(forms), model.curvature(forms)
+        used = np.flatnonzero(d > NEGLIGIBLE * d.max())
+        J = J._replace(diagonal=J.diagonal[used], vector=J.vector[used])
+        program = HeldProgram(self.K, self.point.products[used], J, self.scores(d, here.Kx))
+        change = maximizer(self.run, here.x, here.gap, program) - here.x
+        moved = self._times(change)
+        size = self._length(model, here, forms, change, moved)
+        return here.x + size * change, here.Kx + size * moved
+
+    def _length(self, model, here, forms, change, moved):
+        """The step in [0, 1] that is best for the smooth model."""
+        problem = self.run.problem
+        rise = 2.0 * np.einsum("ktn,tn->k", self.point.products, change)
+        start = float(np.vdot(change, here.Kx)) - 0.5 * float(self.weights @ rise)
+        bend = float(np.vdot(change, moved))
+
+        def uphill(size):
+            linear = problem.dual_slope(here.x + size * change, change)
+            pulled = 0.5 * float(model.weights(forms + size * rise) @ rise)
+            return linear - start - size * bend - pulled
+
+        if uphill(1.0) >= 0.0 or uphill(0.0) <= 0.0:
+            return 1.0
+        return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)
+
+    def _by_equations(self, best, wanted):
+        """The best of what is known and of the solutions of some systems of equations."""
+        problem, worse = self.run.problem, 0
+        guess = first_guess(problem, best.d, best.x)
+        for _ in range(ROUNDS):
+            found = solution(problem, self.K, self.given, self.point, guess)
+            if found is None or not (found.d > 0.0).any():
+                break
+            x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)
+            here = self._between(d / d.sum(), x, self._times(x), self.forms(x))
+            worse = 0 if here.gap < best.gap else worse + 1
+            best = _better(here, best)
+            if best.gap <= wanted or worse == WORSE:
+                break
+            guess = next_guess(problem, self, guess, found, here.Kx)
+            if guess is None:
+                break
+        return best
+
+
+def _better(one, other):
+    return one if other is None or one.gap < other.gap else other
+
+
+def _cooler(model, here, forms):
+    """A new center, and half as warm, once the proximal problem of the old one is nearly solved."""
+    smooth = model.conjugate(forms) + model.divergence(here.d) - 0.5 * forms.max()
+    return model.recentered(here.d) if here.gap + smooth < SOLVED * here.gap else model

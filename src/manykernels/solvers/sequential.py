@@ -1,0 +1,186 @@
+"""Newton's method on the simplex (p = 1): sequential quadratic programming.
+
+A step solves the program of `saddle` for new weights and coefficients, which takes no pass over the
+kernels; one pass then gives their products with the change of the coefficients, and with them every
+quadratic form along the step, so that its length is the best one. Another pass, over the few
+kernels that have weight, makes the combined kernel of the next program. Weights that the gap does
+not notice are dropped on the way, and at the end as many as the certificate allows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from .base import Iterate, Solver, patient, stalled
+from .dual import best_multiple, first_svm
+from .points import HeldPoint
+from .saddle import Saddle
+
+EXACT, ENOUGH = 0.1, 0.3  # of the gap, and of the tolerance: how far a program is solved
+LIGHT = 0.01  # of the relative gap is the weight that may be dropped on the way
+GOOD = 0.3  # of the gap before: a step that needs no search for better weights
+PATIENCE = 4
+
+
+class State(NamedTuple):
+    """Where the method stands.
+
+    Attributes
+    ----------
+    point : HeldPoint
+    iterate : Iterate
+    best, patience : float, int
+        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
+    """
+
+    point: HeldPoint
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class Sequential(Solver):
+    """Second-order method for sums of kernels with weights on the simplex.
+
+    Holds a combined kernel for each output, and the (m, n) products.
+    """
+
+    max_iter = 100
+
+    def needs(self, run):
+        if not run.problem.regularizer.is_simplex:
+            raise ValueError(
+                f"This method is for PNormBall(1), got {run.problem.regularizer!r}: use Newton()."
+            )
+        outputs, n = run.problem.targets.shape
+        itemsize = run.bank.dtype.itemsize
+        largest = max(held_bytes(run), outputs * n**2 * itemsize)
+        if not run.holds_kernel or largest > run.memory_budget:
+            raise ValueError(
+                f"Newton's method holds a combined kernel for each of {outputs} outputs and the "
+                f"products of {run.bank.m} kernels with {n} points, which are over the memory "
+                "budget: raise cache_size or use solver='spg'."
+            )
+
+    def init(self, run):
+        weights, beta = run.start.weights, first_svm(run)
+        point = HeldPoint.at(run, beta)
+        state = _judged(run, weights, point.times(best_multiple(run.problem, beta, point.forms)))
+        # weights of all kernels may do, but then fewer would do as well
+        return _marked(state, settled=weights.size == 1 or not weights.all())
+
+    def step(self, run, state, tol):
+        weights, point, certificate = state.iterate.weights, state.point, state.iterate.certificate
+        allowed = tol * abs(certificate.primal)
+        gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
+        if not point.forms.any():  # nothing to explain, or nothing that explains it
+            return stalled(_marked(state, settled=True))
+        saddle = Saddle(run, run.combine(weights), weights, point)
+        aim = saddle.solve(gap, max(EXACT * gap, ENOUGH * allowed))
+        line = point.line(run, aim.beta - point.beta)
+        tried = [
+            _weighed(run, weights, aim.weights, point.moved(line, size), gap)
+            for size in _lengths(run.problem, point, line)
+        ]
+        new = min(tried, key=lambda state: state.iterate.certificate.absolute_gap)
+        left = new.iterate.certificate.absolute_gap
+        if new.iterate.certificate.gap <= tol:
+            new = _finished(run, new, tol)
+        return patient(new, state, left, PATIENCE)
+
+    def refreshed(self, run, state):
+        return _judged(run, state.iterate.weights, state.point.fresh(run))
+
+
+def held_bytes(run):
+    """Bytes of the products of all kernels."""
+    outputs, n = run.problem.targets.shape
+    return 16 * run.bank.m * outputs * n
+
+
+def _judged(run, weights, point):
+    scores = point.scores(run, weights)
+    certificate = run.certificate(weights, point.beta, scores=scores, forms=point.forms)
+    return State(point, Iterate(weights, point.beta, certificate))
+
+
+def _marked(state, settled):
+    return state._replace(iterate=state.iterate._replace(settled=settled))
+
+
+def _lengths(problem, point, line):
+    """Steps worth trying: the whole one, and the one with the largest dual value."""
+
+    def loss(size):
+        linear = problem.dual_linear(point.beta + size * line.change)
+        return problem.regularizer.conjugate(line.forms(point.forms, size)) - linear
+
+    found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+    return [1.0] if loss(1.0) <= found.fun else [1.0, float(found.x)]
+
+
+def _weighed(run, old, new, point, gap):
+    """The state at a point with the best weights between old and new ones."""
+    light = LIGHT * gap / max(_size(run, point, new), np.finfo(float).tiny)
+    state = _judged(run, _without_light(new, min(light, LIGHT)), point)
+    if state.iterate.certificate.absolute_gap <= GOOD * gap:
+        return state
+    before, after = (point.scores(run, weights) for weights in (old, new))
+
+    def primal(share):
+        weights = old + share * (new - old)
+        return run.problem.primal(weights, point.beta, before + share * (after - before))[0]
+
+    found = minimize_scalar(primal, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-2})
+    other = _judged(run, old + found.x * (new - old), point)
+    return min(state, other, key=lambda one: one.iterate.certificate.absolute_gap)
+
+
+def _size(run, point, weights):
+    return abs(run.problem.primal(weights, point.beta, point.scores(run, weights))[0])
+
+
+def _without_light(weights, allowed):
+    """Weights without the lightest, which make up an allowed part of the sum."""
+    order = np.argsort(weights, kind="stable")
+    light = order[np.cumsum(weights[order]) <= allowed]
+    kept = weights.copy()
+    kept[light] = 0.0
+    return kept / kept.sum()
+
+
+def _finished(run, state, tol):
+    """The state with as few kernels as the tolerance allows, judged anew.
+
+    Products were updated, not computed: the last certificate is made of fresh forms, and of a
+    fresh combination of the kernels that are left. Only if it is not good enough are all products
+    computed again.
+    """
+    few, beta = _sparse(run, state, tol), state.point.beta
+    weights = few.iterate.weights
+    certificate = run.certificate(weights, beta)
+    if certificate.gap <= tol:
+        return few._replace(iterate=Iterate(weights, beta, certificate))
+    return _judged(run, state.iterate.weights, state.point.fresh(run))
+
+
+def _sparse(run, state, tol):
+    """The same point with as few kernels as the tolerance allows, the heaviest."""
+    weights, point = state.iterate.weights, state.point
+    order = np.argsort(-weights, kind="stable")
+
+    def kept(count):
+        some = np.zeros_like(weights)
+        some[order[:count]] = weights[order[:count]]
+        return _judged(run, some / some.sum(), point)
+
+    fewest, most, best = 0, np.count_nonzero(weights), state
+    while most - fewest > 1:  # more kernels do not always mean a smaller gap, but nearly
+        middle = (fewest + most) // 2
+        tried = kept(middle)
+        if tried.iterate.certificate.gap <= tol:
+            most, best = middle, tried
+        else:
+            fewest = middle
+    return best
