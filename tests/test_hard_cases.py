@@ -71,7 +71,7 @@ class TestScales:
     @pytest.mark.filterwarnings("error")
     def test_features_beyond_all_squares_are_refused(self, scale, n_features, combination):
         points = scale * RNG.standard_normal((30, n_features)).clip(-3.0, 3.0)
-        with pytest.raises(ValueError, match="too large.*rescale them"):
+        with pytest.raises(ValueError, match=r"too large.*rescale them"):
             MKLClassifier(combination=combination).fit(points, LABELS[:30])
 
     @pytest.mark.parametrize("scale", [1e20, 1e60, 1e130])
