@@ -250,8 +250,14 @@ def _short(value):
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# a sound file of a model of other data: columns of other names, other categories, no holes
+# columns of other names, other categories, no holes
 OTHER_DATA = ("feature names", "Found unknown categories", "SelectKBest does not accept missing")
+
+
+def _of_other_data(model, points, error):
+    """Whether a file is sound, but of a model of other data, as where a step has been left out."""
+    width = getattr(points, "shape", (0, model.n_features_in_))[1]
+    return model.n_features_in_ != width or any(words in str(error) for words in OTHER_DATA)
 
 
 def outcome(path, sound, rng):
@@ -271,7 +277,7 @@ def outcome(path, sound, rng):
             if hasattr(model, "decision_function"):
                 model.decision_function(sound.points)
         except Exception as error:
-            if isinstance(error, ValueError) and any(words in str(error) for words in OTHER_DATA):
+            if isinstance(error, ValueError) and _of_other_data(model, sound.points, error):
                 return what, "predicts"
             return what, "predicting: " + traceback.format_exc()
     return what, "predicts"

@@ -404,7 +404,7 @@ def test_products(drawn, combination):
 @given(
     drawn=tables(),
     data=st.data(),
-    normalize=st.sampled_from(NORMALIZATIONS),
+    normalize=st.sampled_from(NORMALIZATIONS[:-1]),  # a kernel of 1e15 leaves others no digits
     approximation=st.sampled_from([None, Nystroem(100, cutoff=1e-3)]),
 )
 def test_a_classifier_sees_the_same(drawn, data, normalize, approximation):

@@ -24,9 +24,6 @@ WIDEST = 10**6  # columns of a row that is made
 # what is wrong with the row, not with the step: a logarithm of what a scaler makes of it
 OF_VALUES = ("NaN", "infinity", "unknown categor")
 
-# steps that have others within, which may make NaN of what one of them makes of a row
-WITHIN = (ColumnTransformer, FeatureUnion, Pipeline)
-
 
 def rehearse(model):
     """Raise unless every step of a pipeline takes a row, and gives one to the next."""
@@ -38,16 +35,32 @@ def rehearse(model):
         seen, made = _columns_seen(after), _tried(step)
         if made is not None and seen is not None:
             require(made.shape == (1, seen), f"{type(after).__name__} has seen other columns.")
-            if not get_tags(after).input_tags.allow_nan and not isinstance(step, WITHIN):
-                require(_is_finite(made), f"{type(step).__name__} makes NaN of numbers.")
+        if not get_tags(after).input_tags.allow_nan:
+            for leaf in _leaves(step):
+                _check_finite(leaf)
     for step in steps:
         check_is_fitted(step)
         rehearse(step)
 
 
-def _is_finite(made):
-    values = made.data if sparse.issparse(made) else np.asarray(made)
-    return values.dtype.kind not in "fc" or np.isfinite(values).all()
+def _leaves(step):
+    """The steps within a step that make what it gives to the next."""
+    if isinstance(step, Pipeline):
+        return _leaves(step.steps[-1][1])
+    if isinstance(step, ColumnTransformer):
+        return [leaf for _, inner, _ in step.transformers_ for leaf in _leaves(inner)]
+    if isinstance(step, FeatureUnion):
+        return [leaf for _, inner in step.transformer_list for leaf in _leaves(inner)]
+    return [step] if isinstance(step, BaseEstimator) else []
+
+
+def _check_finite(step):
+    """Raise if a step makes NaN of a row like those that it was fitted on."""
+    made = _tried(step)
+    if made is not None:
+        values = made.data if sparse.issparse(made) else np.asarray(made)
+        finite = values.dtype.kind not in "fc" or np.isfinite(values).all()
+        require(finite, f"{type(step).__name__} makes NaN of numbers.")
 
 
 def _is_passed(step):
