@@ -126,7 +126,7 @@ MODELS = {
         RAW,
     ),
     "an empty column": (
-        make_pipeline(StandardScaler(), SimpleImputer(), MKLClassifier(KERNELS)),
+        make_pipeline(SimpleImputer(), StandardScaler(), MKLClassifier(KERNELS)),
         np.where(np.arange(4) == 2, np.nan, HOLES),
     ),
     "passthrough": (Pipeline([("none", "passthrough"), ("model", MKLClassifier(KERNELS))]), X),
