@@ -12,7 +12,7 @@ from sklearn.svm import SVC, SVR
 
 from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, path
 from manykernels.banks import CombinationBank, make_bank
-from manykernels.combinations import Product
+from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.losses import Hinge
 from manykernels.problem import Problem
@@ -65,6 +65,30 @@ class TestScales:
             [RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss="squared_hinge"
         ).fit(A, b[:300])
         assert clf.result_.status.name == "OPTIMAL"
+
+    @pytest.mark.parametrize("scale", [1e160, 1e200, 1e300])
+    @pytest.mark.parametrize("n_features", [3, 6])
+    @pytest.mark.parametrize("combination", ["product", PolynomialMixture(), "sum"])
+    @pytest.mark.filterwarnings("error")
+    def test_features_beyond_all_squares_are_refused(self, scale, n_features, combination):
+        points = scale * RNG.standard_normal((30, n_features)).clip(-3.0, 3.0)
+        with pytest.raises(ValueError, match=r"too large.*rescale them"):
+            MKLClassifier(combination=combination).fit(points, LABELS[:30])
+
+    @pytest.mark.parametrize("scale", [1e20, 1e60, 1e130])
+    def test_product_of_large_features(self, scale):
+        points = scale * np.hstack([X, X])
+        with pytest.warns(ConvergenceWarning):
+            model = MKLClassifier(combination="product").fit(points, LABELS)
+        assert np.isfinite(model.decision_function(points)).all()
+
+    @pytest.mark.filterwarnings("error")
+    def test_new_points_far_from_a_product(self):
+        for n_features in (3, 6):
+            points = np.hstack([X, X])[:, :n_features]
+            model = MKLClassifier(combination=Product(starts=1), p=2.0).fit(points, LABELS)
+            far = np.vstack([1e160 * points, -1e300 * points])
+            np.testing.assert_allclose(model.decision_function(far), model.intercept_[0])
 
     def test_product_of_small_targets_is_trained(self):
         rng = np.random.default_rng(0)

@@ -8,13 +8,21 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
 from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
 from manykernels.banks.basis import reduced
-from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
+from manykernels.kernels import (
+    RBF,
+    KernelCollection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+)
 from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
 from manykernels.lowrank import (
     IncompleteCholesky,
@@ -662,3 +670,16 @@ def _solver(name):
     from manykernels.solvers import choose_solver
 
     return choose_solver(name)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.03), Laplacian(0.1), Linear(), Polynomial(2)], ids=repr)
+def test_sparse_new_points_of_dense_landmarks(kernel):
+    """Dense points are moved to their middle for the digits of distances, sparse ones are not."""
+    points = np.eye(6)[:, [0, 1, 2, 3]] + 0.5
+    bank = Nystroem(6, cutoff=0.0).fit(
+        KernelsOnPoints.from_data(KernelCollection([kernel]), points), points, dtype=np.float64
+    )
+    new = np.zeros((3, 4))  # so empty that they stay sparse
+    np.testing.assert_allclose(
+        bank.features.block(sparse.csr_array(new)), bank.features.block(new), atol=1e-6
+    )

@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -38,6 +39,7 @@ from manykernels.kernels import (
     on_groups,
 )
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
+from manykernels.persistence.banks import _rebuild_points
 from manykernels.persistence.values import CannotSave
 from manykernels.regularizers import L1, BlockNorm, ElasticNet, GeneralizedKL
 from manykernels.solvers import SPG
@@ -659,6 +661,108 @@ class TestStrangers:
         assert list(tmp_path.iterdir()) == []
 
 
+def _sparse_parts(**changes):
+    S = sparse.csr_array(np.where(X > 0, X, 0.0))
+    parts = {"data": S.data, "indices": S.indices, "indptr": S.indptr, "shape": list(S.shape)}
+    return parts | {name: change(parts[name]) for name, change in changes.items()}
+
+
+def _with(place, value):
+    """A change of one entry of an array."""
+
+    def change(array):
+        array = np.array(array)
+        array[place] = value
+        return array
+
+    return change
+
+
+class TestAlteredFiles:
+    """With a sound checksum: what does not fit is refused before it is used."""
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"indptr": _with(-1, 0)},
+            {"indptr": _with(0, 1)},
+            {"indptr": _with(3, 10**6)},
+            {"indptr": lambda array: array[:-1]},
+            {"indptr": lambda array: array.astype(float)},
+            {"indices": _with(2, 4)},
+            {"indices": _with(2, -1)},
+            {"indices": lambda array: array[:-1]},
+            {"indices": lambda array: array[:, None]},
+            {"data": lambda array: array[:-1]},
+            {"data": _with(1, np.nan)},
+            {"data": lambda array: array.astype(int)},
+            {"shape": lambda shape: [shape[0] + 1, shape[1]]},
+            {"shape": lambda shape: [shape[0], 2]},
+            {"shape": lambda shape: [shape[0], -4]},
+        ],
+        ids=range(15),
+    )
+    def test_sparse_points(self, changes):
+        """Of which scipy's own check believes too much: a last end of zero was a crash."""
+        _rebuild_points(_sparse_parts(), 4)
+        with pytest.raises(CorruptFile):
+            _rebuild_points(_sparse_parts(**changes), 4)
+
+    @pytest.mark.parametrize(
+        ("name", "path", "value", "message"),
+        [
+            ("auto", "learned/classes_", "three", "classes should be an array"),
+            ("auto", "learned/intercept_", [[0.1]], "intercepts should be an array"),
+            ("auto", "learned/n_features_in_", 3, "other columns"),
+            ("auto", "parameters/multiclass", "all", "multiclass='all' is not known"),
+            ("auto", "parameters/C", -1.0, "C must be"),
+            ("auto", "parameters/normalize", "unit", "normalize='unit' is not known"),
+            ("auto", "bank/normalize", "unit", "normalized in no known way"),
+            ("auto", "bank/kernels", [], "not a list of kernels"),
+            ("auto", "decision/support", {"array": ["int64", [10**6]]}, "fit each other"),
+            ("auto", "decision/n_fit", "x", "number of rows"),
+            ("auto", "decision/whole", 7, "whole"),
+            ("auto", "result/history", [], "history"),
+            ("auto", "result/n_iter", 0.5, "number of iterations"),
+            ("auto", "result/counters", {"dict": []}, "not complete"),
+            ("frame", "learned/feature_names_in_", {"strings": [[1], "object", ["x0"]]}, "names"),
+            ("frame", "learned/categories_", {"dict": [["x0", ["a"]]]}, "other codes"),
+            ("frame", "learned/categories_", {"dict": [["z", ["a"]]]}, "no column"),
+            ("nystroem", "bank/dtype", "float16", "float32 or float64"),
+            ("nystroem", "bank/projections", [], "projections should be a list of 5"),
+            ("nystroem", "decision/coefficients", {"array": ["float64", []]}, "coefficients"),
+            ("fourier", "bank/n_features", 10**12, "other columns"),
+            ("product", "bank/center", {"array": ["float64", [0.0]]}, "center"),
+            ("product", "bank/combination", 3, "combination"),
+            ("masked", "bank/scale", 0.0, "scale"),
+            ("center", "bank/bank", {"dict": [["kind", "FourierMap"]]}, "centered"),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_says_what_does_not_fit(self, name, path, value, message, fitted, tmp_path):
+        manykernels.save(fitted(name)[0], tmp_path / "m.mk")
+        arrays, content = read(tmp_path / "m.mk", "model")
+        part, key = path.split("/")
+        if part == "parameters":
+            content[part][key] = value
+        else:
+            entries = content[part]["dict"]
+            entries[[entry[0] for entry in entries].index(key)][1] = value
+        write(tmp_path / "m.mk", arrays, content, "model")
+        with pytest.raises(CorruptFile, match=message):
+            manykernels.load(tmp_path / "m.mk")
+
+    @pytest.mark.parametrize("count", [200, pytest.param(4000, marks=pytest.mark.long)])
+    def test_are_refused_or_predict(self, count):
+        """In a process of its own, which a fault may end."""
+        script = Path(__file__).with_name("altered.py")
+        done = subprocess.run(
+            [sys.executable, script, str(count)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert done.stdout.endswith("faults: 0\n"), done.stdout[-5000:]
+
+
 def _mutated(content, rng):
     """The same with one value changed, dropped or put in the place of another."""
     places = []
@@ -766,8 +870,6 @@ class TestWriting:
 
 def test_no_pickle_in_the_package():
     """The word is in advice only: nothing imports it."""
-    from pathlib import Path
-
     package = Path(manykernels.__file__).parent
     sources = [*(package / "_files").glob("*.py"), *(package / "persistence").glob("*.py")]
     assert len(sources) > 5

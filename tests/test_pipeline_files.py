@@ -119,6 +119,16 @@ MODELS = {
         ),
         X,
     ),
+    "logarithms": (
+        make_pipeline(
+            MinMaxScaler((1, 2)), FunctionTransformer(np.log), PCA(2), MKLClassifier(KERNELS)
+        ),
+        RAW,
+    ),
+    "an empty column": (
+        make_pipeline(SimpleImputer(), StandardScaler(), MKLClassifier(KERNELS)),
+        np.where(np.arange(4) == 2, np.nan, HOLES),
+    ),
     "passthrough": (Pipeline([("none", "passthrough"), ("model", MKLClassifier(KERNELS))]), X),
     "alone": (Pipeline([("model", MKLClassifier(KERNELS))]), X),
     "nested": (make_pipeline(StandardScaler(), make_pipeline(PCA(2), MKLClassifier(KERNELS))), RAW),

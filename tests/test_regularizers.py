@@ -75,6 +75,13 @@ def test_projection_is_the_nearest_feasible_point(r, scale, rng):
     np.testing.assert_allclose(r.project(x), x, atol=1e-12)
 
 
+@pytest.mark.parametrize("shift", [1e15, 1e20, 1e200])
+def test_projection_of_huge_points(shift):
+    """Moving along the normal of the simplex changes nothing, though a one is not seen there."""
+    np.testing.assert_array_equal(PNormBall(1).project(np.array([0.0, shift, 0.0])), [0, 1, 0])
+    np.testing.assert_array_equal(PNormBall(1).project(np.full(4, shift)), np.full(4, 0.25))
+
+
 @pytest.mark.parametrize("r", PENALTIES, ids=repr)
 def test_projection_of_penalties(r, rng):
     x = r.project(rng.standard_normal(size(r, 7)))

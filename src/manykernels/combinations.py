@@ -23,6 +23,8 @@ from .kernels.vector import dense
 
 BLOCK = 256
 LARGEST = 1e15  # exponents beyond are all the same
+FARTHEST = 1e140  # its square is a number, with room for weights and sums
+HIGHEST = 1e280  # of kernels and slopes
 
 
 class Combination(ABC):
@@ -146,6 +148,8 @@ class Product(Combination):
         place = {label: k for k, label in enumerate(self._labels)}
         self._group = np.array([place[label] for label in labels])
         self._center = np.median(self.X, axis=0)
+        with np.errstate(over="ignore"):
+            check_range(self, np.square(self.X - self._center).sum())
 
     @property
     def m(self) -> int:
@@ -161,7 +165,11 @@ class Product(Combination):
     def gram(self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         scale = np.sqrt(weights)[self._group]
         used = scale > 0.0
-        a, b = ((points[:, used] - self._center[used]) * scale[used] for points in (rows, cols))
+        # new points may lie anywhere
+        a, b = (
+            np.clip(points[:, used] - self._center[used], -FARTHEST, FARTHEST) * scale[used]
+            for points in (rows, cols)
+        )
         exponents = _squared_distances(a, b, rows is cols)
         take_powers(exponents, 1.0)
         return exponents
@@ -207,6 +215,10 @@ class PolynomialMixture(Combination):
     def __init__(self, degree: int = 2, offset: float = 1.0, starts: int = 3) -> None:
         self.degree, self.offset, self.starts = degree, offset, starts
 
+    def prepare(self) -> None:
+        with np.errstate(over="ignore"):
+            check_range(self, (self.offset + np.square(self.X).sum()) ** self.degree)
+
     def gram(self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         return (self.offset + (rows * weights) @ cols.T) ** self.degree
 
@@ -217,6 +229,15 @@ class PolynomialMixture(Combination):
 
 
 COMBINATIONS = {"product": Product}
+
+
+def check_range(combination: Combination, largest: float) -> None:
+    """Raise if what a combination sums on its training points is beyond all numbers."""
+    if not largest < HIGHEST:
+        raise ValueError(
+            f"{type(combination).__name__} is out of range: the features are too large; rescale "
+            "them."
+        )
 
 
 def namespace(array: Any) -> ModuleType:

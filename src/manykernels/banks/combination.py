@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._threads import Threads, rows_at_once, thread_count
-from ..combinations import Combination
+from ..combinations import Combination, check_range
 from ..kernels.base import Kernel
 from ..kernels.vector import dense
 from .base import Bank, as_outputs
@@ -111,10 +111,12 @@ class CombinationBank(Bank):
 
     def weight_gradient(self, weights, beta):
         self._needs_square("weight_gradient")
-        return np.asarray(
+        slopes = np.asarray(
             self.combination.gradient(np.asarray(weights, dtype=float), as_outputs(beta, self.n)),
             dtype=float,
         )
+        check_range(self.combination, np.abs(slopes).max(initial=0.0))
+        return slopes
 
     def combined_diagonal(self, weights):
         self._needs_square("combined_diagonal")

@@ -14,6 +14,7 @@ from .vector import RBF, Polynomial, weighted_variance
 
 PAPER_WIDTHS = 2.0 ** np.arange(-3, 7)
 PAPER_DEGREES = (1, 2, 3)
+LARGEST = 1e303  # variance of which one over is a number, and widths are
 MOST_KINDS = 0.5  # distinct categories per sample
 
 
@@ -70,6 +71,8 @@ def _on_numbers(X, sample_weight, columns):
         as_points(X if everything is None else X[:, columns]), sample_weight
     )
     variances = np.where(variances > 0, variances, 1.0)
+    if not ((variances > 1.0 / LARGEST) & (variances < LARGEST)).all():
+        raise ValueError("The variance of the features is too large or small; rescale them.")
     kernels = [
         kernel for f, v in zip(columns, variances, strict=True) for kernel in _one_subset(v, (f,))
     ]

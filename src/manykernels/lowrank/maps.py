@@ -111,7 +111,7 @@ class LandmarkMap(FeatureMap):
 
     def block(self, X):
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
-        everything = np.arange(self.landmarks.shape[0])
+        everything, X = np.arange(self.landmarks.shape[0]), as_points(X, like=self.landmarks)
         values = self.on_points.between(X, self.landmarks).columns(everything)
         for k, P in enumerate(self.projections):
             mine = values[k] if self.chosen is None else values[k][:, self.chosen[k]]

@@ -6,6 +6,9 @@ such as ``gamma="scale"`` are kept as they came out of all the training points, 
 from the support vectors.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 
@@ -13,11 +16,24 @@ from .._files import CorruptFile
 from .._threads import Threads, thread_count
 from ..banks import CombinationBank, DenseBank, KernelsOnPoints, MaskedBank, TiledBank
 from ..banks.centered import CenteredBank, Centering
+from ..banks.codes import check_readable
 from ..banks.compute import Compute, Points
+from ..banks.make import NORMALIZATIONS
 from ..banks.spec import BankSpec, MaskedSpec
-from ..kernels import Precomputed
+from ..combinations import Combination
+from ..kernels import FunctionKernel, KernelCollection, Precomputed
+from ..kernels.collection import MaskedCollection
 from ..kernels.vector import dense
 from ..lowrank import FourierMap, LandmarkMap
+from .checks import (
+    check_array,
+    check_categories,
+    check_indices,
+    check_list,
+    check_number,
+    check_whole,
+    require,
+)
 from .values import CannotSave
 
 
@@ -41,13 +57,25 @@ def describe(bank, support):
     raise CannotSave(f"A model on {bank!r} cannot be stored: use pickle, joblib or skops.")
 
 
-def rebuild(described, feature_names, n_jobs):
-    """The bank or feature map of a description."""
-    if described.get("kind") not in BANKS:
-        raise CorruptFile(
-            f"The file holds an unknown kind of bank, {str(described.get('kind'))[:40]!r}."
-        )
-    return BANKS[described["kind"]][1](described, feature_names, Threads(thread_count(n_jobs)))
+class Columns(NamedTuple):
+    """How many columns X has, and their names, if there are such."""
+
+    size: int
+    names: Sequence[str] | None
+
+
+def rebuild(described, columns, n_jobs):
+    """The bank or feature map of a description, for points with these columns."""
+    kind = described.get("kind")
+    if not isinstance(kind, str) or kind not in BANKS:
+        raise CorruptFile(f"The file holds an unknown kind of bank, {str(kind)[:40]!r}.")
+    return BANKS[kind][1](described, columns, Threads(thread_count(n_jobs)))
+
+
+def categories(bank):
+    """The entries that codes in the points of a bank or feature map stand for, by column."""
+    inner = bank.bank if isinstance(bank, CenteredBank) else getattr(bank, "on_points", bank)
+    return getattr(getattr(inner, "spec", None), "categories", {})
 
 
 def _describe_tiled(bank, support):
@@ -58,9 +86,10 @@ def _describe_tiled(bank, support):
     }, support
 
 
-def _rebuild_tiled(described, feature_names, threads):
-    points = _rebuild_points(described["points"])
-    spec = _rebuild_spec(described, points.shape[1], feature_names)
+def _rebuild_tiled(described, columns, threads):
+    points = _rebuild_points(described["points"], columns.size)
+    spec = _rebuild_spec(described, columns)
+    _check_spec(spec, points)
     return TiledBank(spec, Points.among(points), Compute(threads=threads))
 
 
@@ -75,11 +104,9 @@ def _describe_masked(bank, support):
     return {"kind": "MaskedBank", **described}, support
 
 
-def _rebuild_masked(described, feature_names, threads):
-    points, collection = _rebuild_points(described["points"]), described["collection"]
-    if points.shape[1] != collection.n_features:
-        raise CorruptFile("The masks of the kernels do not suit the support vectors.")
-    spec = MaskedSpec(collection, described["normalize"], described["scale"])
+def _rebuild_masked(described, columns, threads):
+    points = _rebuild_points(described["points"], columns.size)
+    spec = _rebuild_masked_spec(described, described["scale"], columns)
     return MaskedBank(spec, Points.among(points), Compute(threads=threads))
 
 
@@ -90,12 +117,16 @@ def _describe_centered(bank, support):
     return {"kind": "CenteredBank", "bank": inner, **bank.centering._asdict()}, everything
 
 
-def _rebuild_centered(described, feature_names, threads):
-    bank = BANKS[described["bank"]["kind"]][1](described["bank"], feature_names, threads)
-    arrays = Centering(**{name: described[name] for name in Centering._fields})
-    if [np.shape(array) for array in arrays] != [(bank.n,), (bank.m, bank.n), (bank.m,), (bank.m,)]:
-        raise CorruptFile("The means of the centered kernels do not have the right shapes.")
-    return CenteredBank(bank, arrays)
+def _rebuild_centered(described, columns, threads):
+    inner = described["bank"]
+    require(inner["kind"] in CENTERED, "There is no such bank of centered kernels.")
+    bank = BANKS[inner["kind"]][1](inner, columns, threads)
+    shapes = (bank.n,), (bank.m, bank.n), (bank.m,), (bank.m,)
+    arrays = [
+        check_array(described[name], "Means of the centered kernels", shape)
+        for name, shape in zip(Centering._fields, shapes, strict=True)
+    ]
+    return CenteredBank(bank, Centering(*arrays))
 
 
 def _describe_combination(bank, support):
@@ -108,12 +139,18 @@ def _describe_combination(bank, support):
     return {"kind": "CombinationBank", **described}, support
 
 
-def _rebuild_combination(described, feature_names, threads):
-    combination = described["combination"].fit(_rebuild_points(described["points"]))
-    # the median of all training points, not of the support vectors
-    if described["center"] is not None:
-        combination._center = described["center"]
-    return CombinationBank(combination, feature_names=feature_names, n_jobs=threads.count)
+def _rebuild_combination(described, columns, threads):
+    combination, center = described["combination"], described["center"]
+    require(isinstance(combination, Combination), "The combination of kernels is none.")
+    check_whole(combination.starts, "The starts of the combination", 1)
+    combination = combination.fit(_rebuild_points(described["points"], columns.size))
+    require(
+        hasattr(combination, "_center") == (center is not None),
+        "The combination has no center, or too many.",
+    )
+    if center is not None:  # the median of all training points, not of the support vectors
+        combination._center = check_array(center, "The center", (columns.size,))
+    return CombinationBank(combination, feature_names=columns.names, n_jobs=threads.count)
 
 
 def _describe_landmarks(features, support):
@@ -139,18 +176,24 @@ def _describe_landmarks(features, support):
     }, support
 
 
-def _rebuild_landmarks(described, feature_names, threads):
-    landmarks = _rebuild_points(described["landmarks"])
+def _rebuild_landmarks(described, columns, threads):
+    landmarks = _rebuild_points(described["landmarks"], columns.size)
     if "collection" in described:
-        scale = float(described["scales"][0])
-        spec = MaskedSpec(described["collection"], described["normalize"], scale)
+        scale = check_array(described["scales"], "The scales of the kernels", (None,)).item(0)
+        spec = _rebuild_masked_spec(described, scale, columns)
     else:
-        spec = _rebuild_spec(described, landmarks.shape[1], feature_names)
-    kernels = KernelsOnPoints(spec)
-    projections, chosen = described["projections"], described["chosen"]
-    if len(projections) != kernels.m or (chosen is not None and len(chosen) != kernels.m):
-        raise CorruptFile("There is not one projection per kernel.")
-    return LandmarkMap(kernels, landmarks, projections, described["dtype"], chosen)
+        spec = _rebuild_spec(described, columns)
+        _check_spec(spec, landmarks)
+    chosen, count = described["chosen"], landmarks.shape[0]
+    own = [count] * spec.m  # landmarks of each kernel
+    if chosen is not None:
+        check_list(chosen, "The landmarks of the kernels", spec.m)
+        own = [check_indices(some, "The landmarks of a kernel", count).size for some in chosen]
+    projections = check_list(described["projections"], "The projections", spec.m)
+    for P, rows in zip(projections, own, strict=True):
+        check_array(P, "The projection of a kernel", (rows, None))
+    dtype = _float_type(described["dtype"])
+    return LandmarkMap(KernelsOnPoints(spec), landmarks, projections, dtype, chosen)
 
 
 def _describe_fourier(features, support):
@@ -162,14 +205,18 @@ def _describe_fourier(features, support):
     return {"kind": "FourierMap", **described, "dtype": features.dtype.name}, support
 
 
-def _rebuild_fourier(described, feature_names, threads):
-    spec = _rebuild_spec(described, described["n_features"], feature_names)
-    if len(described["frequencies"]) != spec.m:
-        raise CorruptFile("There is not one set of frequencies per kernel.")
-    kernels = KernelsOnPoints(spec)
-    return FourierMap(
-        kernels, described["frequencies"], described["dtype"], described["n_features"]
-    )
+def _rebuild_fourier(described, columns, threads):
+    n_features = columns.size
+    require(described["n_features"] == n_features, "The frequencies are for other columns.")
+    spec = _rebuild_spec(described, columns)
+    _check_spec(spec, np.empty((0, n_features)))
+    frequencies = check_list(described["frequencies"], "The sets of frequencies", spec.m)
+    for F, seen in zip(frequencies, spec.columns, strict=True):
+        rows = n_features if seen is None else seen.size
+        check_array(F, "The frequencies of a kernel", (rows, None))
+        require(F.shape[1] > 0, "A kernel has no frequencies.")
+    dtype = _float_type(described["dtype"])
+    return FourierMap(KernelsOnPoints(spec), frequencies, dtype, n_features)
 
 
 def _describe_spec(spec):
@@ -181,15 +228,55 @@ def _describe_spec(spec):
     }
 
 
-def _rebuild_spec(described, n_features, feature_names):
-    collection, scales = described["kernels"], described["scales"]
-    if np.shape(scales) != (len(collection),):
-        raise CorruptFile("There is not one scale per kernel.")
-    for kernel in collection.kernels:
-        if not (isinstance(kernel, Precomputed) or kernel.needs_data):
-            kernel.resolved(None, None)  # checks its parameters; all of them are numbers by now
-    options = (described["normalize"], scales, n_features, feature_names, described["categories"])
+def _rebuild_spec(described, columns):
+    collection, normalize = described["kernels"], _normalization(described)
+    require(type(collection) is KernelCollection, "The kernels are not a list of kernels.")
+    scales = check_array(described["scales"], "The scales of the kernels", (len(collection),))
+    require(scales.min() >= 0.0, "The scales of the kernels should not be negative.")
+    categories = check_categories(described["categories"], "Categories by column", int)
+    require(all(0 <= f < columns.size for f in categories), "There are categories of no column.")
+    options = (normalize, scales, columns.size, columns.names, categories)
     return BankSpec.from_resolved(collection, *options)
+
+
+def _check_spec(spec, points):
+    """Raise unless every kernel can be evaluated at the points of a file."""
+    for f, entries in spec.categories.items():
+        codes = dense(points[:, [f]]).ravel()
+        known = (codes >= 0) & (codes < len(entries)) & (codes == np.floor(codes))
+        require(known.all(), "There are codes of no category.")
+    everything = range(points.shape[1])
+    for k, kernel in enumerate(spec.kernels):
+        require(not isinstance(kernel, FunctionKernel), "A model file holds no code.")
+        if isinstance(kernel, Precomputed):
+            continue
+        columns = everything if spec.columns[k] is None else spec.columns[k]
+        check_readable(kernel, spec.groups[k], columns, everything, spec.categories)
+        require(not isinstance(getattr(kernel, "gamma", 1.0), str), "A kernel has no width.")
+        if kernel.reads == "strings":
+            texts = (isinstance(one, str) for f in columns for one in spec.categories[f])
+            require(all(texts), "A kernel of strings sees something else.")
+        kernel.resolved(spec.seen(k, points), None)  # checks its parameters
+
+
+def _rebuild_masked_spec(described, scale, columns):
+    collection = described["collection"]
+    good = isinstance(collection, MaskedCollection) and collection.n_features == columns.size
+    require(good, "The masks of the kernels do not suit the points.")
+    require(0.0 < check_number(scale, "The scale") < np.inf, "The scale is out of range.")
+    return MaskedSpec(collection, _normalization(described), scale)
+
+
+def _normalization(described):
+    normalize = described["normalize"]
+    good = normalize is None or (isinstance(normalize, str) and normalize in NORMALIZATIONS)
+    require(good, "The kernels are normalized in no known way.")
+    return normalize
+
+
+def _float_type(name):
+    require(name in ("float32", "float64"), "Factors should be float32 or float64.")
+    return name
 
 
 def _describe_points(points):
@@ -204,15 +291,33 @@ def _describe_points(points):
     }
 
 
-def _rebuild_points(described):
+def _rebuild_points(described, n_features):
     if "dense" in described:
-        points = described["dense"]
-        if points.ndim != 2 or points.dtype.kind != "f":
-            raise CorruptFile("The points of the model are not a table of numbers.")
-        return points
-    data, indices, indptr = (described[name] for name in ("data", "indices", "indptr"))
-    points = sparse.csr_array((data, indices, indptr), shape=tuple(described["shape"]))
+        points = check_array(described["dense"], "The points of the model", (None, None))
+        points = points.astype(float, copy=False)
+    else:
+        points = _rebuild_sparse(described, n_features)
+    require(points.shape[0] > 0, "The model has no points.")
+    require(points.shape[1] == n_features, "The points have other columns.")
+    return points
+
+
+def _rebuild_sparse(described, n_features):
+    """A CSR array, of which SciPy sees nothing that is not sound: its own check believes in the
+    last row's end, and reading beyond an array kills the process.
+    """
+    n, width = (check_whole(size, "The shape of the points") for size in described["shape"])
+    require(width == n_features, "The points have other columns.")
+    data = check_array(described["data"], "The points of the model", (None,))
+    indices = check_indices(
+        described["indices"], "The columns of the points", n_features, data.size
+    )
+    indptr = check_array(described["indptr"], "The rows of the points", (n + 1,), "i")
+    ordered = indptr[0] == 0 and indptr[-1] == data.size and (np.diff(indptr) >= 0).all()
+    require(ordered, "The rows of the points do not follow each other.")
+    points = sparse.csr_array((data.astype(float), indices, indptr), shape=(n, n_features))
     points.check_format(full_check=True)
+    points.sum_duplicates()
     return points
 
 
@@ -224,3 +329,4 @@ BANKS = {
     "LandmarkMap": (_describe_landmarks, _rebuild_landmarks),
     "FourierMap": (_describe_fourier, _rebuild_fourier),
 }
+CENTERED = ("TiledBank", "MaskedBank")  # what may be centered

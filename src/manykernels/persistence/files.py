@@ -12,9 +12,19 @@ from sklearn.base import BaseEstimator
 from .._callers import outside
 from .._files import CorruptFile, read, write
 from . import models, pipelines
+from .checks import check_mapping
+from .rehearsal import rehearse
 from .values import CannotSave, Packer, Unpacker
 
-UNSOUND = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+UNSOUND = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def save(model, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
@@ -83,8 +93,9 @@ def load(path: str | os.PathLike[str]):
     arrays, content = read(path, "model")
     try:
         model = ModelUnpacker(arrays).rebuild(content)
-        model.extra_ = content["extra"]
+        model.extra_ = check_mapping(content["extra"], "What was kept with the model", str)
         pipelines.check_last(model, models.ESTIMATORS)
+        rehearse(model)
     except CorruptFile as error:
         raise CorruptFile(f"{path} does not hold a sound model: {error}") from None
     except UNSOUND as error:

@@ -5,14 +5,33 @@ scales, the weights, the outcome of the training and the constructor's parameter
 says what it is (`model_state`), and takes it back (`restore`); here it is only packed.
 """
 
+import re
+
 import numpy as np
 
-from .._files import CorruptFile
+from .._threads import thread_count
 from ..banks import SumBank
+from ..banks.make import NORMALIZATIONS
 from ..estimators import MKLClassifier, MKLOneClass, MKLRegressor
+from ..estimators.checks import (
+    check_bool,
+    check_choice,
+    check_parameters,
+    choose_combination,
+    choose_regularizer,
+)
 from ..estimators.state import ModelState
 from ..result import Certificate, Counters, Record, Result, Resumed, Status
 from . import banks
+from .checks import (
+    check_array,
+    check_categories,
+    check_indices,
+    check_mapping,
+    check_number,
+    check_whole,
+    require,
+)
 from .values import CannotSave
 
 ESTIMATORS = {kind.__name__: kind for kind in (MKLClassifier, MKLOneClass, MKLRegressor)}
@@ -26,6 +45,7 @@ HISTORY = {
     "kernels_used": int,
     "seconds": float,
 }
+UNNAMED = re.compile("x(0|[1-9][0-9]{0,9})")  # columns of an array
 BOUNDS = ("primal", "dual", "gap", "rounding")
 
 
@@ -61,15 +81,95 @@ def rebuild(described, unpacker, depth):
         if name not in LOCAL
     }
     model = ESTIMATORS[described["estimator"]](**parameters)
-    model.unsaved_parameters_ = described["unsaved"]
+    _check_parameters(model)
+    model.unsaved_parameters_ = check_mapping(described["unsaved"], "Unsaved parameters", str)
     learned = unpacker.unpack(described["learned"], depth)
-    names = learned.get("feature_names_in_")
-    bank = banks.rebuild(unpacker.unpack(described["bank"], depth), names, model.n_jobs)
+    _check_columns(learned)
+    columns = banks.Columns(learned["n_features_in_"], learned.get("feature_names_in_"))
+    bank = banks.rebuild(unpacker.unpack(described["bank"], depth), columns, model.n_jobs)
+    require(_by_column(learned) == banks.categories(bank), "The categories have other codes.")
     result = _result(unpacker.unpack(described["result"], depth))
     decision = unpacker.unpack(described["decision"], depth)
-    if result.beta.shape[1] != getattr(bank, "n", 0):
-        raise CorruptFile("there is not one coefficient per point.")
+    _check_learned(learned, model, len(result.intercept))
+    _check_decision(decision, len(result.intercept))
+    check_array(result.beta, "The coefficients", (len(result.intercept), getattr(bank, "n", 0)))
     return model.restore(ModelState(learned, bank, decision, result))
+
+
+def _check_parameters(model):
+    """Raise for parameters that `fit` would refuse."""
+    check_parameters(model)
+    choose_combination(model.combination)
+    check_choice("normalize", model.normalize, NORMALIZATIONS)
+    if model.p != "auto":
+        choose_regularizer(model.p, model.regularizer)
+    model._loss()
+    if isinstance(model, MKLClassifier):
+        check_bool("share_weights", model.share_weights)
+        check_choice("multiclass", model.multiclass, ("ovr", "ovo"))
+
+
+def _check_columns(learned):
+    """Raise unless the columns of X are described."""
+    check_mapping(learned, "What was learned", str)
+    count = check_whole(learned["n_features_in_"], "The number of columns", 1)
+    names = learned.get("feature_names_in_")
+    if names is not None:
+        check_array(names, "The names of the columns", (count,), "O")
+        texts = all(isinstance(name, str) for name in names)
+        require(texts and len(set(names)) == count, "The names of the columns are not names.")
+    categories = check_categories(learned["categories_"], "Categories of the columns", str)
+    require(len(_by_column(learned)) == len(categories), "There are categories of no column.")
+
+
+def _by_column(learned):
+    """The categories by the number of their column."""
+    names, categories = learned.get("feature_names_in_"), learned["categories_"]
+    if names is None:
+        count = learned["n_features_in_"]
+        found = {name: int(name[1:]) for name in categories if UNNAMED.fullmatch(name)}
+        return {f: categories[name] for name, f in found.items() if f < count}
+    return {f: categories[name] for f, name in enumerate(names) if name in categories}
+
+
+def _check_learned(learned, model, outputs):
+    """Raise unless attributes are of their types, and there are so many outputs."""
+    support = check_array(learned["support_"], "The support", (None,), "i")
+    require(support.min(initial=0) >= 0, "The support vectors are negative.")
+    check_array(learned["dual_coef_"], "The dual coefficients", (outputs, support.size))
+    check_array(learned["intercept_"], "The intercepts", (outputs,))
+    check_whole(learned["n_iter_"], "The number of iterations")
+    if "p_" in learned:
+        check_number(learned["p_"], "The norm of the weights")
+        check_mapping(learned["p_scores_"], "Scores of norms", float)
+    if isinstance(model, MKLClassifier):
+        classes = learned["classes_"]
+        check_array(classes, "The classes", (None,), "biufOU", finite=False)
+        count = classes.size
+        wanted = count * (count - 1) // 2 if model.multiclass == "ovo" else count
+        require(count > 1, "There are not two classes.")
+        require(outputs == (1 if count == 2 else wanted), "There is not one output per class.")
+    elif isinstance(model, MKLRegressor):
+        axes = check_whole(learned["_y_ndim_"], "The dimensions of the targets", 1)
+        require(axes == 2 or (axes == 1 and outputs == 1), "There is not one output per target.")
+    else:
+        require(outputs == 1, "There is more than one output.")
+
+
+def _check_decision(decision, outputs):
+    """Raise unless the parts of a decision are of their types; `Decision.check` compares them."""
+    check_mapping(decision, "The decision", str)
+    check_whole(decision["n_fit"], "The number of rows", 1)
+    for name, size in (("beta", outputs), ("coefficients", outputs), ("norms", outputs)):
+        if name in decision:
+            check_array(decision[name], f"The decision's {name}", (size, None))
+    if "support" in decision:
+        check_array(decision["support"], "The decision's support", (None,), "i")
+        require(isinstance(decision["whole"], bool), "The decision is neither whole nor not.")
+    if "rows" in decision:
+        rows = check_indices(decision["rows"], "The decision's rows", decision["n_fit"])
+        check_array(decision["dual_coef"], "The decision's coefficients", (outputs, rows.size))
+    thread_count(decision.get("n_jobs"))  # raises if it is no number of threads
 
 
 def _refuse_indices(estimator):
@@ -116,24 +216,41 @@ def _outcome(result):
 
 
 def _result(outcome):
+    rows = check_array(outcome["history"], "The history", (None, len(HISTORY)), finite=False)
     history = [
         Record(
             **{name: kind(value) for (name, kind), value in zip(HISTORY.items(), row, strict=True)}
         )
-        for row in outcome["history"].tolist()
+        for row in rows.tolist()
     ]
-    work = outcome["counters"]
-    counters = Counters(**{name: int(work[name]) for name in work if name != "seconds"})
-    counters.seconds = float(work["seconds"])
-    bounds = {name: outcome["certificate"][name] for name in BOUNDS}
+    intercept = check_array(outcome["intercept"], "The intercepts of the result", (None,))
+    require(intercept.size > 0, "The result has no outputs.")
+    weights, beta = outcome["weights"], outcome["beta"]
+    per_output = (intercept.size, None) if np.ndim(weights) == 2 else (None,)
     return Result(
-        weights=outcome["weights"],
-        beta=outcome["beta"],
-        intercept=outcome["intercept"],
+        weights=check_array(weights, "The weights", per_output),
+        beta=check_array(beta, "The coefficients", (intercept.size, None)),
+        intercept=intercept,
         status=Status[outcome["status"]],
-        certificate=Certificate(intercept=outcome["intercept"], **bounds),
-        n_iter=outcome["n_iter"],
-        counters=counters,
+        certificate=Certificate(intercept=intercept, **_numbers(outcome["certificate"], BOUNDS)),
+        n_iter=check_whole(outcome["n_iter"], "The number of iterations"),
+        counters=_counters(outcome["counters"]),
         history=history,
-        resumed=None if outcome["resumed"] is None else Resumed(**outcome["resumed"]),
+        resumed=_resumed(outcome["resumed"]),
     )
+
+
+def _counters(work):
+    names = list(vars(Counters()))
+    counts = {name: int(value) for name, value in _numbers(work, names).items()}
+    return Counters(**counts | {"seconds": float(work["seconds"])})
+
+
+def _resumed(described):
+    return None if described is None else Resumed(**_numbers(described, Resumed._fields))
+
+
+def _numbers(values, names):
+    """Numbers by name, if they are such and all there."""
+    require(set(values) == set(names), "The result is not complete.")
+    return {name: check_number(values[name], f"The result's {name}") for name in names}

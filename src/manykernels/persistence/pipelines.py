@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from .._files import CorruptFile
 from ..estimators import MKLFeatureSelector
+from .checks import check_array, check_list
 from .values import CannotSave
 
 STEPS = {
@@ -96,6 +97,8 @@ def rebuild(described, unpacker, depth):
     kind, depth = STEPS[name], depth + 1
     parameters = {key: unpacker.unpack(one, depth) for key, one in described["parameters"].items()}
     step = kind(**parameters)
+    if hasattr(kind, "_parameter_constraints"):
+        step._validate_params()  # as its `fit` does
     for key, one in described["learned"].items():
         if not key.isidentifier() or key in parameters or hasattr(kind, key):
             raise CorruptFile(f"{name} cannot have learned {key[:40]!r}.")
@@ -112,3 +115,6 @@ def _check_features(step, name):
         raise CorruptFile(f"{name} has not seen a number of columns.")
     if names is not None and np.shape(names) != (seen,):
         raise CorruptFile(f"{name} has not a name for every column.")
+    if hasattr(step, "categories_"):
+        for entries in check_list(step.categories_, f"Categories of {name}", seen):
+            check_array(entries, f"Categories of {name}", (None,), "biufOU", finite=False)

@@ -179,10 +179,7 @@ class Packer:
         if array.ndim <= 1 and array.size <= INLINE:
             return {"array": [array.dtype.name, self.pack(array.tolist(), where)]}
         name = f"{where} {len(self.arrays)}"
-        kept = {"f": np.float64, "i": np.int64, "u": np.int64}.get(array.dtype.kind)
-        self.arrays[name] = (
-            array if array.dtype.name in ("float32", "uint8", "bool") else array.astype(kept)
-        )
+        self.arrays[name] = array.astype(_kept_type(array.dtype), copy=False)
         return {"tensor": [array.dtype.name, name]}
 
     def _pack_collection(self, collection, where):
@@ -273,7 +270,10 @@ class Unpacker:
 
     def _array(self, content, depth):
         dtype, listed = content
-        return np.array(self.unpack(listed, depth), dtype=_number_type(dtype))[()]
+        array = np.array(self.unpack(listed, depth), dtype=_number_type(dtype))
+        if array.ndim > 1:
+            raise CorruptFile("A list of numbers holds lists.")
+        return array[()]
 
     def _strings(self, content, depth):
         shape, dtype, listed = content
@@ -289,7 +289,10 @@ class Unpacker:
 
     def _tensor(self, content, depth):
         dtype, name = content
-        return self.arrays[name].astype(_number_type(dtype), copy=False)
+        array, dtype = self.arrays[name], _number_type(dtype)
+        if array.dtype != _kept_type(dtype):
+            raise CorruptFile("An array is of another type than it was.")
+        return array.astype(dtype, copy=False)
 
     def _dtype(self, content, depth):
         if content == "object" or re.fullmatch(r"[<>]U[0-9]{1,6}", content):
@@ -340,6 +343,13 @@ def _number_type(name):
     if name not in NUMBERS:
         raise CorruptFile(f"Arrays in a file hold numbers, not {str(name)[:40]!r}.")
     return np.dtype(name)
+
+
+def _kept_type(dtype):
+    """The type that numbers of a type are written as."""
+    if dtype.name in ("float32", "uint8", "bool"):
+        return dtype
+    return np.dtype(np.float64 if dtype.kind == "f" else np.int64)
 
 
 def _short(value):

@@ -8,6 +8,7 @@ from .base import p_norm
 
 def project_simplex(d):
     """Nearest point of ``{x >= 0, sum(x) = 1}`` (Held, Wolfe and Crowder 1974)."""
+    d = d - d.max()  # changes nothing but rounding: of entries of 1e16 a one is not seen
     ordered = np.sort(d)[::-1]
     excess = (np.cumsum(ordered) - 1.0) / np.arange(1, d.size + 1)
     threshold = excess[np.flatnonzero(ordered > excess)[-1]]

@@ -42,6 +42,8 @@ def agree(what, x, expected, tol, source="what it should be", noise=0.0):
     """Every entry to a relative tol and the noise; entries below a thousandth of the largest count
     as that large.
     """
+    if not np.size(expected):  # a single point has no others
+        return
     error, size = np.maximum(np.abs(x - expected) - noise, 0.0), np.abs(expected)
     relative = error / np.maximum(
         np.maximum(size, 1e-3 * size.max(initial=0.0)), np.finfo(float).tiny

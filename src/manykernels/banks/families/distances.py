@@ -30,6 +30,8 @@ def make_distances(left, right, unit, narrowest, dtype):
     if all(_faster_dense(X) for X in (left, right)):
         right = dense(right)
         left = right if same else dense(left)
+    elif not sparse.issparse(right):  # dense points are moved, and sparse ones are not
+        left = dense(left)
     if (
         not any(map(sparse.issparse, (left, right)))
         and _is_binary(right)

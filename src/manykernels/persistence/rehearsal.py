@@ -1,0 +1,135 @@
+"""Trying the steps of a loaded pipeline on a row, before anybody needs them.
+
+What scikit-learn's steps have learned is theirs to know, so that a file could hold steps that fit
+no data. Each step of a pipeline is given a row like those it was fitted on, and must make of it as
+many columns as the next one has seen.
+"""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from .checks import require
+
+# what steps keep of their training data, any row of which they take
+TYPICAL = ("mean_", "center_", "data_min_", "max_abs_")
+WIDEST = 10**6  # columns of a row that is made
+# what is wrong with the row, not with the step: a logarithm of what a scaler makes of it
+OF_VALUES = ("NaN", "infinity", "unknown categor")
+
+
+def rehearse(model):
+    """Raise unless every step of a pipeline takes a row, and gives one to the next."""
+    if not isinstance(model, Pipeline):
+        return
+    steps = [step for _, step in model.steps if not _is_passed(step)]
+    require(all(isinstance(step, BaseEstimator) for step in steps), "A step is no estimator.")
+    for step, after in pairwise(steps):
+        seen, made = _columns_seen(after), _tried(step)
+        if made is not None and seen is not None:
+            require(made.shape == (1, seen), f"{type(after).__name__} has seen other columns.")
+        if not get_tags(after).input_tags.allow_nan:
+            for leaf in _leaves(step):
+                _check_finite(leaf)
+    for step in steps:
+        check_is_fitted(step)
+        rehearse(step)
+
+
+def _leaves(step):
+    """The steps within a step that make what it gives to the next."""
+    if isinstance(step, Pipeline):
+        return _leaves(step.steps[-1][1])
+    if isinstance(step, ColumnTransformer):
+        return [leaf for _, inner, _ in step.transformers_ for leaf in _leaves(inner)]
+    if isinstance(step, FeatureUnion):
+        return [leaf for _, inner in step.transformer_list for leaf in _leaves(inner)]
+    return [step] if isinstance(step, BaseEstimator) else []
+
+
+def _check_finite(step):
+    """Raise if a step makes NaN of a row like those that it was fitted on."""
+    made = _tried(step)
+    if made is not None:
+        values = made.data if sparse.issparse(made) else np.asarray(made)
+        finite = values.dtype.kind not in "fc" or np.isfinite(values).all()
+        require(finite, f"{type(step).__name__} makes NaN of numbers.")
+
+
+def _is_passed(step):
+    return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def _tried(step):
+    """What a step makes of a row; None if that cannot be tried."""
+    count = _columns_seen(step)
+    if count is None or count > WIDEST:
+        return None
+    row = _row(step)
+    require(len(row) == count, f"{type(step).__name__} has seen other columns.")
+    table = _table(row, getattr(step, "feature_names_in_", None))
+    if table is None:
+        return None
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return step.transform(table)
+        except ValueError as error:
+            if any(words in str(error) for words in OF_VALUES):
+                return None
+            raise
+
+
+def _table(row, names):
+    """A table of one row, a data frame if its columns have names; None if there is no pandas."""
+    if names is None:
+        texts = any(isinstance(entry, str) for entry in row)
+        return np.array([row], dtype=object if texts else None)
+    try:
+        import pandas as pd
+    except ImportError:
+        return None
+    return pd.DataFrame({name: [entry] for name, entry in zip(names, row, strict=True)})
+
+
+def _columns_seen(step):
+    while isinstance(step, Pipeline) and step.steps:
+        step = step.steps[0][1]
+    return getattr(step, "n_features_in_", None)
+
+
+def _row(step):
+    """A row like those that a step was fitted on."""
+    if isinstance(step, Pipeline):
+        return _row(step.steps[0][1])
+    if isinstance(step, FeatureUnion):
+        return _row(step.transformer_list[0][1])
+    if isinstance(step, ColumnTransformer):
+        return _row_of_columns(step)
+    if hasattr(step, "categories_"):
+        return [entries[0] if len(entries) else np.nan for entries in step.categories_]
+    if hasattr(step, "statistics_"):
+        return [1.0 if entry != entry else entry for entry in step.statistics_.tolist()]
+    for name in TYPICAL:
+        values = getattr(step, name, None)
+        if isinstance(values, np.ndarray) and values.shape == (step.n_features_in_,):
+            return np.where(np.isfinite(values), values, 1.0).tolist()
+    require(step.n_features_in_ <= WIDEST, f"{type(step).__name__} has seen other columns.")
+    return [1.0] * step.n_features_in_
+
+
+def _row_of_columns(step):
+    row = [1.0] * step.n_features_in_
+    for name, inner, _ in step.transformers_:
+        columns = step._transformer_to_input_indices[name]
+        if not isinstance(inner, str) and len(columns):
+            for f, entry in zip(columns, _row(inner), strict=True):
+                row[f] = entry
+    return row
