@@ -112,6 +112,7 @@ def _outcome(result):
         "counters": {name: float(value) for name, value in vars(result.counters).items()},
         "history": np.array(history, dtype=float).reshape(-1, len(HISTORY)),
         "resumed": resumed,
+        "advice": result.advice,
     }
 
 
@@ -136,4 +137,5 @@ def _result(outcome):
         counters=counters,
         history=history,
         resumed=None if outcome["resumed"] is None else Resumed(**outcome["resumed"]),
+        advice=outcome.get("advice", ""),
     )

@@ -89,6 +89,7 @@ class Newton(Solver):
         Of the first smoothing for p = 1, relative to the largest quadratic form of the first SVM.
     """
 
+    title = "Newton's method"
     max_iter = 200
 
     def __init__(self, streamed=None, partial=None, temperature=0.05):

@@ -16,6 +16,7 @@ from ..base import Iterate, Solver
 
 FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
 SHORTEST = 1e-10  # step below which a line search has failed
+IDLE = 50  # rounds after which a plane that does not touch the envelope is dropped
 
 
 class Point(NamedTuple):
@@ -76,6 +77,8 @@ class MirrorDescent(SimplexSolver):
     KL(new | d) / step``.
     """
 
+    wait = 200.0, 230.0
+
     def start(self, run, point):
         return point._replace(memory=1.0 / np.abs(point.gradient).max())
 
@@ -102,6 +105,8 @@ class SimpleMKL(SimplexSolver):
     Along the reduced gradient the weights go as far as the boundary while W decreases, with the
     direction updated there, and then a line search looks for the best point of the last stretch.
     """
+
+    wait = 70.0, 40.0
 
     def step(self, run, state, tol):
         best = self._descend(run, state)
@@ -190,11 +195,13 @@ class SILP(SimplexSolver):
     minimize the upper envelope of all planes, a linear program solved by HiGHS.
     """
 
+    wait = 250.0, 110.0
+
     def start(self, run, point):
         return point._replace(memory=[_cut(run, point)])
 
     def step(self, run, state, tol):
-        weights = _envelope(state.memory)
+        weights, cuts = _envelope(run, state.memory)
         # the same plane again would change nothing: a more precise one may
         if np.array_equal(weights, state.at.weights):
             point = self._sharpen(run, state)
@@ -204,18 +211,28 @@ class SILP(SimplexSolver):
                 run.evaluate(weights, state.at.beta, state.inner_tolerance),
                 state.inner_tolerance,
             )
-        return point._replace(memory=[*state.memory, _cut(run, point)])
+        return point._replace(memory=[*cuts, _cut(run, point)])
+
+
+class Cut(NamedTuple):
+    """The plane that belongs to a solved SVM: constant and slope, and how many rounds have passed
+    since it touched the envelope at its lowest point.
+    """
+
+    constant: float
+    slope: np.ndarray
+    idle: int = 0
 
 
 def _cut(run, point):
-    """Constant and slope of the plane that belongs to a solved SVM."""
-    linear = run.problem.dual_linear(point.at.beta)
-    return linear, point.gradient
+    return Cut(run.problem.dual_linear(point.at.beta), point.gradient)
 
 
-def _envelope(cuts):
-    """Weights on the simplex with the smallest maximum of all planes."""
-    constants, slopes = np.array([c for c, _ in cuts]), np.stack([g for _, g in cuts])
+def _envelope(run, cuts):
+    """Weights on the simplex with the smallest maximum of all planes, and the planes that are
+    worth keeping: the linear program would grow with every round.
+    """
+    constants, slopes = np.array([cut.constant for cut in cuts]), np.stack([c.slope for c in cuts])
     scale = max(1.0, np.abs(slopes).max())
     m = slopes.shape[1]
     inequalities = np.column_stack([slopes, -np.ones(len(cuts))]) / scale
@@ -228,4 +245,11 @@ def _envelope(cuts):
         bounds=[(0, None)] * m + [(None, None)],
         method="highs",
     )
-    return _clean(program.x[:m])
+    # a pivot visits the whole program, as a step of a machine visits a row of the kernel
+    run.counters.machine_steps += program.nit * len(cuts) * m // (2 * run.bank.n)
+    touching = program.ineqlin.marginals != 0.0
+    aged = [
+        cut._replace(idle=0 if touches else cut.idle + 1)
+        for cut, touches in zip(cuts, touching, strict=True)
+    ]
+    return _clean(program.x[:m]), [cut for cut in aged if cut.idle < IDLE]
