@@ -214,6 +214,18 @@ class TestWhatIsKept:
         result = drive(FromIterate(Stuck(), beginning), again)
         assert result.status is Status.OPTIMAL
 
+    @pytest.mark.parametrize("part", [0.3, 0.5, 0.8])
+    def test_going_on_costs_less_than_starting_anew(self, part):
+        kernels = [RBF(g, features=f) for g in (0.1, 1.0, 10.0) for f in range(X.shape[1])]
+        bank = make_bank(KernelCollection(kernels), X)
+        problem = Problem(bank, y, np.full(60, 10.0), PNormBall(1.33))
+        fresh = solve(problem, SPG(), tol=1e-5)
+        some = solve(problem, SPG(), tol=1e-5, max_iter=int(part * fresh.n_iter))
+        beginning, run = RunState(problem).start, RunState(problem, start=some)
+        resumed = drive(FromIterate(SPG(), beginning), run, tol=1e-5)
+        assert resumed.status is Status.OPTIMAL
+        assert resumed.counters.svm_solves < fresh.counters.svm_solves
+
     def test_ctrl_c_is_written(self, file):
         def interrupt(record):
             if record.iteration == 4:

@@ -358,7 +358,7 @@ class TestTools:
         assert not hasattr(MKLClassifier(), "kernel_names_")
 
     def test_not_converged_says_the_gap_and_what_to_do(self):
-        with pytest.warns(ConvergenceWarning, match=r"gap is [\d.e+-]+.*max_iter"):
+        with pytest.warns(ConvergenceWarning, match=r"gap of [\d.e+-]+.*max_iter"):
             MKLClassifier(KERNELS, max_iter=1, tol=1e-9).fit(X, y)
 
     def test_user_kernel_class(self):

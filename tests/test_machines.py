@@ -5,10 +5,21 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.banks import make_bank
+from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
+from manykernels.banks.basis import ReducedBank
 from manykernels.kernels import RBF, KernelCollection
-from manykernels.losses import Hinge
-from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
+from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.lowrank import Nystroem
+from manykernels.machines import (
+    BlockedMachine,
+    DenseMachine,
+    FactoredKernel,
+    FactoredMachine,
+    KernelRows,
+)
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.run_state import RunState
 
 X, y = toy(120)
 COST = np.full(len(y), 2.0)
@@ -130,3 +141,58 @@ def test_blocked_machine_on_more_points_than_fit():
     blocked = BlockedMachine(size=128).solve(kernel, Hinge(), labels, cost, tol=1e-3)
     assert blocked.violation < 1e-3
     assert blocked.dual == pytest.approx(dense.dual, rel=1e-5)
+
+
+class TestFactoredMachine:
+    """The machine in the space of factors gives what the machine with the kernel gives."""
+
+    LOSSES = (Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), Squared(), OneClass(0.3))
+
+    @pytest.fixture(params=[False, True], ids=["factors", "their space"])
+    def low(self, request):
+        """Kernels whose factors have a diagonal root of the weights, and a triangular one."""
+        collection = KernelCollection(MIXED)
+        bank = Nystroem(rank=6).fit(KernelsOnPoints.from_data(collection, X), X, dtype=float)
+        if not request.param:
+            return bank
+        P = np.linalg.qr(np.random.default_rng(0).standard_normal((bank.width, bank.width)))[0]
+        points = FactorBank(bank.factors @ P, [0, bank.width], bank.features)
+        return ReducedBank(points, P, bank.offsets, bank.diagonal())
+
+    @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+    @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+    def test_it_agrees_with_the_dense_one(self, low, loss, C):
+        targets = y if isinstance(loss, (Hinge, SquaredHinge)) else X[:, 0] * X[:, 1]
+        weights, cost = np.linspace(0.0, 1.0, low.m), np.full(len(y), C)
+        cost[::7] = 0.0
+        kernel = FactoredKernel(low, weights)
+        ours = FactoredMachine().solve(kernel, loss, targets, cost, tol=1e-6)
+        K = low.combine(weights)
+        theirs = DenseMachine().solve(K, loss, targets, cost, tol=1e-8)
+        scale = abs(theirs.primal) + 1e-12
+        assert ours.violation <= 1e-6
+        assert ours.dual == pytest.approx(theirs.dual, abs=1e-5 * scale)
+        assert ours.primal - ours.dual <= 1e-5 * scale
+        np.testing.assert_allclose(ours.scores, K @ ours.beta, atol=1e-7 * (1.0 + C))
+        box = loss.box(targets, cost)
+        np.testing.assert_array_equal(box.feasible(ours.beta), ours.beta)
+
+    def test_a_solution_needs_no_step(self, low):
+        weights = np.ones(low.m)
+        kernel = FactoredKernel(low, weights)
+        first = FactoredMachine().solve(kernel, Hinge(), y, COST, tol=1e-4)
+        again = FactoredMachine().solve(kernel, Hinge(), y, COST, first.beta.copy(), tol=1e-4)
+        assert again.steps == 0 < first.steps
+
+    def test_one_class_alone(self, low):
+        kernel = FactoredKernel(low, np.ones(low.m))
+        ours = FactoredMachine().solve(kernel, Hinge(), np.ones(len(y)), COST, tol=1e-4)
+        np.testing.assert_array_equal(ours.beta, 0.0)
+
+    def test_runs_use_it_where_factors_are_narrow(self, low):
+        run = RunState(Problem(low, y, COST, PNormBall(2)))
+        assert low.narrow
+        at = run.evaluate(run.start.weights, run.start.beta, 1e-3)
+        assert run.counters.machine_steps < 50  # steps of Newton's method, not of pairs
+        np.testing.assert_allclose(at.scores[0], low.combine(at.weights) @ at.beta[0], atol=1e-8)
+        assert not make_bank(KernelCollection(MIXED), X).narrow

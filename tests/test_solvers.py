@@ -154,7 +154,9 @@ def test_all_solvers_agree_on_real_data(load, name, p, n, make):
         solver = choose_solver(solver_name)
         if solver_name in (*FIXED, *COARSE, "pgd") or not solver.fits(RunState(problem)):
             continue
-        result = solve(problem, solver, tol=ROUGH.get(solver_name, 1e-3))
+        # given time: SimpleMKL would not be waited for
+        options = {"tol": ROUGH.get(solver_name, 1e-3), "max_iter": solver.max_iter}
+        result = solve(problem, solver, **options)
         assert result.status.name == "OPTIMAL", (p, solver_name, str(result))
         found[solver_name] = problem.certificate(result.weights, result.beta)
     assert len(found) >= (2 if make is SquaredPNorm and p == 1 else 4)

@@ -51,7 +51,7 @@ def result_html(result) -> Markup:
         count(result.counters.svm_solves, "SVM solve"),
         seconds(result.counters.seconds),
     ]
-    words = element("p", status, ": ", result.status.value, " ", certified(result))
+    words = element("p", status, ": ", result.message, " ", certified(result))
     return element("div", words, element("p", " · ".join(work)))
 
 

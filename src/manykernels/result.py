@@ -23,6 +23,7 @@ class Status(Enum):
     )
     ROUNDS = "All rounds of the schedule were played; the gap says how far they led."
     MAX_ITER = "The limit on iterations was reached."
+    SLOW = "The gap falls too slowly for the tolerance to be worth waiting for."
     STALLED = "No further progress was possible in this precision."
     INSEPARABLE = (
         "Nothing was found that separates the classes without error, as a hard margin demands; use "
@@ -136,6 +137,8 @@ class Result:
     history : list of Record
     resumed : Resumed, optional
         Of a run that began from a checkpoint; counters and history are of this run alone.
+    advice : str
+        Where the run did not come to its own end: how far it came, and what to do.
     """
 
     weights: np.ndarray
@@ -147,13 +150,15 @@ class Result:
     counters: Counters
     history: list = field(default_factory=list)
     resumed: Resumed | None = None
+    advice: str = ""
 
     def __getstate__(self):
         # a name is what every kind of file can hold
         return vars(self) | {"status": self.status.name}
 
     def __setstate__(self, state):
-        vars(self).update(state, status=Status[state["status"]])
+        # results that were kept by earlier versions have no advice
+        vars(self).update({"advice": ""} | state, status=Status[state["status"]])
 
     def part(self, c):
         """The result of output c, where every output has its own weights or shares them."""
@@ -161,6 +166,11 @@ class Result:
         return replace(
             self, weights=weights, beta=self.beta[c : c + 1], intercept=self.intercept[c : c + 1]
         )
+
+    @property
+    def message(self):
+        """How the run ended and, if that was not its own end, what to do."""
+        return f"{self.status.value} {self.advice}".strip()
 
     @property
     def objective(self):
@@ -189,7 +199,9 @@ class Result:
 
 
 def merged(results):
-    """Separate problems as one: weights (t, m), sums of values and work, the worst status."""
+    """Separate problems as one: weights (t, m), sums of values and work, the worst status and the
+    advice that goes with it.
+    """
     certificates = [result.certificate for result in results]
     primal, dual = sum(c.primal for c in certificates), sum(c.dual for c in certificates)
     gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
@@ -201,14 +213,16 @@ def merged(results):
             for name in vars(results[0].counters)
         )
     )
+    worst = max(results, key=lambda result: list(Status).index(result.status))
     return Result(
         np.stack([result.weights for result in results]),
         np.concatenate([result.beta for result in results]),
         intercept,
-        max((result.status for result in results), key=list(Status).index),
+        worst.status,
         Certificate(primal, dual, gap, intercept, rounding),
         max(result.n_iter for result in results),
         counters,
         [record for result in results for record in result.history],
         next((result.resumed for result in results if result.resumed), None),
+        worst.advice,
     )

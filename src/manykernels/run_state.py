@@ -11,11 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .machines import BlockedMachine, DenseMachine, KernelRows
+from .machines import (
+    BlockedMachine,
+    DenseMachine,
+    FactoredKernel,
+    FactoredMachine,
+    KernelRows,
+)
 from .problem import Problem
 from .result import Counters
 
 GIGABYTE = 2**30
+VISITS = 40  # entries of one kernel that a pass visits in the time a step takes for one of a row
+LEAST = 200.0  # steps in the time that the smallest pass takes
 FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
 
 
@@ -89,6 +97,9 @@ class RunState:
     best : Iterate or None
         The best that `drive` has seen.
     counters : Counters
+    limit : int or None
+        The largest number of iterations, or of what the solver counts in their place, if one was
+        asked for.
     """
 
     def __init__(
@@ -106,7 +117,7 @@ class RunState:
             watch,
             keep,
         )
-        self.counters, self.best = Counters(), None
+        self.counters, self.best, self.limit = Counters(), None, None
         regularizer = problem.regularizer
         if start is None:
             self.start = Point(problem.bank.start(regularizer), np.zeros_like(problem.targets))
@@ -126,6 +137,16 @@ class RunState:
         if self.problem.is_system:
             itemsize += 8  # linear systems are solved in float64
         return self.bank.n**2 * itemsize <= self.memory_budget
+
+    @property
+    def work(self) -> float:
+        """What was done so far, in passes over the kernels.
+
+        A step of a machine visits a row of the combined kernel, a pass all rows of all kernels; on
+        narrow factors a step solves a system of equations, and is worth a pass.
+        """
+        per_pass = 1.0 if self.bank.narrow else max(LEAST, self.bank.n * self.bank.m / VISITS)
+        return self.counters.kernel_passes + self.counters.machine_steps / per_pass
 
     def refine(self) -> bool:
         """Go on with kernels in float64; False if they are already."""
@@ -162,6 +183,8 @@ class RunState:
     def machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
         self._combined(weights)
+        if self.bank.narrow:
+            return FactoredMachine(), FactoredKernel(self.bank, weights)
         if self.bank.n > FEW and not self.problem.is_system:
             elsewhere = self.bank.machine(weights)
             if elsewhere is not None:

@@ -56,6 +56,13 @@ class Bank(KernelHolder):
     """Whether the kernels are products of factors, which solvers for low rank work on."""
 
     @property
+    def narrow(self) -> bool:
+        """Whether systems of equations in the space of factors are cheaper than kernels of all
+        pairs of points.
+        """
+        return False
+
+    @property
     def starts(self) -> int:
         """How many starting points a solver should try."""
         return 1

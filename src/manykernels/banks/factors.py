@@ -80,6 +80,10 @@ class FactorBank(Forwards, SumBank):
         """The bank whose factors are those of the space, one row per point."""
         return self
 
+    @property
+    def narrow(self):
+        return 2 * self.points.width < self.n
+
     def root(self, weights):
         """The diagonal of the root of the weights of all columns."""
         return np.sqrt(self.column_weights(weights))

@@ -183,7 +183,7 @@ def described(estimator):
     used = result.weights.reshape(-1, result.weights.shape[-1]).any(axis=0)
     return {
         "status": result.status.name,
-        "message": result.status.value,
+        "message": result.message,
         "converged": result.status.converged,
         "objective": float(result.objective),
         "duality_gap": float(result.duality_gap),

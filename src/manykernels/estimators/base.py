@@ -101,7 +101,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         self._contributions = None
 
     def _warn(self):
-        status, gap = self.result_.status, self.result_.duality_gap
+        status = self.result_.status
         if status.converged and not self.kernel_weights_.any():
             warnings.warn(
                 "All kernel weights are zero: the regularizer outweighs what the kernels explain. "
@@ -111,17 +111,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             )
         # whoever stops a fit knows that it is not done
         if not status.converged and status is not Status.STOPPED:
-            advice = (
-                ""
-                if status.broken_off
-                else " Allow more iterations (max_iter), a larger tol, a larger p or a smaller C."
-            )
-            warnings.warn(
-                f"{status.value} The relative duality gap is {gap:.2g}, the tolerance "
-                f"{self.tol:g}.{advice}",
-                ConvergenceWarning,
-                stacklevel=outside(),
-            )
+            warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=outside())
 
     @property
     def kernel_names_(self) -> list[str]:

@@ -70,8 +70,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         `manykernels.lowrank`), for very many points. The certificate is then with respect to the
         approximated kernels.
     tol : float
-        Relative duality gap to reach. Below 1e-5, kernels are computed in float64.
+        Relative duality gap to reach, whatever the solver. Below 1e-5, kernels are computed in
+        float64. A solver that is too slow for it ends with a warning that says how far it came and
+        which solver gets there: "mwu" is good for 1e-2 unless C is large, and most others of the
+        papers may be too slow for p = 1 and a large C.
     max_iter : int, optional
+        Iterations at most; rounds for "mwu". By default as many as are worth waiting for: what the
+        solver does then counts in passes over the kernels, not in seconds, so that a fit always
+        ends in the same way. A number given here is all that ends a run early.
     class_weight : mapping, "balanced" or None
     share_weights : bool
         Whether all outputs of a problem with several classes have the same kernel weights, or each

@@ -3,5 +3,14 @@
 from .base import Machine, MachineResult
 from .blocked import BlockedMachine, KernelRows
 from .dense import DenseMachine
+from .factored import FactoredKernel, FactoredMachine
 
-__all__ = ["BlockedMachine", "DenseMachine", "KernelRows", "Machine", "MachineResult"]
+__all__ = [
+    "BlockedMachine",
+    "DenseMachine",
+    "FactoredKernel",
+    "FactoredMachine",
+    "KernelRows",
+    "Machine",
+    "MachineResult",
+]

@@ -212,6 +212,7 @@ def _outcome(result):
         "counters": {name: float(value) for name, value in vars(result.counters).items()},
         "history": np.array(history, dtype=float).reshape(-1, len(HISTORY)),
         "resumed": resumed,
+        "advice": result.advice,
     }
 
 
@@ -237,6 +238,7 @@ def _result(outcome):
         counters=_counters(outcome["counters"]),
         history=history,
         resumed=_resumed(outcome["resumed"]),
+        advice=_text(outcome.get("advice", "")),
     )
 
 
@@ -244,6 +246,11 @@ def _counters(work):
     names = list(vars(Counters()))
     counts = {name: int(value) for name, value in _numbers(work, names).items()}
     return Counters(**counts | {"seconds": float(work["seconds"])})
+
+
+def _text(value):
+    require(isinstance(value, str), "The advice of the result should be a text.")
+    return value
 
 
 def _resumed(described):

@@ -9,6 +9,11 @@ import numpy as np
 from ..result import Certificate, Status
 from ..run_state import Point
 
+# part of the work worth waiting for by which the gap must have fallen by so much of its way
+EARLY, LITTLE = 0.25, 1.0 / 6.0
+# how near the tolerance the gap must be for more work, and how much more
+NEARLY, MORE = 2.0, 1.25
+
 
 class Iterate(NamedTuple):
     """What the driver sees of a solver's state.
@@ -46,8 +51,13 @@ class Solver(ABC):
     it for everything that costs a pass over the kernels. `manykernels.solvers.drive` is the loop.
     """
 
+    title = ""  # the method's name in sentences; that of the class by default
+    unit = "iteration"  # what max_iter counts
     max_iter = 1000
     stationarity_tol = 0.04
+    # passes over the kernels worth waiting for: so many, and so many more per squared power of ten
+    # by which the gap has to fall; None for methods whose iterations are few
+    wait: tuple[float, float] | None = None
 
     sums_only = True  # whether it works for sums of kernels alone
     hard_margins = False  # whether it works for a loss that can be infinite
@@ -78,6 +88,57 @@ class Solver(ABC):
         except ValueError:
             return False
         return True
+
+    @property
+    def called(self):
+        """The method's name in sentences."""
+        return self.title or type(self).__name__
+
+    def count(self, state, steps):
+        """How much of `max_iter` was used, after so many steps."""
+        return steps
+
+    def limit(self, run):
+        """What `max_iter` is for this run, unless it is given."""
+        return self.max_iter
+
+    def slow(self, run, first, tol):
+        """Whether more was done than is worth waiting for, by a run whose first gap was `first`; or
+        a quarter of that, with next to nothing to show.
+
+        In passes, not seconds: the same fit always ends in the same way. Newton's method takes some
+        10 passes where the gap has to fall by one power of ten, and 30 to 50 where by three.
+        """
+        if self.wait is None or not np.isfinite(first):
+            return False
+        least, more = self.wait
+        decades = _decades(first, tol)
+        allowed, fallen = least + more * decades**2, _decades(first, run.best.certificate.gap)
+        if run.work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
+            return True
+        nearly = run.best.certificate.gap < NEARLY * tol
+        return run.work > (MORE if nearly else 1.0) * allowed
+
+    def advice(self, run, result, tol):
+        """How far the run came, and what to do about it."""
+        from .choose import certifier  # which knows all solvers, and so imports this
+
+        count, gap = result.n_iter, result.duality_gap
+        if result.status is Status.INSEPARABLE:
+            return ""
+        units = self.unit if count == 1 else f"{self.unit}s"
+        reached = f"{self.called} took {count:,} {units}"
+        if np.isfinite(gap):
+            reached += f" to a relative duality gap of {gap:.1e}; the tolerance is {tol:g}"
+        if result.status.broken_off:
+            return f"{reached}."
+        better = certifier(self, run) if np.isfinite(gap) else None
+        if better is not None:
+            return f"{reached}. solver={better!r} certifies that on such problems."
+        return (
+            f"{reached}. Allow more {self.unit}s (max_iter), a larger tol, a larger p or a smaller "
+            "C."
+        )
 
     def planned(self, run):
         """What does the run: this solver, or one that looks at a part of the problem first."""
@@ -112,6 +173,34 @@ class Solver(ABC):
             if getattr(self, name) != default
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _decades(first, last):
+    """Powers of ten from a gap, one at most, down to another."""
+    return np.log10(max(min(first, 1.0) / max(abs(last), np.finfo(float).tiny), 1.0))
+
+
+class Around(Solver):
+    """Base of solvers around a solver, whose name and limits they have."""
+
+    def __init__(self, solver):
+        self.solver = solver
+        for name in ("title", "unit", "max_iter", "stationarity_tol", "sums_only", "hard_margins"):
+            setattr(self, name, getattr(solver, name))
+        self.title = solver.called
+
+    def needs(self, run):
+        self.solver.check(run)
+
+    def limit(self, run):
+        return self.solver.limit(run)
+
+    def slow(self, run, first, tol):
+        # the first gap is small because something went before, not because the problem is easy
+        return self.solver.slow(run, 1.0 if np.isfinite(first) else first, tol)
+
+    def advice(self, run, result, tol):
+        return self.solver.advice(run, result, tol)
 
 
 def patient(new, old, gap, most):

@@ -48,10 +48,7 @@ class Rule(NamedTuple):
 
 
 def _narrow(run):
-    """Whether systems of equations in the space of the factors are cheaper than kernels of all
-    pairs of points.
-    """
-    return run.bank.factored and 2 * run.bank.points.width < run.bank.n
+    return run.bank.narrow
 
 
 def _always(run):
@@ -87,6 +84,21 @@ AUTO = (
     ),
     Rule("spg", "everything else: any regularizer, any number of points and kernels", _always),
 )
+
+
+# What certifies small gaps in few iterations, on factors and on kernels.
+CERTIFIERS = ("primal", "interior", "newton")
+
+
+def certifier(solver: Solver, run: RunState) -> str | None:
+    """The name of a solver that certifies what another has not come to; None if none fits or the
+    other is one of them.
+    """
+    candidates = {name: SOLVERS[name]() for name in CERTIFIERS}
+    if any(candidate.called == solver.called for candidate in candidates.values()):
+        return None
+    fitting = (name for name, candidate in candidates.items() if candidate.fits(run))
+    return next(fitting, None)
 
 
 def _by_table(run):

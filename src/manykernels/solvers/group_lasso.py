@@ -28,7 +28,9 @@ class State(NamedTuple):
 class GroupLasso(Solver):
     """Alternating minimization with closed-form weights; needs a regularizer with `reweight`."""
 
+    title = "MKLGL"
     max_iter = 5000
+    wait = 200.0, 170.0
 
     def needs(self, run):
         regularizer = run.problem.regularizer

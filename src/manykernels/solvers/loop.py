@@ -22,7 +22,7 @@ def solve(problem, solver, *, tol=1e-3, max_iter=None, **options) -> Result:
     tol : float
         Relative duality gap to reach.
     max_iter : int, optional
-        Steps at most; the solver's own limit by default.
+        As in `drive`.
     options
         Of the run: ``start``, ``memory_budget``, ``watch``, ``keep``; see `RunState`.
     """
@@ -42,7 +42,8 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     tol : float
         Relative duality gap to reach.
     max_iter : int, optional
-        Steps at most; the solver's own limit by default.
+        Iterations at most, or what the solver counts in their place (`Solver.unit`). By default the
+        solver's own limit, and an end before it when the gap falls too slowly (`Solver.slow`).
 
     Returns
     -------
@@ -52,14 +53,19 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     solver.check(run)
     began = time.perf_counter()
     solver = solver.direct() if max_iter == 0 else solver.planned(run)
-    limit = solver.max_iter if max_iter is None else max_iter
+    run.limit = max_iter
+    limit = solver.limit(run) if max_iter is None else max_iter
     history: list[Record] = []
+    taken = 0
     with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
         try:
             state, status = solver.init(run), None
             while status is None:
+                taken = solver.count(state, len(history))
                 stop = _told(run, state.iterate, history, began)
-                status = _status(state.iterate, tol, solver.stationarity_tol, len(history), limit)
+                status = _status(state.iterate, tol, solver.stationarity_tol, taken, limit)
+                if status is None and max_iter is None and solver.slow(run, history[0].gap, tol):
+                    status = Status.SLOW
                 if _wants_finer(status, state.iterate, tol) and run.refine():
                     state, status = solver.refreshed(run, state), None
                 elif status is None and stop:
@@ -75,7 +81,10 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
                 weights, beta = run.latest
                 run.best = Iterate(weights, beta, run.certificate(weights, beta))
     run.counters.seconds = time.perf_counter() - began
-    return _result(run, status, history)
+    result = _result(run, status, history, taken)
+    if not (status.converged or status.broken_off):
+        result.advice = solver.advice(run, result, tol)
+    return result
 
 
 def _told(run, iterate, history, began):
@@ -87,7 +96,7 @@ def _told(run, iterate, history, began):
     return run.watch is not None and run.watch(history[-1])
 
 
-def _result(run, status, history):
+def _result(run, status, history, taken):
     best = run.best
     return Result(
         weights=best.weights,
@@ -95,7 +104,7 @@ def _result(run, status, history):
         intercept=best.certificate.intercept,
         status=status,
         certificate=best.certificate,
-        n_iter=max(len(history) - 1, 0),
+        n_iter=taken,
         counters=run.counters,
         history=history,
     )
@@ -132,8 +141,8 @@ def _record(iteration, iterate, run, began):
     )
 
 
-def _status(iterate, tol, stationarity_tol, seen, limit):
-    """How the run ends here, or None; `seen` iterates, the first of which took no step."""
+def _status(iterate, tol, stationarity_tol, taken, limit):
+    """How the run ends here, or None; `taken` iterations of at most `limit`."""
     certificate = iterate.certificate
     if np.isnan(certificate.gap):
         raise FloatingPointError(
@@ -141,7 +150,7 @@ def _status(iterate, tol, stationarity_tol, seen, limit):
             "the kernels."
         )
     # a gap clearly below zero is rounding, and proves nothing
-    if abs(certificate.gap) <= tol and (iterate.settled or seen > limit):
+    if abs(certificate.gap) <= tol and (iterate.settled or taken >= limit):
         return Status.OPTIMAL
     # as in the paper for the default tolerance, and less where the whole objective is small
     small = stationarity_tol * tol / 1e-3 * min(1.0, abs(certificate.primal))
@@ -149,7 +158,7 @@ def _status(iterate, tol, stationarity_tol, seen, limit):
         return Status.STATIONARY
     if iterate.ended is not None:
         return iterate.ended
-    return Status.MAX_ITER if seen > limit else None
+    return Status.MAX_ITER if taken >= limit else None
 
 
 class Part(NamedTuple):

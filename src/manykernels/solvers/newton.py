@@ -77,6 +77,7 @@ class Newton(Solver):
         (`FromKernels`); by default where kernels are many and the bank can.
     """
 
+    title = "Newton's method"
     max_iter = 200
 
     def __init__(self, streamed=None, partial=None):

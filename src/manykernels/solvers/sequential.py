@@ -46,6 +46,7 @@ class Sequential(Solver):
     Holds a combined kernel for each output, and the (m, n) products.
     """
 
+    title = "Newton's method"
     max_iter = 100
 
     def needs(self, run):

@@ -25,6 +25,7 @@ class OneSVM(Solver):
     forms count only by their sum, which is that of the combined kernel.
     """
 
+    title = "Newton's method"
     max_iter = 50
 
     def needs(self, run):

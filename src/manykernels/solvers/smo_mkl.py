@@ -56,7 +56,8 @@ class SMO(Solver):
     1, or `GeneralizedKL`.
     """
 
-    max_iter = 2000
+    title = "SMO-MKL"
+    max_iter = 200
 
     def needs(self, run):
         r = run.problem.regularizer

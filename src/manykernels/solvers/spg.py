@@ -91,6 +91,7 @@ class SPG(Solver):
         Weights to begin with, unless the problem brings some; random ones depend on `random_state`.
     """
 
+    title = "SPG-GMKL"
     max_iter = 5000
     sums_only = False
 
@@ -115,6 +116,8 @@ class SPG(Solver):
             proximal,
         )
         self.inner_tolerance, self.start, self.random_state = inner_tolerance, start, random_state
+        # what plain gradient descent has not reached by then, it does not reach
+        self.wait = (200.0, 150.0) if spectral else (100.0, 100.0)
 
     def init(self, run):
         if self.start not in ("uniform", "random"):
@@ -124,7 +127,9 @@ class SPG(Solver):
             weights = run.problem.regularizer.project(
                 weights * np.random.default_rng(self.random_state).uniform(0.5, 1.5, weights.size)
             )
-        inner_tolerance = 0.1 if self.tune_tolerance else self.inner_tolerance
+        inner_tolerance = self.inner_tolerance
+        if self.tune_tolerance:  # a start that was certified is not to be spoilt by rough SVMs
+            inner_tolerance = 0.1 if run.best is None else ROUGHEST_END
         at = run.evaluate(weights, beta, inner_tolerance)
         gradient, iterate = _judge(run, at)
         length = self._first_length(iterate)

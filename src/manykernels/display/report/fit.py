@@ -119,7 +119,7 @@ def certificate_section(story):
     ended = element(
         "p",
         element("b", result.status.name.replace("_", " ").capitalize() + ". "),
-        result.status.value,
+        result.message,
     )
     status = element("div", ended, class_="status" if result.status.converged else "status open")
     parts = [status, element("p", certified(result))]

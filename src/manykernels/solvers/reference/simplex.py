@@ -16,6 +16,8 @@ from ..base import Iterate, Solver
 
 FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
 SHORTEST = 1e-10  # step below which a line search has failed
+SHORT = 200  # entries of a row
+IDLE = 50  # rounds after which a plane that does not touch the envelope is dropped
 
 
 class Point(NamedTuple):
@@ -76,6 +78,8 @@ class MirrorDescent(SimplexSolver):
     KL(new | d) / step``.
     """
 
+    wait = 200.0, 200.0
+
     def start(self, run, point):
         return point._replace(memory=1.0 / np.abs(point.gradient).max())
 
@@ -103,6 +107,8 @@ class SimpleMKL(SimplexSolver):
     direction updated there, and then a line search looks for the best point of the last stretch.
     """
 
+    wait = 70.0, 30.0
+
     def step(self, run, state, tol):
         best = self._descend(run, state)
         return (
@@ -128,7 +134,7 @@ class SimpleMKL(SimplexSolver):
     @staticmethod
     def _golden(run, d, direction, longest, best, inner_tolerance, rounds=12, most=45):
         """Golden section on [0, longest]; the best point met. More rounds where none has improved
-        yet.
+        yet, as far as these SVMs can tell values apart.
         """
         first = best
         ratio, low, high = 0.5 * (np.sqrt(5.0) - 1.0), 0.0, longest
@@ -142,7 +148,8 @@ class SimpleMKL(SimplexSolver):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
         at_left, at_right = value(left), value(right)
         for done in range(most):
-            if done >= rounds and best is not first:
+            alike = abs(min(at_left, at_right) - first.value) <= first.noise
+            if done >= rounds and (alike or best is not first):
                 break
             if at_left <= at_right:
                 high, right, at_right = right, left, at_left
@@ -190,11 +197,13 @@ class SILP(SimplexSolver):
     minimize the upper envelope of all planes, a linear program solved by HiGHS.
     """
 
+    wait = 250.0, 110.0
+
     def start(self, run, point):
         return point._replace(memory=[_cut(run, point)])
 
     def step(self, run, state, tol):
-        weights = _envelope(state.memory)
+        weights, cuts = _envelope(run, state.memory)
         # the same plane again would change nothing: a more precise one may
         if np.array_equal(weights, state.at.weights):
             point = self._sharpen(run, state)
@@ -204,18 +213,28 @@ class SILP(SimplexSolver):
                 run.evaluate(weights, state.at.beta, state.inner_tolerance),
                 state.inner_tolerance,
             )
-        return point._replace(memory=[*state.memory, _cut(run, point)])
+        return point._replace(memory=[*cuts, _cut(run, point)])
+
+
+class Cut(NamedTuple):
+    """The plane that belongs to a solved SVM: constant and slope, and how many rounds have passed
+    since it touched the envelope at its lowest point.
+    """
+
+    constant: float
+    slope: np.ndarray
+    idle: int = 0
 
 
 def _cut(run, point):
-    """Constant and slope of the plane that belongs to a solved SVM."""
-    linear = run.problem.dual_linear(point.at.beta)
-    return linear, point.gradient
+    return Cut(run.problem.dual_linear(point.at.beta), point.gradient)
 
 
-def _envelope(cuts):
-    """Weights on the simplex with the smallest maximum of all planes."""
-    constants, slopes = np.array([c for c, _ in cuts]), np.stack([g for _, g in cuts])
+def _envelope(run, cuts):
+    """Weights on the simplex with the smallest maximum of all planes, and the planes that are
+    worth keeping: the linear program would grow with every round.
+    """
+    constants, slopes = np.array([cut.constant for cut in cuts]), np.stack([c.slope for c in cuts])
     scale = max(1.0, np.abs(slopes).max())
     m = slopes.shape[1]
     inequalities = np.column_stack([slopes, -np.ones(len(cuts))]) / scale
@@ -228,4 +247,12 @@ def _envelope(cuts):
         bounds=[(0, None)] * m + [(None, None)],
         method="highs",
     )
-    return _clean(program.x[:m])
+    # a pivot visits the whole program, as a step of a machine visits a row of the kernel, which
+    # takes no less time where it is short
+    run.counters.machine_steps += program.nit * len(cuts) * m // (2 * max(run.bank.n, SHORT))
+    touching = program.ineqlin.marginals != 0.0
+    aged = [
+        cut._replace(idle=0 if touches else cut.idle + 1)
+        for cut, touches in zip(cuts, touching, strict=True)
+    ]
+    return _clean(program.x[:m]), [cut for cut in aged if cut.idle < IDLE]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...banks.sample import SampledBank
 from ...run_state import Point, RunState
-from ..base import Iterate, Solver, patient
+from ..base import Around, Iterate, patient
 from ..loop import Part, drive_part
 
 # one kernel in so many, but so many at least; the gap to reach on them
@@ -25,11 +25,8 @@ STEPS = 60  # on a part at most
 PATIENCE = 4
 
 
-class _Wrapper(Solver):
-    """What both share: the limits of the solver that they wrap."""
-
-    def __init__(self, solver):
-        self.solver, self.max_iter = solver, solver.max_iter
+class _Wrapper(Around):
+    """What both share."""
 
     def needs(self, run):
         if not run.bank.cheap_subsets:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...run_state import Point, RunState
-from ..base import Solver
+from ..base import Around, Solver
 from ..loop import Part, drive_part
 from ..lowrank.corners import rounded_corners
 
@@ -33,7 +33,7 @@ class State(NamedTuple):
         return self.state.iterate
 
 
-class FromPoints(Solver):
+class FromPoints(Around):
     """Solve for a sample of the points, then go on with all of them.
 
     Parameters
@@ -49,12 +49,11 @@ class FromPoints(Solver):
     """
 
     def __init__(self, solver, first, last=None, size=SIZE):
-        self.solver, self.first, self.last, self.size = solver, first, last, size
-        self.max_iter, self.stationarity_tol = solver.max_iter, solver.stationarity_tol
-        self.sums_only = solver.sums_only
+        super().__init__(solver)
+        self.first, self.last, self.size = first, last, size
 
     def needs(self, run):
-        self.solver.check(run)
+        super().needs(run)
         problem = run.problem
         depends = problem.has_fixed_sum or problem.regularizer.needs_bank
         if depends or problem.bank.among(np.arange(1)) is None:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import Iterate, Solver
+from ..base import Around, Iterate
 
 
 class State(NamedTuple):
@@ -24,7 +24,7 @@ class State(NamedTuple):
     anew: bool = False
 
 
-class FromIterate(Solver):
+class FromIterate(Around):
     """Certify the weights and coefficients that the run starts from, and let a solver go on if they
     are not good enough.
 
@@ -45,12 +45,11 @@ class FromIterate(Solver):
     """
 
     def __init__(self, solver, beginning, ended=None, proved=np.inf):
-        self.solver, self.beginning, self.ended, self.proved = solver, beginning, ended, proved
-        self.max_iter, self.stationarity_tol = solver.max_iter, solver.stationarity_tol
-        self.sums_only, self.hard_margins = solver.sums_only, solver.hard_margins
+        super().__init__(solver)
+        self.beginning, self.ended, self.proved = beginning, ended, proved
 
-    def needs(self, run):
-        self.solver.check(run)
+    def count(self, state, steps):
+        return 0 if state.state is None else self.solver.count(state.state, steps)
 
     def planned(self, run):
         planned = self.solver.planned(run)
