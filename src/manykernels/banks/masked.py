@@ -163,33 +163,36 @@ class MaskedBank(Forwards, SumBank):
         pairs = Pairs(
             self.n, self.n, True, lambda i, j: (self._differences(i, j),), len(self._chunks)
         )
-        idle = [_Share(beta, pairs.size) for _ in range(self.threads.count)]
         totals, coefficients = beta.sum(axis=1).astype(self.dtype), beta.astype(self.dtype)
 
-        def visit(kernels):
-            share, w = idle.pop(), weights[kernels].astype(self.dtype)
-            products = np.empty((*beta.shape, w.size), dtype=self.dtype)
-            products[...] = totals[:, None, None]
-            for block, exponents in self._tables(kernels, pairs):
-                sweep_rows(
-                    exponents,
-                    block.rows,
-                    block.cols,
-                    w,
-                    coefficients,
-                    share.combined[block.place],
-                    products,
-                )
-            share.add(products, J.diagonal[kernels], J.vector[kernels])
-            idle.append(share)
+        def visit(chunks):
+            share = _Share(beta, pairs.size)
+            for kernels in chunks:
+                w = weights[kernels].astype(self.dtype)
+                products = np.empty((*beta.shape, w.size), dtype=self.dtype)
+                products[...] = totals[:, None, None]
+                for block, exponents in self._tables(kernels, pairs):
+                    sweep_rows(
+                        exponents,
+                        block.rows,
+                        block.cols,
+                        w,
+                        coefficients,
+                        share.combined[block.place],
+                        products,
+                    )
+                share.add(products, J.diagonal[kernels], J.vector[kernels])
+            return share
 
-        self.threads.map(visit, self._chunks)
+        # whose part a chunk is must not depend on which thread is faster: sums are rounded
+        count = self.threads.count
+        shares = self.threads.map(visit, [self._chunks[first::count] for first in range(count)])
         total = weights.sum()
-        K = _square(total + sum(share.combined for share in idle), total, self.n, np.float64)
-        squares = self.scale**2 * sum(share.squares for share in idle)
+        K = _square(total + sum(share.combined for share in shares), total, self.n, np.float64)
+        squares = self.scale**2 * sum(share.squares for share in shares)
         for c in range(len(beta)):
             squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
-        return Sums(K, squares, self.scale * sum(share.mixed for share in idle))
+        return Sums(K, squares, self.scale * sum(share.mixed for share in shares))
 
     def columns(self, chosen):
         chosen = np.asarray(chosen)

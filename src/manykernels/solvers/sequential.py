@@ -20,6 +20,7 @@ from .saddle import Saddle
 EXACT, ENOUGH = 0.1, 0.3  # of the gap, and of the tolerance: how far a program is solved
 LIGHT = 0.01  # of the relative gap is the weight that may be dropped on the way
 GOOD = 0.3  # of the gap before: a step that needs no search for better weights
+SHORTER = 0.5 ** np.arange(1, 8)  # steps to try where the whole one makes the gap larger
 PATIENCE = 4
 
 
@@ -80,11 +81,15 @@ class Sequential(Solver):
         saddle = Saddle(run, run.combine(weights), weights, point)
         aim = saddle.solve(gap, max(EXACT * gap, ENOUGH * allowed))
         line = point.line(run, aim.beta - point.beta)
-        tried = [
+        new = _best(
             _weighed(run, weights, aim.weights, point.moved(line, size), gap)
             for size in _lengths(run.problem, point, line)
-        ]
-        new = min(tried, key=lambda state: state.iterate.certificate.absolute_gap)
+        )
+        if new.iterate.certificate.absolute_gap > gap:  # the model does not reach so far
+            shorter = ((size, weights + size * (aim.weights - weights)) for size in SHORTER)
+            new = _best(
+                [new, *(_weighed(run, weights, d, point.moved(line, t), gap) for t, d in shorter)]
+            )
         left = new.iterate.certificate.absolute_gap
         if new.iterate.certificate.gap <= tol:
             new = _finished(run, new, tol)
@@ -104,6 +109,10 @@ def _judged(run, weights, point):
     scores = point.scores(run, weights)
     certificate = run.certificate(weights, point.beta, scores=scores, forms=point.forms)
     return State(point, Iterate(weights, point.beta, certificate))
+
+
+def _best(states):
+    return min(states, key=lambda state: state.iterate.certificate.absolute_gap)
 
 
 def _marked(state, settled):

@@ -1,0 +1,215 @@
+"""Newton's method for p = 1, and one SVM where the weights do not depend on the data."""
+
+import numpy as np
+import pytest
+
+from conftest import MIXED, toy
+from manykernels import MKLClassifier
+from manykernels.banks import make_bank
+from manykernels.kernels import KernelCollection, paper_bank
+from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall, SquaredPNorm
+from manykernels.run_state import RunState
+from manykernels.solvers import SPG, Newton, solve
+from manykernels.solvers.active_set import first_guess, next_guess, solution
+from manykernels.solvers.points import HeldPoint
+from manykernels.solvers.saddle import Saddle
+from manykernels.solvers.sequential import Sequential
+from manykernels.solvers.single import OneSVM
+
+X, y = toy(60)
+NUMBERS = X[:, 0] + 0.3 * X[:, 1] ** 2
+CODES = np.digitize(X[:, 0] + X[:, 1], np.linspace(-1, 1, 2))
+CLASSES = np.stack([np.where(CODES == c, 1.0, -1.0) for c in range(3)])
+BANK = make_bank(KernelCollection(MIXED), X, normalize="trace", dtype=np.float64)
+LOSSES = [
+    (Hinge(), y),
+    (SquaredHinge(), y),
+    (EpsilonInsensitive(0.05), NUMBERS),
+    (Squared(), NUMBERS),
+    (OneClass(0.3), np.ones(60)),
+    (Hinge(), CLASSES),
+]
+NAMES = ["hinge", "squared_hinge", "epsilon", "squared", "one_class", "three classes"]
+
+
+def problem(C=10.0, loss=None, targets=y, bank=BANK, p=1.0):
+    return Problem(bank, targets, np.full(60, C), PNormBall(p), loss or Hinge())
+
+
+def saddle_of(task):
+    """The program around the first SVM, and the absolute gap there."""
+    run = RunState(task)
+    state = Sequential().init(run)
+    weights = state.iterate.weights
+    made = Saddle(run, run.combine(weights), weights, state.point)
+    return made, state.iterate.certificate.absolute_gap
+
+
+class TestSequential:
+    @pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
+    @pytest.mark.parametrize(("loss", "targets"), LOSSES, ids=NAMES)
+    def test_it_certifies_small_gaps(self, loss, targets, C):
+        task = problem(C, loss, targets)
+        result = solve(task, Sequential(), tol=1e-7)
+        assert result.status.name == "OPTIMAL"
+        assert abs(task.certificate(result.weights, result.beta).gap) <= 1.1e-7
+        assert result.weights.min() >= 0.0
+        assert result.weights.sum() == pytest.approx(1.0)
+
+    @pytest.mark.parametrize(("loss", "targets"), LOSSES[:4], ids=NAMES[:4])
+    def test_agrees_with_spg(self, loss, targets):
+        task = problem(3.0, loss, targets)
+        ours, theirs = (solve(task, solver, tol=1e-5) for solver in (Sequential(), SPG()))
+        assert ours.objective == pytest.approx(theirs.objective, rel=2e-5)
+
+    def test_few_full_passes(self):
+        for C in (1.0, 100.0, 1000.0):
+            assert solve(problem(C), Sequential()).counters.kernel_passes <= 15
+
+    def test_float32_kernels_are_refined(self):
+        bank = make_bank(KernelCollection(MIXED), X, normalize="trace", dtype=np.float32)
+        result = solve(problem(1e4, bank=bank), Sequential(), tol=1e-8)
+        assert abs(problem(1e4).certificate(result.weights, result.beta).gap) <= 2e-8
+
+    def test_no_sparser_result_is_easily_had(self):
+        """Dropping the lightest kernel that is left costs more than the tolerance allows."""
+        for C in (0.1, 1.0, 30.0):
+            task = problem(C)
+            result = solve(task, Sequential(), tol=1e-3)
+            used = np.flatnonzero(result.weights)
+            if used.size == 1:
+                continue
+            fewer = result.weights.copy()
+            fewer[used[np.argmin(fewer[used])]] = 0.0
+            assert task.certificate(fewer / fewer.sum(), result.beta).gap > 1e-3
+
+    def test_an_easy_problem_is_sparse_too(self):
+        """Where equal weights are within the tolerance, the result is still not all kernels."""
+        task = problem(0.01)
+        first = Sequential().init(RunState(task)).iterate
+        assert first.weights.all()
+        assert first.certificate.gap <= 0.05
+        result = solve(task, Newton(), tol=0.05)
+        assert np.count_nonzero(result.weights) < BANK.m
+
+    def test_dense_weights_to_begin_with_are_thinned(self):
+        first = solve(problem(p=2.0), Newton(), tol=1e-4)
+        again = solve(problem(), Newton(), tol=1e-3, start=first)
+        assert np.count_nonzero(again.weights) < BANK.m
+
+    def test_equal_kernels(self):
+        bank = make_bank(KernelCollection([MIXED[0]] * 4), X, dtype=np.float64)
+        result = solve(problem(bank=bank), Newton(), tol=1e-6)
+        assert result.status.name == "OPTIMAL"
+
+    def test_nothing_to_explain(self):
+        result = solve(problem(1.0, Squared(), np.zeros(60)), Sequential())
+        assert result.status.name == "OPTIMAL"
+        assert result.objective == 0.0
+
+    def test_it_names_what_works(self):
+        with pytest.raises(ValueError, match="Newton"):
+            solve(problem(p=2.0), Sequential())
+        with pytest.raises(ValueError, match="memory budget"):
+            Sequential().check(RunState(problem(), memory_budget=1000))
+
+    def test_wide_sparse_tables(self):
+        """More kernels than points: it used to stall with every kernel kept."""
+        rng = np.random.default_rng(0)
+        A = rng.random((50, 40)) * (rng.random((50, 40)) < 0.1)
+        clf = MKLClassifier(paper_bank(A)).fit(A, rng.integers(0, 2, 50))
+        assert clf.result_.status.name == "OPTIMAL"
+        assert np.count_nonzero(clf.kernel_weights_) < 100
+
+
+class TestSaddle:
+    @pytest.mark.parametrize(("loss", "targets"), LOSSES, ids=NAMES)
+    def test_bounds_close(self, loss, targets):
+        """Any weights and coefficients bound the value of the program, and the solution's meet."""
+        saddle, gap = saddle_of(problem(10.0, loss, targets))
+        point = saddle.solve(gap, 1e-6 * gap)
+        x = point.beta
+        found = saddle._between(point.weights, x, saddle._times(x), saddle.forms(x))
+        assert found.gap <= 1e-6 * gap
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            d = rng.dirichlet(np.ones(BANK.m))
+            other = saddle.run.problem.feasible(x * rng.uniform(0.0, 1.0, x.shape))
+            there = saddle._between(d, other, saddle._times(other), saddle.forms(other))
+            slack = 1e-9 * abs(found.upper)
+            assert there.upper >= found.lower - slack
+            assert there.lower <= found.upper + slack
+
+    def test_tangent(self):
+        """Forms are exact at the point and have its slope."""
+        saddle, _ = saddle_of(problem())
+        beta, change = saddle.point.beta, np.random.default_rng(1).normal(size=(1, 60))
+        np.testing.assert_allclose(saddle.forms(beta), saddle.point.forms, rtol=1e-10)
+        exact = [BANK.quadratic_forms(beta + h * change) for h in (1e-5, -1e-5)]
+        slope = saddle.forms(beta + change) - saddle.forms(beta)
+        np.testing.assert_allclose(slope, (exact[0] - exact[1]) / 2e-5, rtol=1e-5, atol=1e-9)
+
+
+class TestEquations:
+    @pytest.mark.parametrize(("loss", "targets"), LOSSES, ids=NAMES)
+    def test_the_right_guess_gives_the_saddle(self, loss, targets):
+        saddle, gap = saddle_of(problem(10.0, loss, targets))
+        point = saddle.solve(gap, 1e-9 * gap)
+        task = saddle.run.problem
+        guess = first_guess(task, point.weights, point.beta)
+        found = solution(task, saddle.K, saddle.given, saddle.point, guess)
+        if found is None:  # an output without free coefficients
+            assert not guess.free.any(axis=1).all()
+            return
+        x, d = task.feasible(found.x), np.maximum(found.d, 0.0)
+        here = saddle._between(d / d.sum(), x, saddle._times(x), saddle.forms(x))
+        assert here.gap <= 1e-6 * gap
+
+    def test_a_wrong_guess_is_corrected(self):
+        saddle, gap = saddle_of(problem(10.0))
+        point, task = saddle.solve(gap, 1e-9 * gap), saddle.run.problem
+        right = first_guess(task, point.weights, point.beta)
+        wrong = right.free.copy()
+        wrong[0, np.flatnonzero(wrong[0])[0]] = False
+        guess = right._replace(free=wrong)
+        for _ in range(5):
+            found = solution(task, saddle.K, saddle.given, saddle.point, guess)
+            x = task.feasible(found.x)
+            guess = next_guess(task, saddle, guess, found, saddle._times(x))
+            if guess is None:
+                break
+        assert guess is None
+        np.testing.assert_allclose(found.d, point.weights, atol=1e-6)
+
+
+class TestOneSVM:
+    @pytest.mark.parametrize("targets", [y, CLASSES], ids=["two", "three"])
+    def test_plain_sum(self, targets):
+        task = problem(5.0, targets=targets, p=np.inf)
+        result = solve(task, Newton(), tol=1e-5)
+        assert result.status.name == "OPTIMAL"
+        assert (result.weights == 1.0).all()
+        assert result.counters.kernel_passes == 1
+        assert task.certificate(result.weights, result.beta).gap == pytest.approx(
+            result.duality_gap, abs=1e-9
+        )
+
+    @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
+    def test_one_kernel(self, p):
+        bank = make_bank(KernelCollection(MIXED[:1]), X, dtype=np.float64)
+        result = solve(problem(bank=bank, p=p), Newton())
+        assert result.counters.kernel_passes == 1
+        assert result.weights == 1.0
+
+    def test_weights_that_depend_on_the_data(self):
+        with pytest.raises(ValueError, match="depend"):
+            solve(problem(p=2.0), OneSVM())
+        squared = Problem(BANK, y, np.ones(60), SquaredPNorm(np.inf))
+        assert not OneSVM().fits(RunState(squared))
+
+
+def test_held_products_are_those_of_the_bank():
+    point = HeldPoint.at(RunState(problem()), np.ones((1, 60)))
+    np.testing.assert_allclose(point.products[:, 0], BANK.products(np.ones(60)))
