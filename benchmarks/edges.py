@@ -27,6 +27,7 @@ What was learned
 import time
 import warnings
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -193,9 +194,7 @@ def sparse():
         repeats = 1 if name in LARGE else 3
         for C in COSTS:
             result = fitted(X, y, C, 1.0)
-            one, other = in_turns(
-                [lambda C=C, p=p: fitted(X, y, C, p) for p in (1.0, 1.33)], repeats
-            )
+            one, other = in_turns([partial(fitted, X, y, C, p) for p in (1.0, 1.33)], repeats)
             rows.append(
                 {
                     "set": name,
@@ -207,7 +206,7 @@ def sparse():
                     "kernels": int(np.count_nonzero(result.weights)),
                     "gap": result.duality_gap,
                     "status": result.status.name,
-                    "beside averaging": one / best_of(lambda: averaged(X, y), repeats)
+                    "beside averaging": one / best_of(partial(averaged, X, y), repeats)
                     if C == 100.0 and name in SETS
                     else np.nan,
                 }
@@ -231,9 +230,7 @@ def plain():
     for name, X, y in sets():
         for C in COSTS:
             result = fitted(X, y, C, np.inf)
-            ours, svm = in_turns(
-                [lambda C=C: fitted(X, y, C, np.inf), lambda C=C: one_svm(X, y, C)], 3
-            )
+            ours, svm = in_turns([partial(fitted, X, y, C, np.inf), partial(one_svm, X, y, C)], 3)
             found = one_svm(X, y, C)
             rows.append(
                 {
@@ -259,7 +256,7 @@ def masked():
         for normalize in ("trace", "diagonal"):
             for C in COSTS:
                 clf = MKLClassifier(masked_kernels(MANY), p=p, C=C, normalize=normalize)
-                seconds = best_of(lambda clf=clf: clf.fit(*data), 1)
+                seconds = best_of(partial(clf.fit, *data), 1)
                 result = clf.result_
                 rows.append(
                     {
