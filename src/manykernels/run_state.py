@@ -162,7 +162,8 @@ class RunState:
         """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
         times the `unit`.
         """
-        return self.solve(*self.machine(weights), weights, beta, tol)
+        machine, kernel = self.machine(weights)
+        return self.solve(machine, kernel, weights, beta, tol)
 
     def solve(self, machine, kernel, weights, beta, tol) -> Evaluation:
         """`evaluate` with the `machine` of these weights and its kernel, which cost a pass."""

@@ -35,9 +35,6 @@ class Regularizer(ABC):
     is_simplex = False
     """Whether the feasible weights are ``d >= 0, sum(d) <= 1`` and cost nothing there."""
 
-    is_stand_in = False
-    """Whether this smooths another one, around a center that moves (`SmoothedSimplex`)."""
-
     needs_bank = False
     """Whether the value depends on the kernels themselves, so that part of the data will not do."""
 
@@ -104,10 +101,6 @@ class Regularizer(ABC):
         """
         raise self._lacks("closed-form weights")
 
-    def smoothed(self, center: np.ndarray, temperature: float):
-        """A smooth stand-in near a center, where the conjugate has a kink."""
-        raise self._lacks("smooth stand-in")
-
     def repeated(self, count: float) -> float | None:
         """The factor on a kernel by which it stands for so many equal ones; None if none does."""
         return None
@@ -141,11 +134,6 @@ class Regularizer(ABC):
     def has_reweight(self) -> bool:
         """Whether there is `reweight`."""
         return self._overrides("reweight")
-
-    @property
-    def has_smoothed(self) -> bool:
-        """Whether there is `smoothed`."""
-        return self._overrides("smoothed")
 
     def _overrides(self, name):
         return getattr(type(self), name) is not getattr(Regularizer, name)

@@ -6,7 +6,6 @@ from scipy.optimize import brentq
 from .._loops.conjugates import BALL, SQUARED, Law
 from .base import TINY, Curvature, Regularizer, check_p, check_strength, conjugate_exponent, p_norm
 from .projections import project_ball, project_simplex, stationary_point, threshold_by_sum
-from .smoothed import SmoothedSimplex
 
 
 class _PNorm(Regularizer):
@@ -117,15 +116,6 @@ class PNormBall(_PNorm):
     @property
     def law(self):
         return Law(BALL, conjugate_exponent(self.p), 1.0, np.empty(0))
-
-    @property
-    def has_smoothed(self):
-        return self.p == 1.0
-
-    def smoothed(self, center, temperature):
-        if not self.has_smoothed:
-            raise self._lacks("smooth stand-in, and needs none")
-        return SmoothedSimplex(center, temperature)
 
     def __repr__(self):
         return f"PNormBall(p={self.p:g})"

@@ -15,8 +15,6 @@ class SmoothedSimplex:
     simplex.
     """
 
-    is_stand_in = True
-
     def __init__(self, center, temperature):
         center = np.maximum(center, FLOOR)
         self.center, self.temperature = center / center.sum(), temperature
