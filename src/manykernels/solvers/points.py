@@ -1,10 +1,10 @@
 """Where Newton's method stands, with the products of all kernels in memory or without.
 
 A point knows beta and its quadratic forms. It is judged by a regularizer, makes the quadratic
-program of the next step, and says how the forms change along a
-step. `HeldPoint` keeps the products ``K_k beta``, (m, t, n) numbers, and updates them.
-`StreamedPoint` keeps none: one sweep over the kernels adds up what judging and the program need of
-them, (t, t, n, n) numbers, and another gives the forms along the step.
+program of the next step, and says how the forms change along a step. `HeldPoint` keeps the products
+``K_k beta``, (m, t, n) numbers, and updates them. `StreamedPoint` keeps none: one sweep over the
+kernels adds up what judging and the program need of them, (t, t, n, n) numbers, and another gives
+the forms along the step.
 """
 
 from typing import NamedTuple

@@ -3,8 +3,9 @@
 Where all kernels have weight (p > 1), the solution for a sample of the kernels is a good start for
 all. On the simplex (p = 1) few kernels have weight at the optimum: the problem is solved on a
 working set of kernels; one pass over all of them then gives every quadratic form, and so the
-certificate of the whole problem; the kernels with the largest forms join the set. A kernel whose
-form is smaller than that of the kernels in use has no weight at the optimum.
+certificate of the whole problem. The next set has the kernels with weight and those with the
+largest forms. Which kernels are left out is a guess; that nothing is lost by it is proved by the
+certificate, in which all kernels count.
 """
 
 from typing import NamedTuple
@@ -121,10 +122,8 @@ class WorkingSet(_Wrapper):
         return _solved(self.solver, run, kernels, run.start, FIRST_GAP)
 
     def step(self, run, state, tol):
-        outside = state.forms.copy()
-        entering = np.argpartition(-outside, min(MORE, outside.size - 1))[:MORE]
-        used = np.flatnonzero(state.iterate.weights)
-        kernels = np.union1d(used, entering)
+        largest = np.argpartition(-state.forms, min(MORE, state.forms.size - 1))[:MORE]
+        kernels = np.union1d(np.flatnonzero(state.iterate.weights), largest)
         new = _solved(self.solver, run, kernels, state.iterate.point, SHARE * tol)
         return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
 
