@@ -49,6 +49,19 @@ def plain_sums(bank, weights, beta, J):
     )
 
 
+@pytest.mark.parametrize("p", [1.0, 1.33])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_fit_is_a_function_of_its_inputs(p, streamed):
+    """Bit by bit, whichever of its threads is the fastest."""
+    kernels = masked_kernels(1500)
+    bank = make_bank(kernels, X, normalize="trace", n_jobs=4)
+    fits = [solve(problem(bank, PNormBall(p)), Newton(streamed)) for _ in range(3)]
+    for other in fits[1:]:
+        assert np.array_equal(fits[0].weights, other.weights)
+        assert np.array_equal(fits[0].beta, other.beta)
+        assert fits[0].duality_gap == other.duality_gap
+
+
 class TestPasses:
     beta = RNG.standard_normal((2, 36)) * (RNG.random(36) < 0.7)
     change = RNG.standard_normal((2, 36)) * (RNG.random(36) < 0.5)
