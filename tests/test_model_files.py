@@ -752,7 +752,7 @@ class TestAlteredFiles:
         with pytest.raises(CorruptFile, match=message):
             manykernels.load(tmp_path / "m.mk")
 
-    @pytest.mark.parametrize("count", [200, pytest.param(4000, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("count", [60, pytest.param(800, marks=pytest.mark.long)])
     def test_are_refused_or_predict(self, count):
         """In a process of its own, which a fault may end."""
         script = Path(__file__).with_name("altered.py")
