@@ -13,6 +13,7 @@ from ..run_state import Point
 EARLY, LITTLE = 0.25, 1.0 / 6.0
 # how near the tolerance the gap must be for more work, and how much more
 NEARLY, MORE = 2.0, 1.25
+ALONE = 4.0  # times the work is worth waiting for where there is no Newton's method to turn to
 
 
 class Iterate(NamedTuple):
@@ -114,6 +115,8 @@ class Solver(ABC):
         least, more = self.wait
         decades = _decades(first, tol)
         allowed, fallen = least + more * decades**2, _decades(first, run.best.certificate.gap)
+        if not (run.problem.regularizer.smooth or run.problem.regularizer.is_simplex):
+            allowed *= ALONE
         if run.work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
             return True
         nearly = run.best.certificate.gap < NEARLY * tol
