@@ -85,10 +85,6 @@ class Box(NamedTuple):
         widths = self.upper - self.lower
         return np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0)
 
-    def contains(self, beta):
-        """Whether each coefficient is strictly inside the box."""
-        return (beta > self.lower) & (beta < self.upper)
-
     def feasible(self, beta):
         """beta moved into the box and onto the right sum; a no-op for feasible ones."""
         beta = np.clip(beta, self.lower, self.upper)

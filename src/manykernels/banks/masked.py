@@ -185,8 +185,9 @@ class MaskedBank(Forwards, SumBank):
             return share
 
         # whose part a chunk is must not depend on which thread is faster: sums are rounded
-        count = self.threads.count
-        shares = self.threads.map(visit, [self._chunks[first::count] for first in range(count)])
+        chunks = self._chunks
+        count = min(self.threads.count, len(chunks))
+        shares = self.threads.map(visit, [chunks[first::count] for first in range(count)])
         total = weights.sum()
         K = _square(total + sum(share.combined for share in shares), total, self.n, np.float64)
         squares = self.scale**2 * sum(share.squares for share in shares)

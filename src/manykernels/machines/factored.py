@@ -145,7 +145,7 @@ class _Rounded:
     """A loss through its box, with its corners rounded off around some coefficients."""
 
     def __init__(self, box, center, width):
-        room = np.where(np.isfinite(box.upper - box.lower), box.upper - box.lower, np.inf)
+        room = box.upper - box.lower
         # a loss that bends by itself needs nothing
         extra = np.where((box.ridge > 0.0) | (room <= 0.0), 0.0, width / np.maximum(room, 1e-300))
         self.box, self.total = box, box.total

@@ -23,41 +23,20 @@ Outputs that share the weights have one program each, coupled through J; they ar
 until they settle.
 """
 
-from typing import NamedTuple
-
-import numpy as np
 from scipy.optimize import brentq
 
-from .base import Iterate, Solver, patient
+from .base import Solver, patient
 from .dual import best_multiple, first_svm
-from .points import HeldPoint, StreamedPoint
+from .points import PATIENCE, HeldPoint, State, StreamedPoint, held_bytes
 from .programs import maximizer
 from .sequential import Sequential
 from .single import OneSVM
 from .wrappers.kernels_first import FromKernels, WorkingSet
 
-PATIENCE = 4
 STEP = 1e-3  # error of the length of a step, as a part of it
 HELD = 2**24  # bytes of products that are held in any case
 CHEAP = 100  # kernels, from which on sweeps that cost the same for any number are used
 MANY = 10_000  # kernels, from which on a part of them is looked at first
-
-
-class State(NamedTuple):
-    """Where the ascent stands.
-
-    Attributes
-    ----------
-    point : HeldPoint or StreamedPoint
-    iterate : Iterate
-    best, patience : float, int
-        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
-    """
-
-    point: object
-    iterate: Iterate
-    best: float = np.inf
-    patience: int = PATIENCE
 
 
 class Newton(Solver):
@@ -158,7 +137,7 @@ def _sizes(run):
     """Bytes of the products of all kernels, and of what is kept of them by a sweep."""
     outputs, n = run.problem.targets.shape
     parts = run.bank.threads.count + 1
-    return 16 * run.bank.m * outputs * n, 8 * parts * (outputs * n) ** 2
+    return held_bytes(run), 8 * parts * (outputs * n) ** 2
 
 
 def _state(run, point):

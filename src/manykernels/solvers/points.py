@@ -16,6 +16,31 @@ from .base import Iterate
 from .dual import forms_of, judged
 from .programs import HeldProgram, StreamedProgram, multiply
 
+PATIENCE = 4  # steps without a smaller gap
+
+
+class State(NamedTuple):
+    """Where a method stands.
+
+    Attributes
+    ----------
+    point : HeldPoint or StreamedPoint
+    iterate : Iterate
+    best, patience : float, int
+        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
+    """
+
+    point: object
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+def held_bytes(run):
+    """Bytes of the products of all kernels, with those of a step."""
+    outputs, n = run.problem.targets.shape
+    return 16 * run.bank.m * outputs * n
+
 
 class Line(NamedTuple):
     """Quadratic forms ``s + 2 size slope + size^2 curve`` along a change of beta, and its products

@@ -21,11 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from ..machines import DenseMachine
 from ..regularizers import SmoothedSimplex
 from ..run_state import Point
 from .active_set import ROUNDS, first_guess, next_guess, solution
-from .programs import HeldProgram, maximizer
+from .programs import HeldProgram, maximizer, multiply
 
 STEPS = 40
 # first temperature: part of the largest form, but not more than so many gaps
@@ -118,7 +117,7 @@ class Saddle:
         return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
 
     def _times(self, x):
-        return np.stack([DenseMachine().multiply(self.K, row) for row in x])
+        return multiply(self.K, x)
 
     def _step(self, model, here, forms):
         """Coefficients after a step of Newton's method on the smooth model, and K_e times them."""

@@ -7,38 +7,18 @@ kernels that have weight, makes the combined kernel of the next program. Weights
 not notice are dropped on the way, and at the end as many as the certificate allows.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
-from .points import HeldPoint
+from .points import PATIENCE, HeldPoint, State, held_bytes
 from .saddle import Saddle
 
 EXACT, ENOUGH = 0.1, 0.3  # of the gap, and of the tolerance: how far a program is solved
 LIGHT = 0.01  # of the relative gap is the weight that may be dropped on the way
 GOOD = 0.3  # of the gap before: a step that needs no search for better weights
 SHORTER = 0.5 ** np.arange(1, 8)  # steps to try where the whole one makes the gap larger
-PATIENCE = 4
-
-
-class State(NamedTuple):
-    """Where the method stands.
-
-    Attributes
-    ----------
-    point : HeldPoint
-    iterate : Iterate
-    best, patience : float, int
-        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
-    """
-
-    point: HeldPoint
-    iterate: Iterate
-    best: float = np.inf
-    patience: int = PATIENCE
 
 
 class Sequential(Solver):
@@ -99,12 +79,6 @@ class Sequential(Solver):
         return _judged(run, state.iterate.weights, state.point.fresh(run))
 
 
-def held_bytes(run):
-    """Bytes of the products of all kernels."""
-    outputs, n = run.problem.targets.shape
-    return 16 * run.bank.m * outputs * n
-
-
 def _judged(run, weights, point):
     scores = point.scores(run, weights)
     certificate = run.certificate(weights, point.beta, scores=scores, forms=point.forms)
@@ -132,11 +106,12 @@ def _lengths(problem, point, line):
 
 def _weighed(run, old, new, point, gap):
     """The state at a point with the best weights between old and new ones."""
-    light = LIGHT * gap / max(_size(run, point, new), np.finfo(float).tiny)
-    state = _judged(run, _without_light(new, min(light, LIGHT)), point)
+    before, after = (point.scores(run, weights) for weights in (old, new))
+    size = abs(run.problem.primal(new, point.beta, after)[0])
+    light = min(LIGHT * gap / max(size, np.finfo(float).tiny), LIGHT)
+    state = _judged(run, _without_light(new, light), point)
     if state.iterate.certificate.absolute_gap <= GOOD * gap:
         return state
-    before, after = (point.scores(run, weights) for weights in (old, new))
 
     def primal(share):
         weights = old + share * (new - old)
@@ -144,11 +119,7 @@ def _weighed(run, old, new, point, gap):
 
     found = minimize_scalar(primal, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-2})
     other = _judged(run, old + found.x * (new - old), point)
-    return min(state, other, key=lambda one: one.iterate.certificate.absolute_gap)
-
-
-def _size(run, point, weights):
-    return abs(run.problem.primal(weights, point.beta, point.scores(run, weights))[0])
+    return _best([state, other])
 
 
 def _without_light(weights, allowed):
