@@ -68,6 +68,17 @@ class TestSequential:
         for C in (1.0, 100.0, 1000.0):
             assert solve(problem(C), Sequential()).counters.kernel_passes <= 15
 
+    @pytest.mark.parametrize("C", [10.0, 1e3, 1e5])
+    def test_kernels_that_separate_the_classes(self, C):
+        """No coefficient is at a bound, and the primal value is of no help far from the optimum:
+        this took 60 passes and more, or stalled.
+        """
+        bank = make_bank(KernelCollection(MIXED), X, normalize="diagonal", dtype=np.float32)
+        result = solve(problem(C, bank=bank), Sequential())
+        assert result.status.name == "OPTIMAL"
+        assert result.counters.kernel_passes <= 25
+        assert np.count_nonzero(result.weights) < bank.m
+
     def test_float32_kernels_are_refined(self):
         bank = make_bank(KernelCollection(MIXED), X, normalize="trace", dtype=np.float32)
         result = solve(problem(1e4, bank=bank), Sequential(), tol=1e-8)
@@ -129,9 +140,9 @@ class TestSaddle:
     def test_bounds_close(self, loss, targets):
         """Any weights and coefficients bound the value of the program, and the solution's meet."""
         saddle, gap = saddle_of(problem(10.0, loss, targets))
-        point = saddle.solve(gap, 1e-6 * gap)
-        x = point.beta
-        found = saddle._between(point.weights, x, saddle._times(x), saddle.forms(x))
+        solved = saddle.solve(gap, 1e-6 * gap)
+        x = solved.x
+        found = saddle._between(solved.d, x, saddle._times(x), saddle.forms(x))
         assert found.gap <= 1e-6 * gap
         rng = np.random.default_rng(0)
         for _ in range(20):
@@ -156,9 +167,9 @@ class TestEquations:
     @pytest.mark.parametrize(("loss", "targets"), LOSSES, ids=NAMES)
     def test_the_right_guess_gives_the_saddle(self, loss, targets):
         saddle, gap = saddle_of(problem(10.0, loss, targets))
-        point = saddle.solve(gap, 1e-9 * gap)
+        solved = saddle.solve(gap, 1e-9 * gap)
         task = saddle.run.problem
-        guess = first_guess(task, point.weights, point.beta)
+        guess = first_guess(task, solved.d, solved.x)
         found = solution(task, saddle.K, saddle.given, saddle.point, guess)
         if found is None:  # an output without free coefficients
             assert not guess.free.any(axis=1).all()
@@ -169,8 +180,8 @@ class TestEquations:
 
     def test_a_wrong_guess_is_corrected(self):
         saddle, gap = saddle_of(problem(10.0))
-        point, task = saddle.solve(gap, 1e-9 * gap), saddle.run.problem
-        right = first_guess(task, point.weights, point.beta)
+        solved, task = saddle.solve(gap, 1e-9 * gap), saddle.run.problem
+        right = first_guess(task, solved.d, solved.x)
         wrong = right.free.copy()
         wrong[0, np.flatnonzero(wrong[0])[0]] = False
         guess = right._replace(free=wrong)
@@ -181,7 +192,7 @@ class TestEquations:
             if guess is None:
                 break
         assert guess is None
-        np.testing.assert_allclose(found.d, point.weights, atol=1e-6)
+        np.testing.assert_allclose(found.d, solved.d, atol=1e-6)
 
 
 class TestOneSVM:

@@ -11,6 +11,10 @@ from ..result import Certificate, Record, Result, Status
 from ..run_state import Point, RunState
 from .base import Iterate, Stopped
 
+# rounding of the kernels that is too much: of the gap that is allowed, at the end, and of the gap
+# that is left, on the way
+DOUBTFUL, DROWNED = 0.25, 0.3
+
 
 def solve(problem, solver, *, tol=1e-3, max_iter=None, **options) -> Result:
     """Solve a problem: `drive` on a new run.
@@ -112,8 +116,11 @@ def _result(run, status, history, taken):
 
 def _wants_finer(status, iterate, tol):
     """Whether kernels of this precision are too coarse to certify a gap of tol, or to go on."""
-    rounding, primal = iterate.certificate.rounding, iterate.certificate.primal
-    doubtful = status is Status.OPTIMAL and rounding > 0.25 * tol * abs(primal)
+    certificate = iterate.certificate
+    allowed = tol * abs(certificate.primal)
+    if status is None:  # what is left is mostly rounding: further steps would chase it
+        return certificate.rounding > DROWNED * certificate.absolute_gap > DROWNED * allowed
+    doubtful = status is Status.OPTIMAL and certificate.rounding > DOUBTFUL * allowed
     return doubtful or status is Status.STALLED
 
 

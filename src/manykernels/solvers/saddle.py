@@ -22,24 +22,24 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..regularizers import SmoothedSimplex
-from ..run_state import Point
 from .active_set import ROUNDS, first_guess, next_guess, solution
 from .programs import HeldProgram, maximizer, multiply
 
-STEPS = 40
+STEPS = 20
 # first temperature: part of the largest form, but not more than so many gaps
 WARM, HOT = 0.05, 2.0
 SOLVED = 0.3  # part of the gap that the proximal problem may have left when its center moves
 MIXED = 0.1  # of the center is uniform, so that a kernel without weight can come back
 NEGLIGIBLE = 1e-9  # part of the largest weight below which a kernel bends nothing
 LENGTH = 1e-3  # error of the length of a step, as a part of it
+GAINED = 0.2  # of what the dual can gain by a step: how far a program is solved
 HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
 WORSE = 3  # systems in a row that make nothing better
 
 
 class Between(NamedTuple):
     """Weights d, coefficients x and ``K_e x``, and the bounds on the saddle's value that they
-    prove.
+    prove; `exact` where a system of equations confirms its own guess.
     """
 
     d: np.ndarray
@@ -47,6 +47,7 @@ class Between(NamedTuple):
     Kx: np.ndarray
     upper: float
     lower: float
+    exact: bool = False
 
     @property
     def gap(self):
@@ -69,8 +70,8 @@ class Saddle:
         self.run, self.K, self.weights, self.point = run, K, weights, point
         self.given = point.scores(run, weights)
 
-    def solve(self, gap, wanted):
-        """Weights and coefficients near the saddle, as a `Point`.
+    def solve(self, gap, wanted, value=None, known=False):
+        """Weights and coefficients near the saddle, as a `Between`.
 
         Parameters
         ----------
@@ -78,22 +79,36 @@ class Saddle:
             Absolute gap of the whole problem at the point.
         wanted : float
             Absolute gap of the program to reach.
+        value : float, optional
+            The dual value at the point: a gap will do that is a part of what can be gained.
+        known : bool
+            Whether the point and the weights are likely to say which coefficients are free and
+            which kernels have weight.
         """
         model, x, Kx = self._first_model(gap), self.point.beta, self.given
-        best, pause, due = None, 1, 1
+
+        def missing(at):
+            """The gap to reach, or zero if it is."""
+            aim = wanted if value is None else max(wanted, GAINED * abs(at.upper - value))
+            return aim if at.gap > aim else 0.0
+
+        best = self._between(self.weights, x, Kx, self.point.forms)
+        if known and missing(best):
+            best = self._by_equations(best, missing(best))
+        pause, due = 1, 1
         for step in range(STEPS):
+            if not missing(best):
+                break
             forms = self.forms(x)
             here = self._between(model.weights(forms), x, Kx, forms)
             best = _better(here, best)
-            if step == due and best.gap > wanted:
-                better = self._by_equations(best, wanted)
+            if step == due and missing(best):
+                better = self._by_equations(best, missing(best))
                 pause = 1 if better.gap < HELPS * best.gap else 2 * pause
                 best, due = better, step + pause
-            if best.gap <= wanted:
-                break
             model = _cooler(model, here, forms)
             x, Kx = self._step(model, here, forms)
-        return Point(best.d, best.x)
+        return best
 
     def _first_model(self, gap):
         center = (1.0 - MIXED) * self.weights + MIXED / self.weights.size
@@ -156,12 +171,10 @@ class Saddle:
                 break
             x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)
             here = self._between(d / d.sum(), x, self._times(x), self.forms(x))
-            worse = 0 if here.gap < best.gap else worse + 1
-            best = _better(here, best)
-            if best.gap <= wanted or worse == WORSE:
-                break
             guess = next_guess(problem, self, guess, found, here.Kx)
-            if guess is None:
+            worse = 0 if here.gap < best.gap else worse + 1
+            best = _better(here._replace(exact=True), best)
+            if guess is None or best.gap <= wanted or worse == WORSE:
                 break
         return best
 
