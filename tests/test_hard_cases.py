@@ -2,6 +2,10 @@
 interrupts, absurd scales.
 """
 
+import _thread
+import threading
+import time
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -197,10 +201,29 @@ class TestInterrupts:
         return runs
 
     def test_path_ends(self, interrupted):
+        model = MKLClassifier(KERNELS, tol=1e-6, callbacks=[lambda record: None])
         with pytest.warns(ConvergenceWarning, match="Interrupted"):
-            models = path(MKLClassifier(KERNELS, tol=1e-6), X, LABELS, C=[1.0, 2.0, 3.0, 4.0])
+            models = path(model, X, LABELS, C=[1.0, 2.0, 3.0, 4.0])
         assert len(models) == 2
         assert models[1].result_.status is Status.INTERRUPTED
+
+    def test_path_of_models_side_by_side_ends(self, monkeypatch):
+        """Ctrl-C reaches the thread that waits, not those that work."""
+        step = Sequential.step
+
+        def slow_step(self, run, state, tol):
+            time.sleep(0.2)
+            return step(self, run, state, tol)
+
+        monkeypatch.setattr(Sequential, "step", slow_step)
+        timer = threading.Timer(0.5, _thread.interrupt_main)
+        timer.start()
+        with pytest.warns(ConvergenceWarning, match="Interrupted"):
+            models = path(MKLClassifier(KERNELS, tol=1e-9), X, LABELS, C=np.logspace(-1, 2, 9))
+        timer.join()
+        assert len(models) < 9
+        assert models[-1].result_.status is Status.INTERRUPTED
+        assert models[-1].predict(X).shape == (len(X),)
 
     def test_classes_after_it_get_one_svm(self, interrupted):
         with pytest.warns(ConvergenceWarning, match="Interrupted|limit"):

@@ -72,6 +72,11 @@ class Threads:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def one_thread() -> AbstractContextManager:
+    """A context in which matrix operations use one thread: the work is shared out otherwise."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # looks at every library of the process, which takes milliseconds

@@ -160,6 +160,8 @@ class SumBank(Bank):
         Whether `sweep` and `along` need no memory for the products of all kernels.
     cheap_sweeps : bool
         Whether they cost as much for many kernels as for a few.
+    shares_passes : bool
+        Whether `products` with many outputs and `combine_each` cost far less than one by one.
     cheap_subsets : bool
         Whether a `subset` is made at once and costs less by as many kernels as it has fewer: then
         it pays to look at a part of many kernels first.
@@ -167,6 +169,7 @@ class SumBank(Bank):
 
     streams: bool = False
     cheap_sweeps: bool = False
+    shares_passes: bool = False
     cheap_subsets: bool = False
 
     @abstractmethod
@@ -176,6 +179,12 @@ class SumBank(Bank):
     @abstractmethod
     def products(self, beta: ArrayLike) -> np.ndarray:
         """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
+
+    def combine_each(self, weights: ArrayLike) -> np.ndarray:
+        """The combined kernels of several weights (r, m), (r, n_rows, n), for less than one by one
+        where the bank `shares_passes`.
+        """
+        return np.stack([self.combine(row) for row in np.asarray(weights, dtype=float)])
 
     @abstractmethod
     def columns(self, chosen: Indices) -> np.ndarray:
@@ -230,9 +239,7 @@ class SumBank(Bank):
         from beta on, (m,) each.
         """
         moved = self.products(as_outputs(change, self.n))
-        return tuple(
-            np.einsum("ktn,tn->k", moved, as_outputs(other, self.n)) for other in (beta, change)
-        )
+        return tuple(np.tensordot(moved, as_outputs(other, self.n), 2) for other in (beta, change))
 
     def kernel_rows(self, chosen: Indices, points: Indices) -> np.ndarray:
         """Rows of every kernel at the chosen points over other points, (len(chosen), m,

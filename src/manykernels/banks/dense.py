@@ -9,6 +9,8 @@ import numpy as np
 from .base import SumBank, as_outputs
 from .holder import Forwards
 
+AT_ONCE = 2**24  # entries that are computed together
+
 
 class DenseBank(Forwards, SumBank):
     """Kernels as one stack of matrices.
@@ -21,7 +23,7 @@ class DenseBank(Forwards, SumBank):
         The bank that the stack was computed from; it serves new points.
     """
 
-    inner = "source"
+    inner, shares_passes = "source", True
 
     def __init__(self, grams: np.ndarray, source: SumBank) -> None:
         self.grams, self.source = grams, source
@@ -32,7 +34,12 @@ class DenseBank(Forwards, SumBank):
     @classmethod
     def from_bank(cls, source: SumBank) -> Self:
         """The stack of all matrices of a bank of training points."""
-        return cls(source.columns(np.arange(source.n)).astype(source.dtype), source)
+        grams, points = np.empty((source.m, source.n, source.n), source.dtype), np.arange(source.n)
+        step = max(AT_ONCE // (source.m * source.n), 16)
+        for start in range(0, source.n, step):
+            part = slice(start, start + step)
+            grams[:, part] = source.kernel_rows(points[part], points).swapaxes(0, 1)
+        return cls(grams, source)
 
     @property
     def symmetric(self):
@@ -50,13 +57,20 @@ class DenseBank(Forwards, SumBank):
     def quadratic_forms(self, beta):
         self._needs_square("quadratic_forms")
         beta = as_outputs(beta, self.n)
-        return np.einsum("ktn,tn->k", self.products(beta), beta)
+        return np.tensordot(self.products(beta), beta, 2)
+
+    def combine_each(self, weights):
+        weights = np.asarray(weights, dtype=self.dtype)
+        with self.threads.algebra():
+            flat = weights @ self.grams.reshape(self.m, -1)
+        return flat.reshape(-1, self.n_rows, self.n)
 
     def products(self, beta):
-        beta = np.asarray(beta, dtype=float)
-        if beta.ndim == 1:
-            return self.grams @ beta
-        return np.stack([self.grams @ row for row in beta], axis=1)
+        outputs = as_outputs(beta, self.n)
+        with self.threads.algebra():
+            flat = outputs.astype(self.dtype) @ self.grams.reshape(-1, self.n).T
+        products = flat.reshape(-1, self.m, self.n_rows).swapaxes(0, 1).astype(float, order="C")
+        return products if np.ndim(beta) == 2 else products[:, 0]
 
     def columns(self, chosen):
         return self.grams[:, :, chosen].astype(float)

@@ -30,8 +30,10 @@ from .spec import BankSpec
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
 TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
+MANY = 6  # outputs from which on the values of kernels are written down to be multiplied
+BLOCK = 2**18  # values of all kernels written down at a time
 SHARES = 8  # tasks per thread, or strips per task if that makes more
-ROWS_PER_TASK = 4  # rows of every kernel that one task computes
+ROWS_PER_TASK = 4  # rows of every kernel that one task computes, or a share of many
 
 
 class TiledBank(Forwards, SumBank):
@@ -48,7 +50,7 @@ class TiledBank(Forwards, SumBank):
         Gram matrices of kernels that are too dear to compute more than once, by kernel number.
     """
 
-    inner = "spec"
+    inner, shares_passes = "spec", True
 
     def __init__(
         self,
@@ -202,6 +204,8 @@ class TiledBank(Forwards, SumBank):
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
+        if len(outputs) >= MANY:
+            return self._many_products(outputs)
         support = support_of(outputs)
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
 
@@ -218,6 +222,57 @@ class TiledBank(Forwards, SumBank):
         self.threads.map(multiply, _strips(self.n_rows))
         return out if np.ndim(beta) == 2 else out[:, 0]
 
+    def _many_products(self, outputs):
+        """Products with so many outputs that it is cheaper to write the values of all kernels down,
+        block by block, and to multiply matrices.
+        """
+        support = support_of(outputs)
+        beta = np.ascontiguousarray(outputs[:, support].T, dtype=self.dtype)
+        out = np.zeros((self.m, len(outputs), self.n_rows))
+
+        def multiply(part):
+            total = np.zeros((part.stop - part.start, self.m, len(outputs)))
+            for places, block in self._blocks(part, support):
+                flat = block.reshape(-1, block.shape[2])
+                total += (flat @ beta[places]).reshape(total.shape)
+            out[:, :, part] = total.transpose(1, 2, 0)
+
+        self.threads.map(multiply, self._thin_strips(support.size))
+        return out
+
+    def combine_each(self, weights):
+        weights = np.ascontiguousarray(weights, dtype=self.dtype)
+        if len(weights) < MANY:
+            return super().combine_each(weights)
+        out = np.zeros((len(weights), self.n_rows, self.n), dtype=self.dtype)
+
+        def fill(part):
+            cols = np.arange(part.stop if self.symmetric else self.n)
+            for places, block in self._blocks(part, cols):
+                out[:, part, places] = np.matmul(weights, block).transpose(1, 0, 2)
+
+        self.threads.map(fill, self._thin_strips(self.n))
+        if self.symmetric:
+            for kernel in out:
+                mirror(kernel)
+        return out
+
+    def _thin_strips(self, columns):
+        """Strips of so few rows that the values of all kernels in them stay in cache."""
+        entries = self.m * min(max(columns, 1), COLS)
+        return _strips(self.n_rows, max(1, BLOCK // max(entries, 1)))
+
+    def _blocks(self, part, points):
+        """Places among some points, and the values of all kernels at them, (rows, m, points)."""
+        rows = np.arange(self.n_rows)[part]
+        for start in range(0, points.size, COLS):
+            places = slice(start, min(start + COLS, points.size))
+            block = np.zeros((rows.size, self.m, places.stop - start), dtype=self.dtype)
+            tile = Tile(rows, points[places], points.size)
+            for family in self.families:
+                family.write(tile, block)
+            yield places, block
+
     def columns(self, chosen):
         chosen = np.asarray(chosen)
         out = np.zeros((self.m, self.n_rows, chosen.size))
@@ -232,8 +287,10 @@ class TiledBank(Forwards, SumBank):
         chosen, points = np.asarray(chosen), np.asarray(points)
         out = np.zeros((chosen.size, self.m, points.size), dtype=self.dtype)
 
+        step = min(max(ROWS_PER_TASK, -(-chosen.size // (4 * self.threads.count))), ROWS)
+
         def fill(row):
-            part = slice(row, row + ROWS_PER_TASK)
+            part = slice(row, row + step)
             for family in self.families:
                 family.write(Tile(chosen[part], points, points.size), out[part])
 
@@ -244,13 +301,13 @@ class TiledBank(Forwards, SumBank):
             out[:, :, part] = block
 
         if chosen.size <= ROWS_PER_TASK and points.size > self.threads.count * ROWS:
-            step = -(-points.size // self.threads.count)
+            size = -(-points.size // self.threads.count)
             self.threads.map(
                 fill_some,
-                [slice(at, min(at + step, points.size)) for at in range(0, points.size, step)],
+                [slice(at, min(at + size, points.size)) for at in range(0, points.size, size)],
             )
         else:
-            self.threads.map(fill, range(0, chosen.size, ROWS_PER_TASK))
+            self.threads.map(fill, range(0, chosen.size, step))
         return out
 
     def diagonal(self):

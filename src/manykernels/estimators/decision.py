@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from .._threads import Threads, thread_count
+from .._threads import Threads, one_thread, thread_count
 from ..banks import FactorBank, KernelHolder
 from ..kernels.points import as_points
 from ..kernels.precomputed import GramElsewhere, Precomputed
@@ -124,7 +123,7 @@ class ExpansionDecision(Decision):
         if self.support.size == 0:
             return np.repeat(self.intercept[:, None], X.shape[0], axis=1)
         bank = self.bank.with_categories(categories) if categories else self.bank
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             cross = bank.cross(X, self.support)
             if self.weights.ndim == 1:
                 return cross.decision(self.weights, self.beta) + self.intercept[:, None]
@@ -270,7 +269,7 @@ class FactorDecision(Decision):
             part = slice(start, start + FACTOR_ROWS)
             scores[:, part] = self.coefficients @ features.block(as_points(X[part])).T
 
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             Threads(thread_count(self.n_jobs)).map(fill, range(0, X.shape[0], FACTOR_ROWS))
         return scores + self.intercept[:, None]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,17 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
+from ..banks.shared import Hub, held, width
 from ..result import Result
 from ..solvers import drive
-from .checks import check_parameters, check_real, check_weights
+from .checks import check_parameters, check_real, check_weights, memory_budget
 from .frames import as_table
 from .run import Run
 from .types import Points
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5
+FEWEST = 4  # models that are worth training side by side
 
 
 class Path:
@@ -86,7 +89,12 @@ def path(
     p: float | Sequence[float] | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Path:
-    """Train an estimator for every C and p, each model beginning where the one before ended.
+    """Train an estimator for every C and p, for less than one by one.
+
+    Where the kernels are computed in memory, models are trained side by side and one pass over the
+    kernels serves all of them; every other C begins where the one before ended. Models with
+    callbacks or messages are trained in turn, each from where the one before ended, and so are
+    those of which fewer than four fit into the memory that ``cache_size`` allows.
 
     Parameters
     ----------
@@ -97,8 +105,9 @@ def path(
     C : float or sequence of floats, optional
         The estimator's own by default.
     p : float or sequence of floats, optional
-        The estimator's own by default. For every p, all C are visited from small to large; from one
-        p to the next the weights are carried over, so neighbouring values should follow each other.
+        The estimator's own by default. For every p, all C are visited from small to large. In turn,
+        weights are carried over from one p to the next, so neighbouring values should follow each
+        other.
 
     Returns
     -------
@@ -109,27 +118,80 @@ def path(
     template = _twin(estimator)
     check_parameters(template)
     prepared = template._data(X, y, sample_weight)
-    models: list[Any] = []
-    starts: dict[float, Any] = {}  # the model of the p before, by C
-    for norm in norms:
-        for cost in costs:
-            model = _like(template, p=norm, **({"C": cost} if hasattr(template, "C") else {}))
-            start = starts.get(cost, models[-1] if models else None)
-            with Run(model) as run:
-                run.begin(prepared)
-                for task in run.tasks(prepared, None if start is None else _moved(start, cost)):
-                    task.result = drive(
-                        task.solver, task.state, tol=model.tol, max_iter=task.max_iter
-                    )
-                model._finish(run)
-            # a bank that had to be refined, into float64, stays so for the rest of the path
-            if isinstance(model.bank_, Bank):
-                prepared = prepared._replace(bank=model.bank_)
-            models.append(model)
-            if model.result_.status.broken_off:
-                return Path(models)
-            starts[cost] = model
-    return Path(models)
+    models = [
+        _like(template, p=norm, **({"C": cost} if hasattr(template, "C") else {}))
+        for norm in norms
+        for cost in costs
+    ]
+    width = _width(template, prepared)
+    if width >= FEWEST:
+        _train_together(models, prepared, len(costs), width)
+    else:
+        _train_in_turn(models, prepared, len(costs))
+    return Path(_until_broken_off(models))
+
+
+def _train_in_turn(models, prepared, costs):
+    """Train models one after the other, each from where the one of the p before ended, or of the C
+    before.
+    """
+    for place, model in enumerate(models):
+        start = models[place - costs] if place >= costs else models[place - 1] if place else None
+        with Run(model) as run:
+            _solve(run, prepared, None if start is None else _moved(start, model))
+            model._finish(run)
+        # a bank that had to be refined, into float64, stays so for the rest of the path
+        if isinstance(model.bank_, Bank):
+            prepared = prepared._replace(bank=model.bank_)
+        if model.result_.status.broken_off:
+            return
+
+
+def _train_together(models, prepared, costs, width):
+    """Train models side by side: passes over the kernels serve all of them.
+
+    Every other C first, and the others from where those before ended.
+    """
+    hub = Hub(held(prepared.bank, memory_budget(models[0].cache_size)))
+    waves = [range(first, costs, 2) for first in (0, 1)]
+    for wave, chosen in enumerate(waves):
+        places = [place for place in range(len(models)) if place % costs in chosen]
+        for first in range(0, len(places), width):
+            some = places[first : first + width]
+            runs = [Run(models[place]) for place in some]
+            starts = [_moved(models[place - 1], models[place]) if wave else None for place in some]
+            hub.run([partial(_work, *of, prepared) for of in zip(runs, starts, strict=True)])
+            for run in runs:
+                run.estimator._finish(run)
+            if any(run.estimator.result_.status.broken_off for run in runs):
+                return
+
+
+def _work(run, start, prepared, bank):
+    with run:
+        _solve(run, prepared._replace(bank=bank), start)
+
+
+def _width(template, prepared):
+    """How many models can be trained side by side; who listens to fits hears them in turn."""
+    bank = prepared.bank
+    if template.callbacks or template.verbose or not (bank.is_sum and bank.shares_passes):
+        return 1
+    return width(bank, len(prepared.targets), memory_budget(template.cache_size))
+
+
+def _solve(run, prepared, start=None):
+    """From a prepared problem to the outcome of a run."""
+    run.begin(prepared)
+    for task in run.tasks(prepared, start):
+        task.result = drive(task.solver, task.state, tol=run.estimator.tol, max_iter=task.max_iter)
+
+
+def _until_broken_off(models):
+    """Models up to the first that was broken off."""
+    trained = [model for model in models if hasattr(model, "result_")]
+    ends = (place for place, model in enumerate(trained) if model.result_.status.broken_off)
+    return trained[: next(ends, len(trained)) + 1]
 
 
 def _grid(estimator, C, p):
@@ -227,9 +289,9 @@ def _like(template, **parameters):
     return model
 
 
-def _moved(model, cost):
+def _moved(model, other):
     """Where to begin at another C: points at a bound stay there as all coefficients grow with C."""
-    result, factor = model.result_, cost / getattr(model, "C", 1.0)
+    result, factor = model.result_, getattr(other, "C", 1.0) / getattr(model, "C", 1.0)
     return Result(**{**vars(result), "beta": result.beta * factor})
 
 

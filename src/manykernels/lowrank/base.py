@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from threadpoolctl import threadpool_limits
 
 from .._callers import outside
-from .._threads import Threads, thread_count
+from .._threads import Threads, one_thread, thread_count
 from ..banks.between import KernelsOnPoints
 from ..banks.factors import FactorBank
 from ..kernels.points import as_points
@@ -84,7 +83,7 @@ class Approximation(ABC):
         self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         threads = Threads(thread_count(n_jobs))
         # our threads share out the kernels, and then the points
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             features = self.features(kernels, X, dtype, threads)
         if features.width > X.shape[0]:
             warnings.warn(
@@ -96,7 +95,7 @@ class Approximation(ABC):
         if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:
             out = mapped(self.folder, shape, dtype)
         progress = _bar(X.shape[0], verbose)
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             factors = features.transform(X, out, threads, progress)
         return FactorBank(factors, features.offsets, features, threads)
 

@@ -29,7 +29,7 @@ def first_svm(run):
 def judged(run, model, beta, products, forms):
     """The iterate at beta, with the weights that belong to its forms."""
     weights = model.weights(forms)
-    scores = np.einsum("k,ktn->tn", weights, products)
+    scores = np.tensordot(weights, products, 1)
     return Iterate(weights, beta, run.certificate(weights, beta, scores=scores, forms=forms))
 
 
@@ -42,7 +42,7 @@ def computed(run, model, beta):
 
 def forms_of(products, beta):
     """Quadratic forms ``sum_c beta_c' products[k, c]``, which rounding must not make negative."""
-    return np.maximum(np.einsum("ktn,tn->k", products, beta), 0.0)
+    return np.maximum(np.tensordot(products, beta, 2), 0.0)
 
 
 def best_multiple(problem, beta, forms):

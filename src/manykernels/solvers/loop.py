@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from .._threads import one_thread
 from ..result import Certificate, Record, Result, Status
 from ..run_state import Point, RunState
 from .base import Iterate, Stopped
@@ -61,7 +61,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     limit = solver.limit(run) if max_iter is None else max_iter
     history: list[Record] = []
     taken = 0
-    with threadpool_limits(1, user_api="blas"):  # the bank's own threads share out the tiles
+    with one_thread():  # the bank's own threads share out the tiles
         try:
             state, status = solver.init(run), None
             while status is None:

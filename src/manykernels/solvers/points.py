@@ -83,7 +83,7 @@ class HeldPoint(NamedTuple):
 
     def scores(self, run, weights):
         """``K_d beta`` for any weights d."""
-        return np.einsum("k,ktn->tn", weights, self.products)
+        return np.tensordot(weights, self.products, 1)
 
     def program(self, run, model):
         """The curvature of the dual here, and the point that knows it."""
@@ -93,9 +93,7 @@ class HeldPoint(NamedTuple):
 
     def line(self, run, change):
         moved = run.products(change)
-        return Line(
-            change, np.einsum("ktn,tn->k", self.products, change), forms_of(moved, change), moved
-        )
+        return Line(change, np.tensordot(self.products, change, 2), forms_of(moved, change), moved)
 
     def moved(self, line, size):
         """The point after a step along a line."""

@@ -117,7 +117,7 @@ class Saddle:
 
     def forms(self, x):
         """The tangents of all quadratic forms, (m,)."""
-        return 2.0 * np.einsum("ktn,tn->k", self.point.products, x) - self.point.forms
+        return 2.0 * np.tensordot(self.point.products, x, 2) - self.point.forms
 
     def scores(self, d, Kx):
         """What takes the place of the decision values, (t, n)."""
@@ -148,7 +148,7 @@ class Saddle:
     def _length(self, model, here, forms, change, moved):
         """The step in [0, 1] that is best for the smooth model."""
         problem = self.run.problem
-        rise = 2.0 * np.einsum("ktn,tn->k", self.point.products, change)
+        rise = 2.0 * np.tensordot(self.point.products, change, 2)
         start = float(np.vdot(change, here.Kx)) - 0.5 * float(self.weights @ rise)
         bend = float(np.vdot(change, moved))
 

@@ -154,7 +154,7 @@ def _active(run, state):
 
 def _residuals(run, state):
     """Minus the gradient of the smooth part of the dual, (t, n)."""
-    scores = np.einsum("k,ktn->tn", state.iterate.weights, state.products)
+    scores = np.tensordot(state.iterate.weights, state.products, 1)
     return [
         f + box.ridge * b - box.linear
         for f, b, box in zip(scores, state.beta, run.problem.boxes, strict=True)

@@ -4,6 +4,7 @@ from math import comb
 
 import numpy as np
 
+from ..._loops import powers
 from ...kernels.vector import Linear, chosen_rows, dense, dot_products, squared_norms
 from .base import Family
 
@@ -61,16 +62,24 @@ class FeaturePolynomials(Family):
         return table[1:, :, None].astype(self.dtype), self.dtype(table[0].sum())
 
     def combine(self, prepared, tile, out):
-        powers, constant = prepared
-        left = self.left[1:, :, tile.rows] * powers
+        table, constant = prepared
+        left = self.left[1:, :, tile.rows] * table
         right = self.right[1:, :, tile.cols]
         out += left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
         out += constant
 
     def values(self, tile):
-        left, right = self.left[:, :, tile.rows], self.right[:, :, tile.cols]
-        powers = left[..., :, None] * right[..., None, :]
-        return np.einsum("lr,rlij->lij", self.coefficients, powers[:, self.slot])
+        out = np.empty((tile.rows.size, self.members.size, tile.cols.size), self.dtype)
+        self._write(tile, np.arange(self.members.size), out)
+        return out.transpose(1, 0, 2)
+
+    def write(self, tile, out):
+        self._write(tile, self.members, out)
+
+    def _write(self, tile, places, out):
+        rows, cols = self.left[1][:, tile.rows], self.right[1][:, tile.cols]
+        coefficients = self.coefficients.astype(self.dtype)
+        powers.write(rows[self.slot], cols[self.slot], coefficients, places, out)
 
     def add_products(self, beta, tile, moments):
         sums = self.right[:, :, tile.cols].astype(float) @ beta.T
