@@ -12,9 +12,11 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
     from .display import report as report
     from .estimators import Checkpoint as Checkpoint
     from .estimators import MKLClassifier as MKLClassifier
+    from .estimators import MKLClassifierCV as MKLClassifierCV
     from .estimators import MKLFeatureSelector as MKLFeatureSelector
     from .estimators import MKLOneClass as MKLOneClass
     from .estimators import MKLRegressor as MKLRegressor
+    from .estimators import MKLRegressorCV as MKLRegressorCV
     from .estimators import path as path
     from .kernels import KernelCollection as KernelCollection
     from .persistence import load as load
@@ -24,9 +26,11 @@ _WHERE = {
     "Checkpoint": ".estimators",
     "KernelCollection": ".kernels",
     "MKLClassifier": ".estimators",
+    "MKLClassifierCV": ".estimators",
     "MKLFeatureSelector": ".estimators",
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
+    "MKLRegressorCV": ".estimators",
     "load": ".persistence",
     "path": ".estimators",
     "report": ".display",
@@ -37,9 +41,11 @@ __all__ = [
     "Checkpoint",
     "KernelCollection",
     "MKLClassifier",
+    "MKLClassifierCV",
     "MKLFeatureSelector",
     "MKLOneClass",
     "MKLRegressor",
+    "MKLRegressorCV",
     "load",
     "path",
     "report",

@@ -17,7 +17,7 @@ from .centered import CenteredBank
 from .compute import Compute, Points
 from .dense import DenseBank
 from .masked import MaskedBank
-from .spec import PAIRWISE, MaskedSpec, Training, spec_from_data
+from .spec import PAIRWISE, BankSpec, MaskedSpec, Training, spec_from_data
 from .tiled import TiledBank
 from .torch import on_device
 
@@ -86,7 +86,7 @@ def make_bank(
     if isinstance(spec, MaskedSpec):
         bank = MaskedBank(spec, Points.among(dense(X)), compute)
     else:
-        bank = _tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
+        bank = tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
     if storage == "dense":
         bank = DenseBank.from_bank(bank)
     bank = cast(SumBank, on_device(bank, device))
@@ -104,7 +104,18 @@ def _check_options(storage, normalize, dtype):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
 
 
-def _tiled(spec, X, compute, memory_budget):
+def tiled(spec: BankSpec, X: Any, compute: Compute, memory_budget: int) -> TiledBank:
+    """The bank of kernels that were resolved and normalized before, on the fly.
+
+    Parameters
+    ----------
+    spec : BankSpec
+    X : points, as `as_points` gives them
+    compute : Compute
+        In float64 whatever it says, where float32 does not hold every kernel.
+    memory_budget : int
+        Bytes for the matrices of kernels that users' code computes.
+    """
     held = _hold(spec, X, memory_budget)
     if compute.dtype == np.float32 and not _float32_will_do(spec, X):
         compute = replace(compute, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from .checkpoints import Checkpoint, OtherProblem
 from .classifier import MKLClassifier
+from .cross_validated import MKLClassifierCV, MKLRegressorCV
 from .one_class import MKLOneClass
 from .paths import Path, path
 from .regressor import MKLRegressor
@@ -10,9 +11,11 @@ from .selector import MKLFeatureSelector
 __all__ = [
     "Checkpoint",
     "MKLClassifier",
+    "MKLClassifierCV",
     "MKLFeatureSelector",
     "MKLOneClass",
     "MKLRegressor",
+    "MKLRegressorCV",
     "OtherProblem",
     "Path",
     "path",

@@ -221,7 +221,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         check_parameters(self)
         return self._fit(X, y, sample_weight)
 
-    def _data(self, X, y, sample_weight):
+    def _data(self, X, y, sample_weight, kernels=None):
         """Check and encode the data; the result does not depend on C or p."""
         check_bool("share_weights", self.share_weights)
         check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
@@ -237,7 +237,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             [np.isin(codes, [*a, *b]) for a, b in zip(positive, negative, strict=True)]
         )
         cost = member * (distinct.weight * factors[codes])
-        return prepare(self, X, distinct, Targets(targets, cost))
+        return prepare(self, X, distinct, Targets(targets, cost), kernels)
 
     def _check_data(self, X, y):
         X, y = self._read(X, y)

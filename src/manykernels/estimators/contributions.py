@@ -1,10 +1,10 @@
 """How much each kernel and each group of kernels has to do with a model."""
 
-import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._shares import mean_shares, shares
+from .frames import data_frame
 
 
 class TellsWeights:
@@ -75,7 +75,9 @@ class TellsWeights:
                 f"weight {name}": row
                 for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)
             }
-        return data_frame(columns, backend)
+        order = np.argsort(-columns["weight"], kind="stable")
+        ordered = {name: np.asarray(values)[order] for name, values in columns.items()}
+        return data_frame(ordered, backend)
 
 
 def contributions(model):
@@ -98,19 +100,3 @@ def by_group(names, groups, amounts):
         group = group or names[k]
         sums[group] = sums.get(group, 0.0) + float(amount)
     return sums
-
-
-def data_frame(columns, backend):
-    """A mapping of columns as a pandas or polars DataFrame, heaviest kernel first."""
-    if backend not in ("pandas", "polars"):
-        raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
-    try:
-        frame = nw.from_dict(
-            {name: list(values) for name, values in columns.items()}, backend=backend
-        )
-    except ImportError as error:
-        raise ImportError(
-            f"weights_frame(backend={backend!r}) needs {backend}: install it (pandas comes with "
-            "manykernels[frames]), or name the other backend."
-        ) from error
-    return frame[np.argsort(-columns["weight"], kind="stable")].to_native()

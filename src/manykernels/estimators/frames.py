@@ -198,3 +198,19 @@ def _numbers(X, chosen, names):
         if len(chosen) > 1:
             return np.column_stack([_numbers(X, [f], names) for f in chosen])
         raise ValueError(f"Column {names[chosen[0]]!r} must hold numbers: {error}") from None
+
+
+def data_frame(columns, backend):
+    """A mapping of columns as a DataFrame of pandas or polars."""
+    if backend not in ("pandas", "polars"):
+        raise ValueError(f"backend={backend!r} is not known; use 'pandas' or 'polars'.")
+    try:
+        frame = nw.from_dict(
+            {name: list(values) for name, values in columns.items()}, backend=backend
+        )
+    except ImportError as error:
+        raise ImportError(
+            f"A frame of {backend} needs {backend}: install it (pandas comes with "
+            "manykernels[frames]), or name the other backend."
+        ) from error
+    return frame.to_native()

@@ -119,7 +119,7 @@ def path(
     check_parameters(template)
     prepared = template._data(X, y, sample_weight)
     models = [
-        _like(template, p=norm, **({"C": cost} if hasattr(template, "C") else {}))
+        like(template, p=norm, **({"C": cost} if hasattr(template, "C") else {}))
         for norm in norms
         for cost in costs
     ]
@@ -237,10 +237,10 @@ def choose_p(estimator, X, y, sample_weight):
     quiet = _twin(estimator).set_params(checkpoint=None, callbacks=None)
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)
-        models = path(quiet, _rows(X, train), y[train], p=norms, sample_weight=weight[train])
+        models = path(quiet, rows_of(X, train), y[train], p=norms, sample_weight=weight[train])
         if models[-1].result_.status.broken_off:
             raise KeyboardInterrupt
-        scores.append(models.scores(_rows(X, test), y[test], weight[test]))
+        scores.append(models.scores(rows_of(X, test), y[test], weight[test]))
     means = dict(zip(norms, np.mean(scores, axis=0).tolist(), strict=True))
     estimator.p_scores_ = dict(sorted(means.items()))
     estimator.p_ = max(estimator.p_scores_, key=estimator.p_scores_.get)  # of equals the sparsest
@@ -266,7 +266,7 @@ def _folds(estimator, y):
     )
 
 
-def _rows(X, chosen):
+def rows_of(X, chosen):
     """Some rows; a data frame stays one, since kernels may name its columns."""
     if hasattr(X, "iloc"):
         return X.iloc[chosen]
@@ -280,7 +280,7 @@ def _twin(estimator):
     return type(estimator)(**estimator.get_params(deep=False))
 
 
-def _like(template, **parameters):
+def like(template, **parameters):
     """A twin with the attributes that the template learned from the data."""
     model = _twin(template).set_params(**parameters)
     vars(model).update(
@@ -290,8 +290,13 @@ def _like(template, **parameters):
 
 
 def _moved(model, other):
-    """Where to begin at another C: points at a bound stay there as all coefficients grow with C."""
-    result, factor = model.result_, getattr(other, "C", 1.0) / getattr(model, "C", 1.0)
+    return moved(model.result_, getattr(other, "C", 1.0) / getattr(model, "C", 1.0))
+
+
+def moved(result, factor):
+    """Where to begin at a C that is so many times as large: points at a bound stay there as all
+    coefficients grow with C.
+    """
     return Result(**{**vars(result), "beta": result.beta * factor})
 
 

@@ -68,7 +68,7 @@ class Prepared(NamedTuple):
         return self._replace(targets=self.targets[c : c + 1], cost=cost)
 
 
-def prepare(estimator, X, distinct, targets):
+def prepare(estimator, X, distinct, targets, kernels=None):
     """The problem of an estimator, all but its C and its regularizer.
 
     Parameters
@@ -78,7 +78,12 @@ def prepare(estimator, X, distinct, targets):
     X : checked points
     distinct : Canonical
     targets : Targets
+    kernels : callable, optional
+        What makes the bank in the place of `make_kernels`, from the estimator, all of X and the
+        distinct rows.
     """
+    if kernels is not None:
+        return Prepared(kernels(estimator, X, distinct), *targets, distinct)
     X = X[distinct.rows]
     prepared = Prepared(make_kernels(estimator, X, distinct.weight), *targets, distinct)
     if estimator.checkpoint is None:
@@ -113,7 +118,7 @@ def make_kernels(estimator, X, sample_weight):
         return _combination_bank(estimator, combination, X)
     if isinstance(estimator.kernels, Bank):
         return _given_bank(estimator)
-    kernels = _collection(estimator, X, sample_weight)
+    kernels = collection(estimator, X, sample_weight)
     on_points = {
         "normalize": estimator.normalize,
         "sample_weight": sample_weight,
@@ -134,7 +139,7 @@ def make_kernels(estimator, X, sample_weight):
     return on_device(bank, estimator.device)
 
 
-def _collection(estimator, X, sample_weight):
+def collection(estimator, X, sample_weight):
     """The kernels without data, for the columns of X."""
     kernels, categories = estimator.kernels, estimator._by_column(estimator.categories_)
     if not isinstance(kernels, str):

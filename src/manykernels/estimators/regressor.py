@@ -110,7 +110,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         check_parameters(self)
         return self._fit(X, y, sample_weight)
 
-    def _data(self, X, y, sample_weight):
+    def _data(self, X, y, sample_weight, kernels=None):
         """Check and encode the data; the result does not depend on C or p."""
         X, y = self._check_data(X, y)
         sample_weight = check_weights(sample_weight, X)
@@ -122,7 +122,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         values = Y[distinct.rows].T
         offset = np.average(values, axis=1, weights=distinct.weight)
         centered = np.ascontiguousarray(values - offset[:, None])
-        return prepare(self, X, distinct, Targets(centered, distinct.weight, offset))
+        return prepare(self, X, distinct, Targets(centered, distinct.weight, offset), kernels)
 
     def _check_data(self, X, y):
         return self._read(X, y, multi_output=True, y_numeric=True)
@@ -140,7 +140,9 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
             For `Precomputed` kernels, the column of sample indices, or the matrices K(test, train)
             of all kernels.
         """
-        scores = self._scores(X)
+        return self._shaped(self._scores(X))
+
+    def _shaped(self, scores):
         return scores[0] if self._y_ndim_ == 1 else scores.T
 
     def __sklearn_tags__(self):

@@ -1,0 +1,90 @@
+"""Some of the points of a bank as training points, the others as new ones: a fold."""
+
+from typing import Self
+
+import numpy as np
+
+from .base import SumBank, as_outputs
+from .holder import Forwards
+
+
+class PartBank(Forwards, SumBank):
+    """The kernels of a bank on some of its points, each times a factor.
+
+    The factors are what a normalization on these points alone needs. Decision values at all points
+    of the bank come from the pass that gives those at the training points.
+
+    Parameters
+    ----------
+    bank : SumBank
+        Of all points, rows and columns.
+    points : (n,) int
+        Different ones.
+    factors : (m,) array
+    """
+
+    inner = "bank"
+
+    def __init__(self, bank: SumBank, points: np.ndarray, factors: np.ndarray) -> None:
+        self.bank, self.points, self.factors = bank, points, factors
+        self.n = self.n_rows = points.size
+        self.dtype, self.threads = bank.dtype, bank.threads
+
+    @property
+    def symmetric(self):
+        return True
+
+    @property
+    def scales(self):
+        return self.bank.scales * self.factors
+
+    def combine(self, weights, rows=None):
+        chosen = self.points if rows is None else self.points[rows]
+        whole = self.bank.combine(self._scaled(weights), None if rows is None else chosen)
+        places = chosen if rows is None else np.arange(chosen.size)
+        return whole[np.ix_(places, self.points)]
+
+    def products(self, beta):
+        found = self.bank.products(self._spread(as_outputs(beta, self.n)))
+        found = found[:, :, self.points] * self.factors[:, None, None]
+        return found if np.ndim(beta) == 2 else found[:, 0]
+
+    def quadratic_forms(self, beta):
+        beta = as_outputs(beta, self.n)
+        return self.bank.quadratic_forms(self._spread(beta)) * self.factors
+
+    def everywhere(self, weights, beta) -> np.ndarray:
+        """``K_d beta`` at all points of the whole bank, (t, N)."""
+        return self.bank.decision(self._scaled(weights), self._spread(as_outputs(beta, self.n)))
+
+    def decision(self, weights, beta):
+        return self.everywhere(weights, beta)[:, self.points].reshape(np.shape(beta))
+
+    def combined_diagonal(self, weights):
+        return self.bank.combined_diagonal(self._scaled(weights))[self.points]
+
+    def columns(self, chosen):
+        columns = self.bank.columns(self.points[chosen])[:, self.points]
+        return columns * self.factors[:, None, None]
+
+    def diagonal(self):
+        return self.bank.diagonal()[:, self.points] * self.factors[:, None]
+
+    def refined(self) -> Self | None:
+        finer = self.bank.refined()
+        return None if finer is None else type(self)(finer, self.points, self.factors)
+
+    def cross(self, X_new, support=None):
+        raise NotImplementedError("A fold predicts at the points of its bank: see `everywhere`.")
+
+    def same_data(self, X):
+        return False
+
+    def _scaled(self, weights):
+        return np.asarray(weights, dtype=float) * self.factors
+
+    def _spread(self, beta):
+        """Coefficients of all points of the bank."""
+        out = np.zeros((len(beta), self.bank.n))
+        out[:, self.points] = beta
+        return out

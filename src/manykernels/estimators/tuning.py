@@ -1,0 +1,318 @@
+"""Every C and p on every fold, for little more than a few fits.
+
+The kernels are computed once. A fold is a part of their rows (`PartBank`): it is normalized on its
+own training rows, by factors on the weights, and every pass over the kernels also gives decision
+values at the rows that were held out. Folds whose kernels are the same share one bank, and all
+problems that run side by side share its passes (`Hub`). Kernels whose widths follow the data differ
+from fold to fold; then every fold has a bank.
+
+Where passes cannot be shared (approximations, masked kernels, combinations, devices), every fold is
+a path of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._threads import Threads, thread_count
+from ..banks import Bank
+from ..banks.compute import Compute
+from ..banks.make import tiled
+from ..banks.part import PartBank
+from ..banks.shared import Hub, held, width
+from ..banks.spec import BankSpec, Training
+from ..kernels.collection import MaskedCollection
+from ..kernels.points import as_points
+from ..solvers import drive
+from .checks import memory_budget
+from .paths import like, moved, path, rows_of
+from .prepare import FLOAT32_TOL, Prepared, collection
+from .run import Run
+
+
+class Cell(NamedTuple):
+    """What came of one C and p on one fold.
+
+    Attributes
+    ----------
+    scores : (t, n_test) decision values of the held-out rows
+    kernels : int
+        With weight.
+    gap : float
+    finished : bool
+        Not broken off from outside.
+    """
+
+    scores: np.ndarray
+    kernels: int
+    gap: float
+    finished: bool
+
+
+class Place(NamedTuple):
+    """Of a cell: fold, p and C by their numbers."""
+
+    fold: int
+    norm: int
+    cost: int
+
+
+class Task(NamedTuple):
+    """What is to be tuned.
+
+    Attributes
+    ----------
+    template : MKL estimator
+        With the parameters that all models share.
+    X, y, sample_weight
+        As for `fit`; weights for all rows.
+    splits : list of pairs of index arrays
+    costs, norms : lists of float
+    """
+
+    template: Any
+    X: Any
+    y: np.ndarray
+    sample_weight: np.ndarray
+    splits: list
+    costs: list
+    norms: list
+
+    def places(self, costs=None):
+        """All cells, or those of some C."""
+        chosen = range(len(self.costs)) if costs is None else costs
+        return [
+            Place(fold, norm, cost)
+            for cost in chosen
+            for norm in range(len(self.norms))
+            for fold in range(len(self.splits))
+        ]
+
+    def model(self, place, template=None):
+        """An estimator for a cell."""
+        template = self.template if template is None else template
+        return like(template, C=self.costs[place.cost], p=self.norms[place.norm])
+
+
+def cells(task: Task, done: dict[Place, Cell], keep: Callable[[Place, Cell], None]) -> bool:
+    """Compute the cells that are not done; False if that was broken off.
+
+    Parameters
+    ----------
+    task : Task
+    done : dict
+        Cells that are known; new ones are added.
+    keep : callable
+        Told of every new cell.
+    """
+
+    def take(place, cell):
+        done[place] = cell
+        keep(place, cell)
+
+    try:
+        if _can_share(task.template):
+            _side_by_side(task, done, take)
+        else:
+            _fold_by_fold(task, done, take)
+    except KeyboardInterrupt:
+        return False
+    return all(cell.finished for cell in done.values())
+
+
+def _can_share(template):
+    """Whether folds can be parts of a bank."""
+    return (
+        template.approximation is None
+        and template.device == "cpu"
+        and template.combination == "sum"
+        and template.normalize != "center"
+        and not isinstance(template.kernels, (Bank, MaskedCollection))
+    )
+
+
+def _fold_by_fold(task, done, take):
+    """A path for every fold, and predictions for the rows that were held out."""
+    for fold, (train, test) in enumerate(task.splits):
+        places = [place for place in task.places() if place.fold == fold]
+        if all(place in done for place in places):
+            continue
+        models = path(
+            task.template,
+            rows_of(task.X, train),
+            task.y[train],
+            C=task.costs,
+            p=task.norms,
+            sample_weight=task.sample_weight[train],
+        )
+        held_out = rows_of(task.X, test)
+        for number, model in enumerate(models):
+            norm, cost = divmod(number, len(task.costs))
+            take(Place(fold, norm, cost), _cell(model.result_, model._scores(held_out)))
+        if len(models) < len(places):
+            raise KeyboardInterrupt
+
+
+class Fold(NamedTuple):
+    """A fold on the rows of a bank.
+
+    Attributes
+    ----------
+    template : MKL estimator
+        That has read the training rows.
+    prepared : Prepared
+        Without a bank.
+    spec : BankSpec
+        The kernels as the training rows make them.
+    points : (n,) int
+        The rows of the bank that are training rows.
+    held_out : (n_test,) int
+        The rows of the bank that were held out, in the order of the test indices.
+    """
+
+    template: Any
+    prepared: Prepared
+    spec: BankSpec
+    points: np.ndarray
+    held_out: np.ndarray
+
+    def bank(self, shared, scales):
+        """The part of a bank of all rows, which has these scales."""
+        factors = np.divide(self.spec.scales, scales, out=np.zeros(scales.size), where=scales > 0.0)
+        return PartBank(shared, self.points, factors)
+
+
+def _side_by_side(task, done, take):
+    """All cells on shared banks, every other C first, and the others from where those ended."""
+    points, folds = _folds(task)
+    results: dict[Place, Any] = {}
+    for members in _alike(folds):
+        spec = folds[members[0]].spec
+        budget = memory_budget(task.template.cache_size)
+        compute = Compute(
+            np.float64 if task.template.tol < FLOAT32_TOL else np.float32,
+            Threads(thread_count(task.template.n_jobs)),
+        )
+        bank = tiled(_on_all(spec, [folds[fold].spec for fold in members]), points, compute, budget)
+        hub = Hub(held(bank, budget))
+        for wave in range(2):
+            places = [
+                place
+                for place in task.places(range(wave, len(task.costs), 2))
+                if place.fold in members and place not in done
+            ]
+            outputs = len(folds[0].prepared.targets)
+            for some in _batches(places, max(1, width(bank, outputs, budget))):
+                works = [
+                    partial(
+                        _solved,
+                        Run(task.model(place, folds[place.fold].template)),
+                        folds[place.fold],
+                        _start(task, place, results),
+                        bank.scales,
+                    )
+                    for place in some
+                ]
+                for place, (result, scores) in zip(some, hub.run(works), strict=True):
+                    results[place] = result
+                    take(place, _cell(result, scores))
+                if not all(done[place].finished for place in some):
+                    raise KeyboardInterrupt
+
+
+def _batches(places, most):
+    """The places in parts of about equal size."""
+    count = -(-len(places) // most)
+    return [places[number::count] for number in range(count)]
+
+
+def _start(task, place, results):
+    """Where to begin: where the C before ended, if it is known."""
+    before = results.get(place._replace(cost=place.cost - 1))
+    if before is None:
+        return None
+    return moved(before, task.costs[place.cost] / task.costs[place.cost - 1])
+
+
+def _solved(run, fold, start, scales, shared):
+    """The result of a problem, and its decision values at the held-out rows."""
+    prepared = fold.prepared._replace(bank=fold.bank(shared, scales))
+    with run:
+        run.begin(prepared)
+        for task in run.tasks(prepared, start):
+            task.result = drive(
+                task.solver, task.state, tol=run.estimator.tol, max_iter=task.max_iter
+            )
+            bank = task.state.bank
+    result = run.outcome.result
+    scores = _at_all_points(bank, result) + result.intercept[:, None]
+    return result, scores[:, fold.held_out] + np.reshape(fold.prepared.offset, (-1, 1))
+
+
+def _at_all_points(bank, result):
+    if result.weights.ndim == 1:
+        return bank.everywhere(result.weights, result.beta)
+    outputs = zip(result.weights, result.beta, strict=True)
+    return np.concatenate([bank.everywhere(d, b[None]) for d, b in outputs])
+
+
+def _cell(result, scores):
+    used = np.atleast_2d(result.weights).any(axis=0).sum()
+    return Cell(scores, int(used), result.duality_gap, not result.status.broken_off)
+
+
+def _folds(task):
+    """All distinct points, and the folds on them."""
+    everything = _Recorder()
+    like(task.template)._data(task.X, task.y, None, everything)
+    place = everything.distinct.group
+    points = as_points(everything.X[everything.distinct.rows])
+    folds = []
+    for train, test in task.splits:
+        weight = np.zeros(len(task.sample_weight))
+        np.add.at(weight, train, task.sample_weight[train])
+        template, seen = like(task.template), _Recorder()
+        prepared = template._data(task.X, task.y, weight, seen)
+        spec = _spec(template, seen)
+        folds.append(Fold(template, prepared, spec, place[seen.distinct.rows], place[test]))
+    return points, folds
+
+
+class _Recorder:
+    """Takes the place of what makes a bank, and remembers what it was asked for."""
+
+    def __call__(self, estimator, X, distinct):
+        self.X, self.distinct = X, distinct
+
+
+def _spec(template, seen):
+    """The kernels as some training rows make them."""
+    X, weight = seen.X[seen.distinct.rows], seen.distinct.weight
+    training = Training(
+        as_points(X),
+        weight,
+        getattr(template, "feature_names_in_", None),
+        template._by_column(template.categories_),
+    )
+    return BankSpec.from_data(collection(template, X, weight), template.normalize, training)
+
+
+def _alike(folds):
+    """Numbers of folds in groups that have the same kernels."""
+    groups: list[list[int]] = []
+    for number, fold in enumerate(folds):
+        for group in groups:
+            if folds[group[0]].spec.kernels == fold.spec.kernels:
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
+
+
+def _on_all(spec, others):
+    """The kernels of folds with scales of the same size as theirs."""
+    return replace(spec, scales=np.max([one.scales for one in others], axis=0))
