@@ -5,43 +5,49 @@ import numpy as np
 from ..losses import Squared
 from .paths import like
 
-DECADES = 4.5  # from where every point is at its bound
+DECADES = 3.0  # upward from where the mean of the kernels has every point at its bound
 
 
-def default_costs(template, X, y, sample_weight, count):
+def default_costs(template, X, y, sample_weight, norms, count):
     """Values of C on a geometric grid, from where every point is at its bound upward.
 
-    With equal weights of all kernels, coefficients at their bounds (as far as they sum to zero) give
-    decision values in proportion to C; as long as none comes up to its target, all stay at their
-    bounds and a larger C does not change what is predicted. For regression C is in units of the
-    targets, unless the loss is squared.
+    With equal weights of all kernels, coefficients at their bounds (as far as they sum to zero)
+    give decision values in proportion to C; as long as none comes up to its target, all stay at
+    their bounds and a larger C does not change what is predicted. Equal weights are ``m^(-1/p)``:
+    what is a small C for the mean of the kernels (p = 1) is a large one for their sum (p = inf), so
+    the grid begins where the largest p begins. For regression C is in units of the targets, unless
+    the loss is squared.
 
     Parameters
     ----------
     template : MKL estimator
     X, y, sample_weight
         As for `fit`.
+    norms : list of float
     count : int
     """
     model = like(template)
     prepared, loss = model._data(X, y, sample_weight), model._loss()
-    bank, costs = prepared.bank, np.broadcast_to(prepared.cost, prepared.targets.shape)
+    # classes that weigh more are to change what is predicted, not what is tried
+    counts = prepared.distinct.weight * (np.broadcast_to(prepared.cost, prepared.targets.shape) > 0)
+    bank = prepared.bank
     weights = np.full(bank.m, 1.0 / bank.m)
-    outputs = zip(prepared.targets, costs, strict=True)
+    outputs = zip(prepared.targets, counts, strict=True)
     firsts = [_first(bank, weights, loss, *output) for output in outputs]
-    first = min(firsts)
+    size = bank.m ** (1.0 - 1.0 / max(norms))
+    first, last = min(firsts) / size, min(firsts) * 10.0**DECADES
     if count == 1:
-        return [first * 10.0 ** (DECADES / 2)]
-    return [float(cost) for cost in first * 10.0 ** np.linspace(0.0, DECADES, count)]
+        return [float(np.sqrt(first * last))]
+    return [float(cost) for cost in np.geomspace(first, last, count)]
 
 
-def _first(bank, weights, loss, targets, costs):
+def _first(bank, weights, loss, targets, counts):
     """The C below which every point of an output is at its bound."""
     ahead = targets > (0.0 if loss.separates else np.median(targets))
-    sides = [costs[side].sum() for side in (ahead, ~ahead)]
+    sides = [counts[side].sum() for side in (ahead, ~ahead)]
     if min(sides) == 0.0:
         return 1.0
-    beta = costs * np.where(ahead, min(sides) / sides[0], -min(sides) / sides[1])
+    beta = counts * np.where(ahead, min(sides) / sides[0], -min(sides) / sides[1])
     largest = float(np.abs(bank.decision(weights, beta)).max())
     in_units = not (loss.separates or isinstance(loss, Squared))
     unit = float(targets.std()) if in_units else 1.0

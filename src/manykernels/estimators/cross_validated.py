@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -30,7 +32,7 @@ from . import calibration as calibrations
 from .checks import check_bool, check_choice, check_parameters, check_real, check_weights
 from .classifier import MKLClassifier
 from .costs import default_costs
-from .frames import data_frame
+from .frames import as_table, data_frame
 from .regressor import MKLRegressor
 from .tuning import Place, Task, cells
 from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
@@ -70,7 +72,7 @@ class _Tuned:
         Parameters
         ----------
         X, y, sample_weight
-            As for the estimator without cross-validation; weights are for training.
+            As for the estimator without cross-validation; scores that can be weighted are.
         **params
             ``groups`` for the splitter; with scikit-learn's metadata routing what the splitter and
             the scorer ask for.
@@ -79,13 +81,12 @@ class _Tuned:
         check_bool("refit", self.refit)
         plain = self._plain()
         check_parameters(plain.set_params(C=1.0))
-        plain._check_data(X, y)
-        X, y = indexable(X, y)
-        y = np.asarray(y)
+        y = plain._check_data(X, y)[1]
+        X, y = indexable(as_table(X), y)
         weight = check_weights(sample_weight, y)
         self._learn_targets(y, weight)
-        routed = self._routed(params)
         scorer = check_scoring(plain, self.scoring)
+        routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         costs, norms = self._grid(plain, X, y, weight)
@@ -93,6 +94,7 @@ class _Tuned:
         task = Task(quiet, X, y, weight, splits, costs, norms)
         found: dict[Place, Any] = {}
         finished = cells(task, found, lambda place, cell: None)
+        found = {place: self._in_all_classes(cell) for place, cell in found.items()}
         self._judge(task, found, scorer, routed.scorer.score)
         if not finished:
             warnings.warn(
@@ -118,14 +120,14 @@ class _Tuned:
         if isinstance(self.Cs, numbers.Integral) and not isinstance(self.Cs, bool):
             if self.Cs < 1:
                 raise ValueError(f"Cs must be at least 1, got {self.Cs!r}.")
-            costs = default_costs(plain, X, y, weight, int(self.Cs))
+            costs = default_costs(plain, X, y, weight, norms, int(self.Cs))
         else:
             costs = sorted(float(cost) for cost in np.atleast_1d(self.Cs))
         for cost in costs:
             check_real("Cs", cost)
         return list(costs), norms
 
-    def _routed(self, params):
+    def _routed(self, params, scorer, sample_weight):
         if _routing_enabled():
             routed = process_routing(self, "fit", **params)
             for name, method in (("splitter", "split"), ("scorer", "score")):
@@ -135,7 +137,9 @@ class _Tuned:
         if unknown:
             raise TypeError(f"fit got parameters that it does not know: {sorted(unknown)}.")
         split = {} if params.get("groups") is None else {"groups": params["groups"]}
-        return Bunch(splitter=Bunch(split=split), scorer=Bunch(score={}))
+        weighs = sample_weight is not None and _takes_weights(scorer)
+        score = {"sample_weight": sample_weight} if weighs else {}
+        return Bunch(splitter=Bunch(split=split), scorer=Bunch(score=score))
 
     def get_metadata_routing(self):
         """What of the metadata given to `fit` goes where, for scikit-learn's routing."""
@@ -243,6 +247,14 @@ class _Tuned:
         return data_frame(columns, "pandas")
 
 
+def _takes_weights(scorer):
+    """Whether a scorer can weigh rows; an estimator's own `score` does."""
+    judge = getattr(scorer, "_score_func", scorer)
+    return type(scorer).__name__ == "_PassthroughScorer" or (
+        "sample_weight" in inspect.signature(judge).parameters
+    )
+
+
 class _HeldOut(BaseEstimator):
     """A model as scorers want it, that knows its answers for the held-out rows."""
 
@@ -281,7 +293,7 @@ normalize, cache_size, device, n_jobs, random_state
         As for `MKLClassifier`.
     Cs : int or sequence of floats
         Values of C, or how many to make from the data: from where every point is at its bound
-        upward, over four and a half powers of ten.
+        upward (`manykernels.estimators.costs`).
     ps : sequence of floats
         Norms of the weights, 1 (sparse) to infinity (plain sum).
     cv : int, splitter or iterable, optional
@@ -398,6 +410,25 @@ normalize, cache_size, device, n_jobs, random_state
 
     def _held_out_model(self, scores):
         return _HeldOutClassifier(self, scores)
+
+    def _in_all_classes(self, cell):
+        """A cell whose fold lacked some classes, with decision values that never choose them."""
+        if np.array_equal(cell.classes, self.classes_):
+            return cell
+        known = np.searchsorted(self.classes_, cell.classes)
+        scores = cell.scores
+        if self.multiclass == "ovo":
+            pairs = list(combinations(range(self.classes_.size), 2))
+            own = dict(zip(combinations(known.tolist(), 2), scores, strict=True))
+            present = np.isin(range(self.classes_.size), known)
+            absent = [np.full(scores.shape[1], float(present[b]) - present[a]) for a, b in pairs]
+            whole = [own.get(pair, row) for pair, row in zip(pairs, absent, strict=True)]
+            return cell._replace(scores=np.stack(whole), classes=self.classes_)
+        if known.size == 2:
+            scores = np.concatenate([-scores, scores])
+        whole = np.full((self.classes_.size, scores.shape[1]), scores.min(initial=0.0) - 1.0)
+        whole[known] = scores
+        return cell._replace(scores=whole, classes=self.classes_)
 
     def _calibrate(self, y, weight):
         """Learn probabilities from the decision values of held-out rows."""
@@ -545,6 +576,10 @@ n_jobs, random_state
 
     def _held_out_model(self, scores):
         return _HeldOutRegressor(self, scores)
+
+    def _in_all_classes(self, cell):
+        """There are no classes."""
+        return cell
 
     def _calibrate(self, y, weight):
         """There are no probabilities."""

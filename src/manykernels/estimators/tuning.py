@@ -44,12 +44,15 @@ class Cell(NamedTuple):
     gap : float
     finished : bool
         Not broken off from outside.
+    classes : array, or None for regression
+        Of the training rows.
     """
 
     scores: np.ndarray
     kernels: int
     gap: float
     finished: bool
+    classes: np.ndarray | None
 
 
 class Place(NamedTuple):
@@ -151,7 +154,7 @@ def _fold_by_fold(task, done, take):
         held_out = rows_of(task.X, test)
         for number, model in enumerate(models):
             norm, cost = divmod(number, len(task.costs))
-            take(Place(fold, norm, cost), _cell(model.result_, model._scores(held_out)))
+            take(Place(fold, norm, cost), _cell(model, model.result_, model._scores(held_out)))
         if len(models) < len(places):
             raise KeyboardInterrupt
 
@@ -218,7 +221,7 @@ def _side_by_side(task, done, take):
                 ]
                 for place, (result, scores) in zip(some, hub.run(works), strict=True):
                     results[place] = result
-                    take(place, _cell(result, scores))
+                    take(place, _cell(folds[place.fold].template, result, scores))
                 if not all(done[place].finished for place in some):
                     raise KeyboardInterrupt
 
@@ -259,9 +262,10 @@ def _at_all_points(bank, result):
     return np.concatenate([bank.everywhere(d, b[None]) for d, b in outputs])
 
 
-def _cell(result, scores):
-    used = np.atleast_2d(result.weights).any(axis=0).sum()
-    return Cell(scores, int(used), result.duality_gap, not result.status.broken_off)
+def _cell(model, result, scores):
+    used, finished = np.atleast_2d(result.weights).any(axis=0).sum(), not result.status.broken_off
+    classes = getattr(model, "classes_", None)
+    return Cell(scores, int(used), result.duality_gap, finished, classes)
 
 
 def _folds(task):
