@@ -59,6 +59,9 @@ class _Tuned:
     regularizer = None
     combination = "sum"
 
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "decision_")
+
     def _chosen(self, name):
         if name not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no {name} before it is fitted.")
@@ -190,7 +193,7 @@ class _Tuned:
         order = np.lexsort((np.repeat(self.Cs_, self.ps_.size), np.tile(self.ps_, self.Cs_.size)))
         flat = means.ravel()
         chosen = next(place for place in order if flat[place] >= least)
-        self.best_index_ = int(chosen // self.ps_.size), int(chosen % self.ps_.size)
+        self.best_index_ = [int(chosen // self.ps_.size), int(chosen % self.ps_.size)]
         self.best_score_ = float(flat[chosen])
         cost, norm = self.best_index_
         self.C_, self.p_ = float(self.Cs_[cost]), float(self.ps_[norm])
@@ -319,7 +322,8 @@ normalize, cache_size, device, n_jobs, random_state
         What was chosen; also ``C`` and ``p``.
     best_score_ : float
         Its mean score on held-out folds.
-    best_index_ : its place in ``Cs_`` and ``ps_``
+    best_index_ : list of two int
+        Its place in ``Cs_`` and ``ps_``.
     Cs_, ps_ : arrays
     scores_ : (n_folds, n_C, n_p) array
     n_kernels_ : (n_folds, n_C, n_p) array

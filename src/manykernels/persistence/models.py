@@ -12,11 +12,19 @@ import numpy as np
 from .._threads import thread_count
 from ..banks import SumBank
 from ..banks.make import NORMALIZATIONS
-from ..estimators import MKLClassifier, MKLOneClass, MKLRegressor
+from ..estimators import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    MKLRegressorCV,
+)
+from ..estimators.calibration import KINDS
 from ..estimators.checks import (
     check_bool,
     check_choice,
     check_parameters,
+    check_real,
     choose_combination,
     choose_regularizer,
 )
@@ -27,6 +35,7 @@ from .checks import (
     check_array,
     check_categories,
     check_indices,
+    check_list,
     check_mapping,
     check_number,
     check_whole,
@@ -34,7 +43,8 @@ from .checks import (
 )
 from .values import CannotSave
 
-ESTIMATORS = {kind.__name__: kind for kind in (MKLClassifier, MKLOneClass, MKLRegressor)}
+TUNED = (MKLClassifierCV, MKLRegressorCV)
+ESTIMATORS = {kind.__name__: kind for kind in (MKLClassifier, MKLOneClass, MKLRegressor, *TUNED)}
 LOCAL = ("checkpoint", "callbacks")  # parameters that belong to one run on one machine
 # columns of the table that the history of a run is written as
 HISTORY = {
@@ -101,7 +111,7 @@ def _check_parameters(model):
     check_parameters(model)
     choose_combination(model.combination)
     check_choice("normalize", model.normalize, NORMALIZATIONS)
-    if model.p != "auto":
+    if not isinstance(model, TUNED) and model.p != "auto":
         choose_regularizer(model.p, model.regularizer)
     model._loss()
     if isinstance(model, MKLClassifier):
@@ -140,7 +150,10 @@ def _check_learned(learned, model, outputs):
     check_array(learned["intercept_"], "The intercepts", (outputs,))
     check_whole(learned["n_iter_"], "The number of iterations")
     if "p_" in learned:
-        check_number(learned["p_"], "The norm of the weights")
+        choose_regularizer(check_number(learned["p_"], "The norm of the weights"), None)
+    if isinstance(model, TUNED):
+        _check_tuned(learned)
+    elif "p_" in learned:
         check_mapping(learned["p_scores_"], "Scores of norms", float)
     if isinstance(model, MKLClassifier):
         classes = learned["classes_"]
@@ -149,11 +162,41 @@ def _check_learned(learned, model, outputs):
         wanted = count * (count - 1) // 2 if model.multiclass == "ovo" else count
         require(count > 1, "There are not two classes.")
         require(outputs == (1 if count == 2 else wanted), "There is not one output per class.")
+        if isinstance(model, MKLClassifierCV):
+            _check_calibration(learned, outputs)
     elif isinstance(model, MKLRegressor):
         axes = check_whole(learned["_y_ndim_"], "The dimensions of the targets", 1)
         require(axes == 2 or (axes == 1 and outputs == 1), "There is not one output per target.")
     else:
         require(outputs == 1, "There is more than one output.")
+
+
+def _check_tuned(learned):
+    """Raise unless what was found out on held-out folds is of one shape."""
+    costs = check_array(learned["Cs_"], "The values of C", (None,))
+    norms = check_array(learned["ps_"], "The norms", (None,), finite=False)
+    shape = (None, costs.size, norms.size)
+    check_array(learned["scores_"], "The scores of folds", shape, finite=False)
+    check_array(learned["n_kernels_"], "The numbers of kernels", shape, finite=False)
+    check_real("C_", check_number(learned["C_"], "The chosen C"))
+    check_number(learned["best_score_"], "The best score")
+    places = check_list(learned["best_index_"], "The best place", 2)
+    cost, norm = (check_whole(place, "The best place") for place in places)
+    require(cost < costs.size and norm < norms.size, "The best place is none of the grid.")
+    values = learned["oof_decision_"]
+    shape = (None,) * min(np.ndim(values), 2)
+    check_array(values, "Decision values of held-out rows", shape, finite=False)
+
+
+def _check_calibration(learned, outputs):
+    """Raise unless there is a table for every output, or none at all."""
+    kind, tables = learned["calibration_kind_"], learned["calibration_table_"]
+    if kind is None and tables is None:
+        return
+    require(kind in KINDS and isinstance(tables, list), "The calibration is not known.")
+    require(len(tables) == outputs, "There is not one calibration per output.")
+    for table in tables:
+        check_array(table, "A calibration", (2,) if kind == "sigmoid" else (2, None))
 
 
 def _check_decision(decision, outputs):

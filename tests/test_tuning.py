@@ -1,0 +1,400 @@
+"""C and p by cross-validation: the scores of a grid search, at a part of its price."""
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import log_loss, make_scorer, max_error
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLRegressor,
+    MKLRegressorCV,
+    load,
+    save,
+)
+from manykernels.banks import make_bank
+from manykernels.banks.part import PartBank
+from manykernels.estimators import calibration
+from manykernels.kernels import RBF, Hamming, KernelCollection, Linear, Polynomial, paper_bank
+from manykernels.lowrank import Nystroem
+from manykernels.solvers.newton import Newton
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(90, 3))
+noise = 0.5 * rng.normal(size=90)
+y = np.where(X[:, 0] + X[:, 1] ** 2 - 0.7 + noise > 0, "up", "down")
+target = 3.0 * X[:, 0] + X[:, 1] ** 2 + noise + 100.0
+FIXED = KernelCollection(
+    [*(RBF(g, features=[f]) for f in range(3) for g in (0.1, 1.0)), Polynomial(2), Linear()]
+)
+GRID = {"C": [0.05, 1.0, 20.0], "p": [1.0, 2.0, np.inf]}
+SPLITS = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
+
+
+def by_grid_search(model, points=X, labels=y, splits=SPLITS, **options):
+    """Scores of scikit-learn's grid search, (folds, C, p)."""
+    search = GridSearchCV(model, GRID, cv=splits, refit=False, **options).fit(points, labels)
+    found = [search.cv_results_[f"split{fold}_test_score"] for fold in range(len(splits))]
+    return np.array(found).reshape(len(splits), 3, 3)
+
+
+def tuned(plain, **options):
+    """The cross-validated estimator of a plain one."""
+    kind = MKLClassifierCV if isinstance(plain, MKLClassifier) else MKLRegressorCV
+    parameters = {
+        name: value
+        for name, value in plain.get_params(deep=False).items()
+        if name in kind._get_param_names()
+    }
+    return kind(**parameters | {"Cs": GRID["C"], "ps": GRID["p"], "cv": SPLITS} | options)
+
+
+class TestScores:
+    """Those of a grid search on the same folds, to the solvers' tolerance."""
+
+    @pytest.mark.parametrize(
+        "plain",
+        [
+            MKLClassifier(FIXED, tol=1e-5),
+            MKLClassifier("auto", tol=1e-5),
+            MKLClassifier(FIXED, tol=1e-5, normalize="cosine"),
+            MKLClassifier(FIXED, tol=1e-5, normalize="trace", class_weight="balanced"),
+            MKLClassifier(FIXED, tol=1e-5, normalize=None, loss="squared_hinge"),
+            MKLClassifier(FIXED, tol=1e-5, normalize="center"),
+            MKLClassifier(FIXED, tol=1e-5, approximation=Nystroem(20, random_state=0)),
+            MKLRegressor(FIXED, tol=1e-5),
+            MKLRegressor("auto", tol=1e-5, loss="squared"),
+        ],
+        ids=lambda plain: repr(plain)[:60],
+    )
+    @pytest.mark.filterwarnings("ignore")
+    def test_the_same(self, plain):
+        labels = y if isinstance(plain, MKLClassifier) else target
+        scoring = "roc_auc" if isinstance(plain, MKLClassifier) else None
+        ours = tuned(plain, scoring=scoring).fit(X, labels)
+        theirs = by_grid_search(plain, labels=labels, scoring=scoring)
+        np.testing.assert_allclose(ours.scores_, theirs, atol=3e-3)
+
+    @pytest.mark.parametrize("options", [{}, {"share_weights": False}, {"multiclass": "ovo"}])
+    def test_several_classes(self, options):
+        points, labels = load_wine(return_X_y=True)
+        plain = MKLClassifier(KernelCollection([RBF(0.1), Linear(), RBF(1e-4)]), **options)
+        splits = list(StratifiedKFold(3).split(points, labels))
+        ours = tuned(plain, cv=splits).fit(points, labels)
+        theirs = by_grid_search(plain, points, labels, splits)
+        np.testing.assert_allclose(ours.scores_, theirs, atol=0.02)
+
+    def test_equal_rows_sparse_rows_and_weights(self):
+        """Rows are merged within a fold, as a fit on its rows alone would."""
+        points = np.round(X)
+        weight = rng.integers(1, 4, len(X)).astype(float)
+        ours = tuned(MKLClassifier(FIXED, tol=1e-5)).fit(sparse.csr_matrix(points), y, weight)
+        for fold, (train, test) in enumerate(SPLITS):
+            alone = MKLClassifier(FIXED, tol=1e-5, C=1.0, p=2.0)
+            alone.fit(points[train], y[train], weight[train])
+            expected = alone.score(points[test], y[test], weight[test])
+            assert ours.scores_[fold, 1, 1] == pytest.approx(expected, abs=1e-12)
+
+    def test_frames_with_categories(self):
+        """A category may be in held-out rows only."""
+        kinds = np.array(["a", "b", "c"])[rng.integers(0, 3, 90)]
+        kinds[SPLITS[0][1][0]] = "rare"
+        frame = pd.DataFrame(X, columns=list("stu")).assign(kind=kinds)
+        kernels = [RBF(0.5, features=["s", "t"]), Hamming(features=["kind"])]
+        ours = tuned(MKLClassifier(kernels, tol=1e-5)).fit(frame, y)
+        theirs = by_grid_search(MKLClassifier(kernels, tol=1e-5), frame)
+        np.testing.assert_allclose(ours.scores_, theirs, atol=1e-12)
+        assert ours.predict(frame).shape == (90,)
+
+    def test_several_targets(self):
+        both = np.stack([target, -2.0 * target], axis=1)
+        ours = tuned(MKLRegressor(FIXED, tol=1e-5)).fit(X, both)
+        theirs = by_grid_search(MKLRegressor(FIXED, tol=1e-5), labels=both)
+        np.testing.assert_allclose(ours.scores_, theirs, atol=1e-3)
+        assert ours.oof_decision_.shape == both.shape
+
+    def test_a_little_memory_is_enough(self):
+        """Then the grid runs in parts."""
+        plain = MKLClassifier(FIXED, tol=1e-5)
+        whole = tuned(plain).fit(X, y)
+        parts = tuned(plain, cache_size=0.2).fit(X, y)
+        np.testing.assert_allclose(parts.scores_, whole.scores_, atol=0.02)
+
+    def test_folds_without_a_class(self):
+        labels = np.array(["a", "b", "c"])[rng.integers(0, 3, 90)]
+        labels[:3], labels[labels == "c"] = "c", "a"
+        labels[:3] = "c"
+        splits = [(np.arange(3, 90), np.arange(3)), (np.arange(60), np.arange(60, 90))]
+        for multiclass in ("ovr", "ovo"):
+            model = tuned(MKLClassifier(FIXED, multiclass=multiclass), cv=splits).fit(X, labels)
+            assert (model.scores_[0] == 0.0).all()
+            assert model.predict(X).shape == (90,)
+
+
+class TestChoice:
+    def test_what_is_learned(self):
+        model = tuned(MKLClassifier(FIXED)).fit(X, y)
+        assert model.scores_.shape == (4, 3, 3)
+        cost, norm = model.best_index_
+        means = model.scores_.mean(axis=0)
+        assert model.best_score_ == means.max() == means[cost, norm]
+        assert (model.C, model.p) == (model.C_, model.p_) == (GRID["C"][cost], GRID["p"][norm])
+        frame = model.cv_results_
+        assert len(frame) == 9
+        assert frame.mean_test_score.max() == model.best_score_
+        assert frame.rank_test_score.min() == 1
+        alone = MKLClassifier(FIXED, C=model.C_, p=model.p_).fit(X, y)
+        np.testing.assert_array_equal(model.kernel_weights_, alone.kernel_weights_)
+        np.testing.assert_array_equal(model.decision_function(X), alone.decision_function(X))
+        assert model.result_.status.converged
+
+    def test_decision_values_of_held_out_rows(self):
+        model = tuned(MKLClassifier(FIXED, tol=1e-6)).fit(X, y)
+        for train, test in SPLITS:
+            alone = MKLClassifier(FIXED, C=model.C_, p=model.p_, tol=1e-6).fit(X[train], y[train])
+            np.testing.assert_allclose(
+                model.oof_decision_[test], alone.decision_function(X[test]), atol=5e-3
+            )
+
+    def test_one_standard_error(self):
+        best = tuned(MKLClassifier(FIXED)).fit(X, y)
+        simple = tuned(MKLClassifier(FIXED), rule="one_standard_error").fit(X, y)
+        np.testing.assert_array_equal(best.scores_, simple.scores_)
+        means = best.scores_.mean(axis=0)
+        cost, norm = best.best_index_
+        error = best.scores_[:, cost, norm].std(ddof=1) / 2.0
+        within = means >= means.max() - error
+        assert simple.p_ == min(np.array(GRID["p"])[within.any(axis=0)])
+        assert simple.C_ == min(np.array(GRID["C"])[within[:, simple.best_index_[1]]])
+        assert (simple.p_, simple.C_) <= (best.p_, best.C_)
+
+    def test_rows_held_out_more_than_once_or_never(self):
+        splits = [(np.arange(45, 90), np.arange(30)), (np.arange(45, 90), np.arange(20))]
+        model = tuned(MKLClassifier(FIXED), cv=splits).fit(X, y)
+        assert np.isnan(model.oof_decision_[30:]).all()
+        assert np.isfinite(model.oof_decision_[:30]).all()
+
+    def test_without_refit(self):
+        model = tuned(MKLClassifier(FIXED), refit=False).fit(X, y)
+        assert model.C_ in GRID["C"]
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+
+    def test_default_costs(self):
+        model = MKLClassifierCV(FIXED, Cs=5, refit=False, ps=[1.0]).fit(X, y)
+        assert model.Cs_.size == 5
+        first = MKLClassifier(FIXED, C=0.9 * model.Cs_[0], p=np.inf, solver="uniform").fit(X, y)
+        beta = np.abs(first.dual_coef_).ravel()
+        smaller = min((y == "up").sum(), (y == "down").sum())
+        at_bound = np.isclose(beta, first.C).sum()
+        assert at_bound >= smaller  # of the smaller class all are
+        doubled = MKLClassifierCV(FIXED, Cs=5, refit=False, ps=[1.0, np.inf]).fit(X, y)
+        assert doubled.Cs_[0] == pytest.approx(model.Cs_[0] / len(FIXED))
+
+    def test_costs_of_regression_follow_the_targets(self):
+        costs = [
+            MKLRegressorCV(FIXED, Cs=3, ps=[2.0], refit=False, cv=2).fit(X, unit * target).Cs_
+            for unit in (1.0, 1000.0)
+        ]
+        np.testing.assert_allclose(costs[1], 1000.0 * costs[0], rtol=1e-9)
+
+    def test_parameters(self):
+        model = MKLClassifierCV(FIXED, Cs=[1.0], ps=[2.0])
+        assert clone(model).get_params()["ps"] == [2.0]
+        with pytest.raises(AttributeError, match="before it is fitted"):
+            _ = model.C
+        for wrong, words in [
+            ({"Cs": 0}, "at least 1"),
+            ({"Cs": [-1.0]}, "above 0"),
+            ({"ps": [0.5]}, "at least 1"),
+            ({"rule": "worst"}, "rule"),
+            ({"calibration": "no"}, "calibration"),
+            ({"refit": "yes"}, "refit"),
+        ]:
+            with pytest.raises(ValueError, match=words):
+                clone(model).set_params(**wrong).fit(X, y)
+        with pytest.raises(TypeError, match="does not know"):
+            model.fit(X, y, fold=3)
+
+    def test_groups_and_scorers(self):
+        groups = np.repeat(np.arange(9), 10)
+        model = tuned(MKLRegressor(FIXED), cv=GroupKFold(3), scoring=make_scorer(max_error))
+        model.fit(X, target, sample_weight=np.ones(90), groups=groups)
+        expected = [test for _, test in GroupKFold(3).split(X, target, groups)]
+        assert model.scores_.shape[0] == len(expected)
+        plain = MKLRegressor(FIXED, C=model.C_, p=model.p_)
+        train = np.setdiff1d(np.arange(90), expected[0])
+        alone = plain.fit(X[train], target[train])
+        cost, norm = model.best_index_
+        assert model.scores_[0, cost, norm] == pytest.approx(
+            max_error(target[expected[0]], alone.predict(X[expected[0]])), rel=0.05
+        )
+
+
+class TestInterrupts:
+    def test_the_best_so_far_is_trained(self, monkeypatch):
+        step = Newton.step
+
+        def slow_step(self, run, state, tol):
+            time.sleep(0.02)
+            return step(self, run, state, tol)
+
+        monkeypatch.setattr(Newton, "step", slow_step)
+        timer = threading.Timer(1.5, _thread.interrupt_main)
+        timer.start()
+        model = MKLClassifierCV(FIXED, Cs=np.logspace(-1, 3, 12), ps=[1.5, 2.0, 3.0], cv=SPLITS)
+        with pytest.warns(ConvergenceWarning, match="broken off"):
+            model.fit(X, y)
+        timer.join()
+        assert np.isnan(model.scores_).any()
+        assert model.predict(X).shape == (90,)
+
+
+class TestProbabilities:
+    def test_they_are_probabilities(self):
+        model = MKLClassifierCV(FIXED, Cs=3, cv=SPLITS).fit(X, y)
+        found = model.predict_proba(X)
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), found)
+        order = np.argsort(model.decision_function(X))
+        assert (np.diff(found[order, 1]) >= 0.0).all()
+
+    def test_they_say_something_about_new_rows(self):
+        fresh = np.random.default_rng(1).normal(size=(400, 3))
+        truth = np.where(
+            fresh[:, 0] + fresh[:, 1] ** 2 - 0.7 + 0.5 * rng.normal(size=400) > 0, "up", "down"
+        )
+        model = MKLClassifierCV(FIXED, Cs=4).fit(X, y)
+        prior = np.tile([(y == "down").mean(), (y == "up").mean()], (400, 1))
+        ours = log_loss(truth, model.predict_proba(fresh))
+        assert ours < 0.8 * log_loss(truth, prior)
+        other = CalibratedClassifierCV(MKLClassifier(FIXED, C=model.C_, p=model.p_)).fit(X, y)
+        assert ours < 1.1 * log_loss(truth, other.predict_proba(fresh))
+
+    def test_several_classes(self):
+        points, labels = load_iris(return_X_y=True)
+        model = MKLClassifierCV([RBF(0.3), Linear()], Cs=3).fit(points, labels)
+        assert model.predict_proba(points).shape == (150, 3)
+        assert (model.predict_proba(points).argmax(axis=1) == labels).mean() > 0.9
+
+    @pytest.mark.parametrize("options", [{"calibration": None}, {"multiclass": "ovo"}])
+    def test_none(self, options):
+        points, labels = load_iris(return_X_y=True)
+        model = MKLClassifierCV([RBF(0.3)], Cs=[1.0], ps=[1.0], **options).fit(points, labels)
+        with pytest.raises(AttributeError, match="no probabilities"):
+            model.predict_proba(points)
+
+    def test_sigmoid_is_that_of_the_largest_likelihood(self):
+        """With Platt's targets, and for values of any size."""
+        scores = rng.normal(size=300)
+        positive = rng.random(300) < 1.0 / (1.0 + np.exp(-(2.0 * scores - 1.0)))
+        slope, offset = calibration.fitted("sigmoid", scores, positive, np.ones(300))
+        ahead = positive.sum()
+        wanted = np.where(positive, (ahead + 1) / (ahead + 2), 1 / (302 - ahead))
+        p = 1.0 / (1.0 + np.exp(-(slope * scores + offset)))
+        assert abs((p - wanted).sum()) < 1e-3
+        assert abs(((p - wanted) * scores).sum()) < 1e-3
+        tiny = calibration.fitted("sigmoid", 1e-6 * scores, positive, np.ones(300))
+        np.testing.assert_allclose(tiny, [1e6 * slope, offset], rtol=1e-3)
+
+    def test_values_that_mislead_say_nothing(self):
+        scores = np.linspace(-1.0, 1.0, 50)
+        slope, offset = calibration.fitted("sigmoid", scores, scores < 0.2, np.ones(50))
+        assert slope == 0.0
+        assert calibration.probabilities("sigmoid", (slope, offset), 3.0) == pytest.approx(
+            31 / 52, abs=0.01
+        )
+
+    def test_isotonic_from_a_thousand_rows(self):
+        points = rng.normal(size=(1100, 2))
+        labels = (points[:, 0] + rng.normal(size=1100) > 0).astype(int)
+        model = MKLClassifierCV([Linear(), RBF(0.5)], Cs=[0.1], ps=[2.0], cv=3).fit(points, labels)
+        assert model.calibration_kind_ == "isotonic"
+        found = model.predict_proba(points)[:, 1]
+        assert abs(found.mean() - labels.mean()) < 0.02
+
+
+class TestFiles:
+    @pytest.mark.parametrize(
+        "model",
+        [
+            MKLClassifierCV(FIXED, Cs=2, cv=3),
+            MKLClassifierCV(FIXED, Cs=2, cv=KFold(3), calibration="isotonic"),
+            MKLRegressorCV(FIXED, Cs=2, cv=3, ps=[1.0, np.inf]),
+        ],
+        ids=["sigmoid", "isotonic", "regression"],
+    )
+    def test_round_trip(self, model, tmp_path):
+        model = clone(model).fit(X, y if isinstance(model, MKLClassifier) else target)
+        save(model, tmp_path / "model.mkl")
+        again = load(tmp_path / "model.mkl")
+        assert type(again) is type(model)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.scores_, model.scores_)
+        assert (again.C, again.p, again.best_index_) == (model.C, model.p, model.best_index_)
+        if isinstance(model, MKLClassifier):
+            np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+class TestParts:
+    def test_a_part_is_a_bank(self):
+        whole = make_bank(FIXED, X, dtype=np.float64)
+        points, factors = rng.permutation(90)[:40], rng.uniform(0.5, 2.0, whole.m)
+        part = PartBank(whole, points, factors)
+        alone = make_bank(FIXED, X[points], normalize=None, dtype=np.float64)
+        scale = whole.scales * factors
+        beta, weights = rng.normal(size=(2, 40)), rng.random(whole.m)
+        np.testing.assert_allclose(part.combine(weights), alone.combine(weights * scale))
+        rows = np.array([3, 1])
+        np.testing.assert_allclose(
+            part.combine(weights, rows), alone.combine(weights * scale, rows)
+        )
+        products = alone.products(beta) * scale[:, None, None]
+        np.testing.assert_allclose(part.products(beta), products, atol=1e-10)
+        forms = alone.quadratic_forms(beta) * scale
+        np.testing.assert_allclose(part.quadratic_forms(beta), forms)
+        np.testing.assert_allclose(part.diagonal(), alone.diagonal() * scale[:, None])
+        np.testing.assert_allclose(
+            part.columns(rows), alone.columns(rows) * scale[:, None, None], atol=1e-12
+        )
+        np.testing.assert_allclose(
+            part.combined_diagonal(weights), alone.combined_diagonal(weights * scale)
+        )
+        np.testing.assert_allclose(
+            part.decision(weights, beta), alone.decision(weights * scale, beta), atol=1e-9
+        )
+        everywhere = part.everywhere(weights, beta)
+        assert everywhere.shape == (2, 90)
+        np.testing.assert_allclose(everywhere[:, points], part.decision(weights, beta))
+
+
+@parametrize_with_checks(
+    [
+        MKLClassifierCV(Cs=2, ps=[1.0, 2.0], cv=2),
+        MKLRegressorCV(Cs=2, ps=[1.0, 2.0], cv=2),
+    ]
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_the_papers_bank_is_shared():
+    """Kernels that do not follow the data are computed once for all folds."""
+    fixed, following = (
+        MKLClassifierCV(kernels, Cs=[1.0], ps=[1.0], cv=3, tol=1e-5).fit(X, y)
+        for kernels in (paper_bank(X), "auto")
+    )
+    assert fixed.scores_.shape == following.scores_.shape
+    assert fixed.bank_.m == following.bank_.m
