@@ -98,7 +98,7 @@ class TestScores:
 
     def test_equal_rows_sparse_rows_and_weights(self):
         """Rows are merged within a fold, as a fit on its rows alone would."""
-        points = np.round(X)
+        points = np.round(2.0 * X)
         weight = rng.integers(1, 4, len(X)).astype(float)
         ours = tuned(MKLClassifier(FIXED, tol=1e-5)).fit(sparse.csr_matrix(points), y, weight)
         for fold, (train, test) in enumerate(SPLITS):
@@ -382,8 +382,8 @@ class TestParts:
 
 @parametrize_with_checks(
     [
-        MKLClassifierCV(Cs=2, ps=[1.0, 2.0], cv=2),
-        MKLRegressorCV(Cs=2, ps=[1.0, 2.0], cv=2),
+        MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.5], cv=2),
+        MKLRegressorCV(Cs=2, ps=[2.0], cv=2),
     ]
 )
 def test_scikit_learn(estimator, check):

@@ -27,6 +27,7 @@ from .types import Points
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5
+FAR = 10.0  # times C, beyond which a result is no place to begin
 FEWEST = 4  # models that are worth training side by side
 
 
@@ -295,8 +296,11 @@ def _moved(model, other):
 
 def moved(result, factor):
     """Where to begin at a C that is so many times as large: points at a bound stay there as all
-    coefficients grow with C.
+    coefficients grow with C. None from so far away that it is better to begin anew: the few
+    kernels of a small C make SVMs with a large one that take millions of steps.
     """
+    if not 1.0 / FAR <= factor <= FAR:
+        return None
     return Result(**{**vars(result), "beta": result.beta * factor})
 
 
