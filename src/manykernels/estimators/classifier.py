@@ -150,6 +150,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     Notes
     -----
+    Probabilities are to be had from `MKLClassifierCV`, or with this estimator in scikit-learn's
+    ``CalibratedClassifierCV``.
+
     Equal rows are merged and weighted before training, so a row repeated twice and a row of
     weight two are the same, and the result does not depend on the order of the rows.
     """
