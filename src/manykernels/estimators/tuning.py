@@ -189,7 +189,9 @@ class Fold(NamedTuple):
 
 
 def _side_by_side(task, done, take):
-    """All cells on shared banks, every other C first, and the others from where those ended."""
+    """All cells on shared banks, all folds and p side by side, for one C after the other, each from
+    where the one before ended.
+    """
     points, folds = _folds(task)
     results: dict[Place, Any] = {}
     for members in _alike(folds):
@@ -201,10 +203,10 @@ def _side_by_side(task, done, take):
         )
         bank = tiled(_on_all(spec, [folds[fold].spec for fold in members]), points, compute, budget)
         hub = Hub(held(bank, budget))
-        for wave in range(2):
+        for cost in range(len(task.costs)):
             places = [
                 place
-                for place in task.places(range(wave, len(task.costs), 2))
+                for place in task.places([cost])
                 if place.fold in members and place not in done
             ]
             outputs = len(folds[0].prepared.targets)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-ROUNDS = 6
+ROUNDS = 8
 MOST_FREE, MOST_USED = 1500, 100  # beyond which a system costs more than it saves
 USED = 1e-4  # part of the largest weight above which a kernel is taken to be in use
 SHIFT = 1e-12  # relative, on diagonals: equal points or kernels make a system singular

@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-9  # part of the largest weight below which a kernel bends nothi
 LENGTH = 1e-3  # error of the length of a step, as a part of it
 GAINED = 0.2  # of what the dual can gain by a step: how far a program is solved
 HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
-WORSE = 3  # systems in a row that make nothing better
+WORSE = 4  # systems in a row that make nothing better
 
 
 class Between(NamedTuple):
