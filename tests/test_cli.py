@@ -93,6 +93,19 @@ class TestTrainAndPredict:
             == np.mean(predicted["predictions"] == SPECIES)
         )
 
+    def test_tuned(self, folder):
+        pipeline, outcome = trained(folder, *FEW, "--tune")
+        model = pipeline[-1]
+        assert outcome["tuned"]["C"] == model.C_
+        assert outcome["tuned"]["p"] == model.p_
+        assert len(outcome["tuned"]["scores"]) == 5
+        assert pipeline.predict_proba(pd.DataFrame(IRIS, columns=NAMES)).shape == (150, 3)
+        assert (
+            "chosen" in run("train", folder / "iris.csv", "-o", folder / "m", "--tune", *FEW).stdout
+        )
+        wrong = run_train(folder, "--tune", "--C", "3", code=2)
+        assert "leave --p and --C out" in wrong.stderr
+
     def test_labels_go_to_a_file(self, folder):
         trained(folder, *FEW)
         result = run(

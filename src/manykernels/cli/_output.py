@@ -194,7 +194,17 @@ def described(estimator):
         "kernels": [
             {"name": name, "weight": weight} for name, weight in heaviest(estimator, LISTED)
         ],
+        "tuned": _tuned(estimator),
     }
+
+
+def _tuned(estimator):
+    """What was chosen on held-out folds, and its scores there; None where nothing was."""
+    if not hasattr(estimator, "best_index_"):
+        return None
+    cost, norm = estimator.best_index_
+    scores = estimator.scores_[:, cost, norm]
+    return {"C": estimator.C_, "p": estimator.p_, "scores": [float(score) for score in scores]}
 
 
 def print_training(outcome):
@@ -211,6 +221,7 @@ def print_training(outcome):
             outcome["task"] + (f", {len(data['classes'])} classes" if data["classes"] else ""),
         ),
         ("status", f"{outcome['status']}: {outcome['message']}"),
+        *_choice(outcome["tuned"]),
         ("objective", f"{outcome['objective']:.6g}"),
         (
             "duality gap",
@@ -234,6 +245,13 @@ def print_training(outcome):
         ("model", outcome["model"]),
     ]
     print_table(None, rows)
+
+
+def _choice(tuned):
+    if tuned is not None:
+        scores = tuned["scores"]
+        text = f"C = {tuned['C']:.4g}, p = {tuned['p']:g}; {fmean(scores):.4f} ± "
+        yield "chosen", f"{text}{pstdev(scores):.4f} on {len(scores)} held-out folds"
 
 
 def _scores(outcome):

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .. import MKLClassifier, MKLRegressor, kernels
+from .. import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV, kernels
 from ..kernels import RBF, Laplacian, Linear, Polynomial
 from ..kernels.points import as_points
 from ..kernels.vector import weighted_variance
@@ -30,6 +30,7 @@ WORDS = (
 )
 FACTORS = 2.0 ** np.arange(-5, 5)  # of gamma="scale", for ten widths
 MOST = 200_000  # kernels that "auto" may make before there is an error instead of a very long wait
+TUNING_FOLDS = 5
 NOT_IN_FILES = ("Kernel", "FunctionKernel", "Precomputed")
 
 
@@ -54,6 +55,7 @@ class Settings:
     standardize: bool | None
     checkpoint: Any = None
     verbose: int = 0
+    tune: bool = False
 
     def pipeline(self, X, task):
         """A pipeline that is not trained, with kernels for the rows X in their new units."""
@@ -69,8 +71,7 @@ class Settings:
     def _estimator(self, X, task):
         options = {
             "kernels": kernels_from(self.kernels, X),
-            "p": _norm(self.p),
-            "C": self.C,
+            **self._chosen(task),
             "solver": self.solver,
             "normalize": None if self.normalize == "none" else self.normalize,
             "approximation": self._approximation(),
@@ -87,13 +88,21 @@ class Settings:
                 raise ValueError(
                     "--epsilon is for regression; leave it out, or say --task regression."
                 )
-            return MKLClassifier(**options, class_weight=self.class_weight)
+            classifier = MKLClassifierCV if self.tune else MKLClassifier
+            return classifier(**options, class_weight=self.class_weight)
         if self.class_weight is not None:
             raise ValueError(
                 "--class-weight is for classification; leave it out, or say --task classification."
             )
         epsilon = {} if self.epsilon is None else {"epsilon": self.epsilon}
-        return MKLRegressor(**options, **epsilon)
+        return (MKLRegressorCV if self.tune else MKLRegressor)(**options, **epsilon)
+
+    def _chosen(self, task):
+        """C and p, or the folds that they are chosen on."""
+        if not self.tune:
+            return {"p": _norm(self.p), "C": self.C}
+        splitter = StratifiedKFold if task == "classification" else KFold
+        return {"cv": splitter(TUNING_FOLDS, shuffle=True, random_state=self.seed)}
 
     def _approximation(self):
         return None if self.rank is None else Nystroem(rank=self.rank, random_state=self.seed)

@@ -95,6 +95,15 @@ def train(
         ),
     ] = "1",
     C: Annotated[float, _of("Model", "Cost of an error.", "--C")] = 1.0,
+    tune: Annotated[
+        bool,
+        _of(
+            "Model",
+            "Choose C and p on held-out folds, from a grid made from the data; in place of --p and "
+            "--C. Classifiers then know probabilities.",
+            "--tune",
+        ),
+    ] = False,
     loss: Annotated[
         str | None, _of("Model", "hinge, squared_hinge, hard_margin; epsilon_insensitive, squared.")
     ] = None,
@@ -136,11 +145,13 @@ def train(
     from ._pipeline import Settings
 
     _check_scoring(test, holdout)
+    if tune and (p, C) != ("1", 1.0):
+        raise typer.BadParameter("--tune chooses p and C; leave --p and --C out.")
     settings = Settings(
         kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver,
         normalize=normalize.value, rank=rank, tol=tol, max_iter=max_iter,
         class_weight=class_weight.value if class_weight else None, n_jobs=n_jobs, device=device,
-        seed=seed, standardize=standardize, checkpoint=checkpoint,
+        seed=seed, standardize=standardize, checkpoint=checkpoint, tune=tune,
         verbose=0 if quiet or json else 1,
     )  # fmt: skip
     plan = Plan(out, report, test, holdout, cv)
