@@ -46,18 +46,11 @@ class _Tuned:
 
     _plain_type: type
 
-    @property
-    def C(self) -> float:
-        """The C that was chosen."""
-        return self._chosen("C_")
-
-    @property
-    def p(self) -> float:
-        """The p that was chosen."""
-        return self._chosen("p_")
-
-    regularizer = None
-    combination = "sum"
+    # of what the plain estimators are given, two are learned and two are not open
+    C: Any = property(lambda self: self._chosen("C_"), doc="The C that was chosen.")
+    p: Any = property(lambda self: self._chosen("p_"), doc="The p that was chosen.")
+    regularizer: Any = None
+    combination: Any = "sum"
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "decision_")
@@ -80,6 +73,9 @@ class _Tuned:
             ``groups`` for the splitter; with scikit-learn's metadata routing what the splitter and
             the scorer ask for.
         """
+        return self._tune(X, y, sample_weight, params)
+
+    def _tune(self, X, y, sample_weight, params):
         check_choice("rule", self.rule, RULES)
         check_bool("refit", self.refit)
         plain = self._plain()
