@@ -117,7 +117,7 @@ class RunState:
             watch,
             keep,
         )
-        self.counters, self.best, self.limit = Counters(), None, None
+        self.counters, self.best, self.limit, self._columns = Counters(), None, None, 0
         regularizer = problem.regularizer
         if start is None:
             self.start = Point(problem.bank.start(regularizer), np.zeros_like(problem.targets))
@@ -244,6 +244,13 @@ class RunState:
         """Slopes and curvatures of the quadratic forms along a change of beta, (m,) each."""
         self.counters.kernel_passes += 1
         return self.bank.along(beta, change)
+
+    def count_columns(self, number):
+        """Take note of columns of all kernels that were computed: as many as there are points are a
+        pass.
+        """
+        passes, self._columns = divmod(self._columns + number, self.bank.n)
+        self.counters.kernel_passes += passes
 
     def decision(self, weights, beta):
         """``K_d beta``, (t, n)."""

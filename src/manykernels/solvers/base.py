@@ -103,6 +103,10 @@ class Solver(ABC):
         """What `max_iter` is for this run, unless it is given."""
         return self.max_iter
 
+    def work(self, run):
+        """What the run has done so far, in passes over the kernels."""
+        return run.work
+
     def slow(self, run, first, tol):
         """Whether more was done than is worth waiting for, by a run whose first gap was `first`; or
         a quarter of that, with next to nothing to show.
@@ -117,10 +121,11 @@ class Solver(ABC):
         allowed, fallen = least + more * decades**2, _decades(first, run.best.certificate.gap)
         if not (run.problem.regularizer.smooth or run.problem.regularizer.is_simplex):
             allowed *= ALONE
-        if run.work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
+        work = self.work(run)
+        if work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
             return True
         nearly = run.best.certificate.gap < NEARLY * tol
-        return run.work > (MORE if nearly else 1.0) * allowed
+        return work > (MORE if nearly else 1.0) * allowed
 
     def advice(self, run, result, tol):
         """How far the run came, and what to do about it."""
