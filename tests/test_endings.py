@@ -79,7 +79,7 @@ class TestBudget:
         decades = np.log10(gap / tol)
         assert gap < 1.0
         # a third of what is worth waiting for was done
-        solver.wait = (0.0, 3.0 * run.work / decades**2)
+        solver.wait = (0.0, 3.0 * run.work / decades**4)
         assert solver.slow(run, gap, tol)
         run.best = run.best._replace(certificate=run.best.certificate._replace(gap=0.1 * gap))
         assert not solver.slow(run, gap, tol)

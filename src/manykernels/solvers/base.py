@@ -56,8 +56,8 @@ class Solver(ABC):
     unit = "iteration"  # what max_iter counts
     max_iter = 1000
     stationarity_tol = 0.04
-    # passes over the kernels worth waiting for: so many, and so many more per squared power of ten
-    # by which the gap has to fall; None for methods whose iterations are few
+    # passes over the kernels worth waiting for: so many, and so many more times the fourth power of
+    # the powers of ten by which the gap has to fall; None for methods whose iterations are few
     wait: tuple[float, float] | None = None
 
     sums_only = True  # whether it works for sums of kernels alone
@@ -111,14 +111,16 @@ class Solver(ABC):
         """Whether more was done than is worth waiting for, by a run whose first gap was `first`; or
         a quarter of that, with next to nothing to show.
 
-        In passes, not seconds: the same fit always ends in the same way. Newton's method takes some
-        10 passes where the gap has to fall by one power of ten, and 30 to 50 where by three.
+        In passes, not seconds: the same fit always ends in the same way. Newton's method takes the
+        time of 6 passes or more where the gap has to fall by one or two powers of ten, of 10 where
+        by two and a half, and of 15 to 35 where by three: hence the fourth power. No run should
+        take 30 times as long as that.
         """
         if self.wait is None or not np.isfinite(first):
             return False
         least, more = self.wait
         decades = _decades(first, tol)
-        allowed, fallen = least + more * decades**2, _decades(first, run.best.certificate.gap)
+        allowed, fallen = least + more * decades**4, _decades(first, run.best.certificate.gap)
         if not (run.problem.regularizer.smooth or run.problem.regularizer.is_simplex):
             allowed *= ALONE
         work = self.work(run)
