@@ -26,6 +26,9 @@ VISITS = 40  # entries of one kernel that a pass visits in the time a step takes
 LEAST = 200.0  # steps in the time that the smallest pass takes
 # kernels that are combined in the time an SVM takes for a few looks at the whole combined kernel
 OWN = 20
+# entries of all kernels, for which Newton's method takes as long for what does not depend on their
+# number as for the rest, and how many small passes are worth one at most
+SMALL, MOST = 1e6, 5.0
 NARROW = 3.0  # passes over narrow factors, or steps there, that are worth one over kernels
 FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
 
@@ -149,14 +152,17 @@ class RunState:
         A step of a machine visits a row of the combined kernel, a pass all rows of all kernels; on
         narrow factors a step solves a system of equations, and is worth a pass, but both are cheap
         beside what the methods made for factors do. Where few kernels have weight combining them is
-        a part of a pass, and the SVM's own time is not small beside it.
+        a part of a pass, and the SVM's own time is not small beside it. Of few entries a pass is
+        cheap beside what Newton's method does in any case.
         """
         counters, passes = self.counters, self.counters.kernel_passes + self._parts
         if self.bank.narrow:
             return (passes + counters.machine_steps) / NARROW
         per_pass = max(LEAST, self.bank.n * self.bank.m / VISITS)
         per_solve = min(1.0, OWN / self.bank.m)
-        return passes + counters.machine_steps / per_pass + counters.svm_solves * per_solve
+        small = min(MOST, 1.0 + SMALL / (self.bank.n**2 * self.bank.m))
+        work = passes + counters.machine_steps / per_pass + counters.svm_solves * per_solve
+        return work / small
 
     def refine(self) -> bool:
         """Go on with kernels in float64; False if they are already."""

@@ -113,7 +113,7 @@ class Solver(ABC):
 
         In passes, not seconds: the same fit always ends in the same way. Newton's method takes the
         time of 6 passes or more where the gap has to fall by one or two powers of ten, of 10 where
-        by two and a half, and of 15 to 35 where by three: hence the fourth power. No run should
+        by two and a half, and of 9 to 35 where by three: hence the fourth power. No run should
         take 30 times as long as that.
         """
         if self.wait is None or not np.isfinite(first):

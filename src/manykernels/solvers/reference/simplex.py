@@ -79,7 +79,7 @@ class MirrorDescent(SimplexSolver):
     KL(new | d) / step``.
     """
 
-    wait = 60.0, 6.0
+    wait = 60.0, 4.5
 
     def start(self, run, point):
         return point._replace(memory=1.0 / np.abs(point.gradient).max())
@@ -109,7 +109,7 @@ class SimpleMKL(SimplexSolver):
     After `MOVES` of these a fresh gradient costs less than what is left of the old one is worth.
     """
 
-    wait = 70.0, 3.0
+    wait = 50.0, 1.8
 
     def step(self, run, state, tol):
         best = self._descend(run, state)
@@ -201,7 +201,7 @@ class SILP(SimplexSolver):
     minimize the upper envelope of all planes, a linear program solved by HiGHS.
     """
 
-    wait = 180.0, 4.5
+    wait = 150.0, 3.5
 
     def start(self, run, point):
         return point._replace(memory=[_cut(run, point)])
