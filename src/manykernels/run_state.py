@@ -24,6 +24,12 @@ from .result import Counters
 GIGABYTE = 2**30
 VISITS = 40  # entries of one kernel that a pass visits in the time a step takes for one of a row
 LEAST = 200.0  # steps in the time that the smallest pass takes
+# kernels that are combined in the time an SVM takes for a few looks at the whole combined kernel
+OWN = 20
+# entries of all kernels, for which Newton's method takes as long for what does not depend on their
+# number as for the rest, and how many small passes are worth one at most
+SMALL, MOST = 1e6, 5.0
+NARROW = 3.0  # passes over narrow factors, or steps there, that are worth one over kernels
 FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
 
 
@@ -118,6 +124,7 @@ class RunState:
             keep,
         )
         self.counters, self.best, self.limit = Counters(), None, None
+        self._columns, self._parts = 0, 0.0
         regularizer = problem.regularizer
         if start is None:
             self.start = Point(problem.bank.start(regularizer), np.zeros_like(problem.targets))
@@ -143,10 +150,19 @@ class RunState:
         """What was done so far, in passes over the kernels.
 
         A step of a machine visits a row of the combined kernel, a pass all rows of all kernels; on
-        narrow factors a step solves a system of equations, and is worth a pass.
+        narrow factors a step solves a system of equations, and is worth a pass, but both are cheap
+        beside what the methods made for factors do. Where few kernels have weight combining them is
+        a part of a pass, and the SVM's own time is not small beside it. Of few entries a pass is
+        cheap beside what Newton's method does in any case.
         """
-        per_pass = 1.0 if self.bank.narrow else max(LEAST, self.bank.n * self.bank.m / VISITS)
-        return self.counters.kernel_passes + self.counters.machine_steps / per_pass
+        counters, passes = self.counters, self.counters.kernel_passes + self._parts
+        if self.bank.narrow:
+            return (passes + counters.machine_steps) / NARROW
+        per_pass = max(LEAST, self.bank.n * self.bank.m / VISITS)
+        per_solve = min(1.0, OWN / self.bank.m)
+        small = min(MOST, 1.0 + SMALL / (self.bank.n**2 * self.bank.m))
+        work = passes + counters.machine_steps / per_pass + counters.svm_solves * per_solve
+        return work / small
 
     def refine(self) -> bool:
         """Go on with kernels in float64; False if they are already."""
@@ -245,11 +261,24 @@ class RunState:
         self.counters.kernel_passes += 1
         return self.bank.along(beta, change)
 
+    def count_columns(self, number):
+        """Take note of columns of all kernels that were computed: as many as there are points are a
+        pass.
+        """
+        passes, self._columns = divmod(self._columns + number, self.bank.n)
+        self.counters.kernel_passes += passes
+
     def decision(self, weights, beta):
         """``K_d beta``, (t, n)."""
         self._combined(weights)
         return self.bank.decision(weights, beta)
 
     def _combined(self, weights):
-        """Count a pass over the kernels that have weight, unless they are the smaller part."""
-        self.counters.kernel_passes += int(2 * np.count_nonzero(weights) > len(weights))
+        """Count a pass over the kernels that have weight or, where they are the smaller part, what
+        part they are.
+        """
+        share = np.count_nonzero(weights) / len(weights)
+        if share > 0.5:
+            self.counters.kernel_passes += 1
+        else:
+            self._parts += share

@@ -56,8 +56,8 @@ class Solver(ABC):
     unit = "iteration"  # what max_iter counts
     max_iter = 1000
     stationarity_tol = 0.04
-    # passes over the kernels worth waiting for: so many, and so many more per squared power of ten
-    # by which the gap has to fall; None for methods whose iterations are few
+    # passes over the kernels worth waiting for: so many, and so many more times the fourth power of
+    # the powers of ten by which the gap has to fall; None for methods whose iterations are few
     wait: tuple[float, float] | None = None
 
     sums_only = True  # whether it works for sums of kernels alone
@@ -103,24 +103,31 @@ class Solver(ABC):
         """What `max_iter` is for this run, unless it is given."""
         return self.max_iter
 
+    def work(self, run):
+        """What the run has done so far, in passes over the kernels."""
+        return run.work
+
     def slow(self, run, first, tol):
         """Whether more was done than is worth waiting for, by a run whose first gap was `first`; or
         a quarter of that, with next to nothing to show.
 
-        In passes, not seconds: the same fit always ends in the same way. Newton's method takes some
-        10 passes where the gap has to fall by one power of ten, and 30 to 50 where by three.
+        In passes, not seconds: the same fit always ends in the same way. Newton's method takes the
+        time of 6 passes or more where the gap has to fall by one or two powers of ten, of 10 where
+        by two and a half, and of 9 to 35 where by three: hence the fourth power. No run should
+        take 30 times as long as that.
         """
         if self.wait is None or not np.isfinite(first):
             return False
         least, more = self.wait
         decades = _decades(first, tol)
-        allowed, fallen = least + more * decades**2, _decades(first, run.best.certificate.gap)
+        allowed, fallen = least + more * decades**4, _decades(first, run.best.certificate.gap)
         if not (run.problem.regularizer.smooth or run.problem.regularizer.is_simplex):
             allowed *= ALONE
-        if run.work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
+        work = self.work(run)
+        if work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
             return True
         nearly = run.best.certificate.gap < NEARLY * tol
-        return run.work > (MORE if nearly else 1.0) * allowed
+        return work > (MORE if nearly else 1.0) * allowed
 
     def advice(self, run, result, tol):
         """How far the run came, and what to do about it."""

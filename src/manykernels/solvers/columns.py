@@ -46,8 +46,12 @@ class Columns:
         self._load(np.append(missing, likely)[:most], clock)
 
     def provide(self, wanted, clock):
-        """Compute those of the wanted columns that are not here; all of them must fit."""
-        self._load(self.cache.missing(wanted, clock), clock)
+        """Compute those of the wanted columns that are not here, and say how many; all of them must
+        fit.
+        """
+        missing = self.cache.missing(wanted, clock)
+        self._load(missing, clock)
+        return missing.size
 
     def _load(self, wanted, clock):
         rows = self.bank.kernel_rows(self.layout[wanted], self.layout)

@@ -30,7 +30,7 @@ class GroupLasso(Solver):
 
     title = "MKLGL"
     max_iter = 5000
-    wait = 200.0, 170.0
+    wait = 60.0, 4.5
 
     def needs(self, run):
         regularizer = run.problem.regularizer

@@ -91,6 +91,7 @@ class MultiplicativeWeights(Solver):
 
     title, unit = "MWUMKL", "round"
     max_iter = ROUNDS
+    wait = 40.0, 4.5
     hard_margins = True
     gains_from_sample = False
 
@@ -191,6 +192,15 @@ class MultiplicativeWeights(Solver):
         """Whether the paper's schedule alone says how many rounds there are."""
         return self.schedule == "paper" and self.rounds is None and run.limit is None
 
+    def work(self, run):
+        return run.counters.kernel_passes  # rounds have a limit of their own
+
+    def slow(self, run, first, tol):
+        # as many rounds as were asked for are played, and a hard margin has no other solver
+        asked = self.rounds is not None or self.schedule == "paper"
+        asked = asked or run.problem.loss.can_be_infinite
+        return not asked and super().slow(run, first, tol)
+
     def count(self, state, steps):
         return state.played
 
@@ -245,7 +255,7 @@ class MultiplicativeWeights(Solver):
                 self._round(run, rules, at, share, taken[:count], coefficients[:count], done)
                 done += 1
             else:
-                columns.provide(taken[:count], done + 1)
+                run.count_columns(columns.provide(taken[:count], done + 1))
         run.counters.machine_steps += done - state.done
 
     @staticmethod
@@ -291,6 +301,7 @@ class MultiplicativeWeights(Solver):
             )
 
         run.bank.visit_kernel_rows(chosen, blend)
+        run.count_columns(chosen.size)
         loops.rescale(at, rules)
 
     def _judged(self, run, rules, state):

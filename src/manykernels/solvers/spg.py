@@ -117,7 +117,7 @@ class SPG(Solver):
         )
         self.inner_tolerance, self.start, self.random_state = inner_tolerance, start, random_state
         # what plain gradient descent has not reached by then, it does not reach
-        self.wait = (200.0, 150.0) if spectral else (100.0, 100.0)
+        self.wait = (60.0, 3.3) if spectral else (90.0, 1.6)
 
     def init(self, run):
         if self.start not in ("uniform", "random"):

@@ -53,7 +53,7 @@ class GFB(Solver):
     """
 
     max_iter = 500
-    wait = 5000.0, 1500.0
+    wait = 1700.0, 57.0
 
     def __init__(self, inner="split", *, inner_tol=1e-4, inner_iter=3000):
         if inner not in INNER:

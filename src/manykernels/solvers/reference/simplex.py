@@ -17,6 +17,7 @@ from ..base import Iterate, Solver
 FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
 SHORTEST = 1e-10  # step below which a line search has failed
 SHORT = 200  # entries of a row
+MOVES = 20  # to the boundary along one reduced gradient
 IDLE = 50  # rounds after which a plane that does not touch the envelope is dropped
 
 
@@ -78,7 +79,7 @@ class MirrorDescent(SimplexSolver):
     KL(new | d) / step``.
     """
 
-    wait = 200.0, 200.0
+    wait = 60.0, 4.5
 
     def start(self, run, point):
         return point._replace(memory=1.0 / np.abs(point.gradient).max())
@@ -105,9 +106,10 @@ class SimpleMKL(SimplexSolver):
 
     Along the reduced gradient the weights go as far as the boundary while W decreases, with the
     direction updated there, and then a line search looks for the best point of the last stretch.
+    After `MOVES` of these a fresh gradient costs less than what is left of the old one is worth.
     """
 
-    wait = 70.0, 30.0
+    wait = 50.0, 1.8
 
     def step(self, run, state, tol):
         best = self._descend(run, state)
@@ -121,7 +123,9 @@ class SimpleMKL(SimplexSolver):
         """The best point met along the reduced gradient."""
         d, best = state.at.weights, state.at
         direction = _reduced(d, state.gradient)
-        while (shrinking := direction < 0).any():
+        for _ in range(MOVES):
+            if not (shrinking := direction < 0).any():
+                break
             ratios = np.divide(-d, direction, out=np.full(d.size, np.inf), where=shrinking)
             longest = float(ratios.min())
             trial = run.evaluate(_clean(d + longest * direction), best.beta, state.inner_tolerance)
@@ -197,7 +201,7 @@ class SILP(SimplexSolver):
     minimize the upper envelope of all planes, a linear program solved by HiGHS.
     """
 
-    wait = 250.0, 110.0
+    wait = 150.0, 3.5
 
     def start(self, run, point):
         return point._replace(memory=[_cut(run, point)])
