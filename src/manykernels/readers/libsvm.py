@@ -299,7 +299,10 @@ def _nothing():
 
 
 def _error(name, line, problem, text):
-    text = text.split(b"\n")[0] if problem == loops.TOO_LONG else text.split(maxsplit=1)[0]
+    whole = text.split(b"\n")[0]
+    # a number that is missing at the end of a line leaves no word to show
+    words = text.split(maxsplit=1)
+    text = whole if problem == loops.TOO_LONG or not words else words[0]
     shown = text[:EXCERPT].decode("utf-8", "backslashreplace")
     return ValueError(
         f"{name}, line {line}: {PROBLEMS[problem]}; got {shown!r}{' …' * (len(text) >= EXCERPT)}."

@@ -83,16 +83,20 @@ def solution(problem, K, given, point, guess):
     small, right = np.zeros((s + t + 1, s + t + 1)), np.zeros(s + t + 1)
     small[:s, -1] = small[-1, :s] = right[-1] = 1.0
     right[:s] = 0.5 * point.forms[guess.used]
-    try:
-        parts = [_eliminated(problem, K, given, point, guess, c) for c in range(t)]
-        for c, part in enumerate(parts):
-            rows = np.r_[:s, s + c]
-            small[np.ix_(rows, rows)] -= part.sides[:, :-1].T @ part.sides[:, :-1]
-            right[rows] += part.fixed - part.sides[:, :-1].T @ part.sides[:, -1]
-        small[np.diag_indices(s)] += SHIFT * np.trace(small[:s, :s]) / s
-        z = np.linalg.solve(small, right)
-    except LinAlgError:
-        return None
+    # kernels of 1e290 and more may make numbers that are none, and then there is no solution
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            parts = [_eliminated(problem, K, given, point, guess, c) for c in range(t)]
+            for c, part in enumerate(parts):
+                rows = np.r_[:s, s + c]
+                small[np.ix_(rows, rows)] -= part.sides[:, :-1].T @ part.sides[:, :-1]
+                right[rows] += part.fixed - part.sides[:, :-1].T @ part.sides[:, -1]
+            small[np.diag_indices(s)] += SHIFT * np.trace(small[:s, :s]) / s
+            z = np.linalg.solve(small, right)
+        except LinAlgError:
+            return None
+        if not np.isfinite(z).all():
+            return None
     x, d = guess.x.copy(), np.zeros(point.forms.size)
     for c, part in enumerate(parts):
         left = part.sides[:, -1] - part.sides[:, :-1] @ z[np.r_[:s, s + c]]

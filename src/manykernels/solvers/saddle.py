@@ -85,6 +85,17 @@ class Saddle:
             Whether the point and the weights are likely to say which coefficients are free and
             which kernels have weight.
         """
+        best = self._between(self.weights, self.point.beta, self.given, self.point.forms)
+        try:
+            with np.errstate(over="raise", invalid="raise"):
+                for better in self._approaches(best, gap, wanted, value, known):
+                    best = _better(better, best)
+        except FloatingPointError:  # kernels so large that their squares are no numbers
+            pass
+        return best
+
+    def _approaches(self, best, gap, wanted, value, known):
+        """What is found on the way, until it is good enough."""
         model, x, Kx = self._first_model(gap), self.point.beta, self.given
 
         def missing(at):
@@ -92,23 +103,24 @@ class Saddle:
             aim = wanted if value is None else max(wanted, GAINED * abs(at.upper - value))
             return aim if at.gap > aim else 0.0
 
-        best = self._between(self.weights, x, Kx, self.point.forms)
         if known and missing(best):
             best = self._by_equations(best, missing(best))
+            yield best
         pause, due = 1, 1
         for step in range(STEPS):
             if not missing(best):
-                break
+                return
             forms = self.forms(x)
             here = self._between(model.weights(forms), x, Kx, forms)
             best = _better(here, best)
+            yield best
             if step == due and missing(best):
                 better = self._by_equations(best, missing(best))
                 pause = 1 if better.gap < HELPS * best.gap else 2 * pause
                 best, due = better, step + pause
+                yield best
             model = _cooler(model, here, forms)
             x, Kx = self._step(model, here, forms)
-        return best
 
     def _first_model(self, gap):
         center = (1.0 - MIXED) * self.weights + MIXED / self.weights.size
