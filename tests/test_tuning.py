@@ -380,6 +380,7 @@ class TestParts:
         np.testing.assert_allclose(everywhere[:, points], part.decision(weights, beta))
 
 
+@pytest.mark.long
 @parametrize_with_checks(
     [
         MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.5], cv=2),
