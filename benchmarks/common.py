@@ -125,6 +125,7 @@ def load(name):
     if parts is None:
         return None
     X, y = parts[:2]
+    X = X.toarray() if sparse.issparse(X) else X
     deviation = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), y
 
