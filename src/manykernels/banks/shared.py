@@ -44,8 +44,8 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
 
 
 def unshared(bank: Any) -> Any:
-    """The bank that outlives a run: without a hub, and without matrices that
-    were only held for it.
+    """The bank that outlives a run: without a hub, and without matrices that were only held for
+    it.
     """
     bank = bank.bank if isinstance(bank, SharedBank) else bank
     return bank.source if isinstance(bank, DenseBank) else bank

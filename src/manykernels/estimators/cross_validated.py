@@ -39,6 +39,17 @@ from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, Ra
 
 NORMS = (1.0, 1.33, 2.0, float("inf"))
 RULES = ("best", "one_standard_error")
+# attributes besides those of the plain estimators
+FOUND = (
+    "C_",
+    "Cs_",
+    "ps_",
+    "scores_",
+    "n_kernels_",
+    "best_score_",
+    "best_index_",
+    "oof_decision_",
+)
 
 
 class _Tuned:
@@ -92,7 +103,7 @@ class _Tuned:
         quiet = self._plain(checkpoint=None, callbacks=None, verbose=0)
         task = Task(quiet, X, y, weight, splits, costs, norms)
         found: dict[Place, Any] = {}
-        finished = cells(task, found, lambda place, cell: None)
+        finished = cells(task, found)
         found = {place: self._in_all_classes(cell) for place, cell in found.items()}
         self._judge(task, found, scorer, routed.scorer.score)
         if not finished:
@@ -336,14 +347,7 @@ normalize, cache_size, device, n_jobs, random_state
     _plain_type = MKLClassifier
     _learned = (
         *MKLClassifier._learned,
-        "C_",
-        "Cs_",
-        "ps_",
-        "scores_",
-        "n_kernels_",
-        "best_score_",
-        "best_index_",
-        "oof_decision_",
+        *FOUND,
         "calibration_kind_",
         "calibration_table_",
     )
@@ -514,14 +518,7 @@ n_jobs, random_state
     _plain_type = MKLRegressor
     _learned = (
         *MKLRegressor._learned,
-        "C_",
-        "Cs_",
-        "ps_",
-        "scores_",
-        "n_kernels_",
-        "best_score_",
-        "best_index_",
-        "oof_decision_",
+        *FOUND,
     )
 
     def __init__(

@@ -10,7 +10,6 @@ Where passes cannot be shared (approximations, masked kernels, combinations, dev
 a path of its own.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -41,7 +40,6 @@ class Cell(NamedTuple):
     scores : (t, n_test) decision values of the held-out rows
     kernels : int
         With weight.
-    gap : float
     finished : bool
         Not broken off from outside.
     classes : array, or None for regression
@@ -50,7 +48,6 @@ class Cell(NamedTuple):
 
     scores: np.ndarray
     kernels: int
-    gap: float
     finished: bool
     classes: np.ndarray | None
 
@@ -94,13 +91,12 @@ class Task(NamedTuple):
             for fold in range(len(self.splits))
         ]
 
-    def model(self, place, template=None):
-        """An estimator for a cell."""
-        template = self.template if template is None else template
+    def model(self, place, template):
+        """An estimator for a cell, like that of its fold."""
         return like(template, C=self.costs[place.cost], p=self.norms[place.norm])
 
 
-def cells(task: Task, done: dict[Place, Cell], keep: Callable[[Place, Cell], None]) -> bool:
+def cells(task: Task, done: dict[Place, Cell]) -> bool:
     """Compute the cells that are not done; False if that was broken off.
 
     Parameters
@@ -108,19 +104,12 @@ def cells(task: Task, done: dict[Place, Cell], keep: Callable[[Place, Cell], Non
     task : Task
     done : dict
         Cells that are known; new ones are added.
-    keep : callable
-        Told of every new cell.
     """
-
-    def take(place, cell):
-        done[place] = cell
-        keep(place, cell)
-
     try:
         if _can_share(task.template):
-            _side_by_side(task, done, take)
+            _side_by_side(task, done)
         else:
-            _fold_by_fold(task, done, take)
+            _fold_by_fold(task, done)
     except KeyboardInterrupt:
         return False
     return all(cell.finished for cell in done.values())
@@ -137,7 +126,7 @@ def _can_share(template):
     )
 
 
-def _fold_by_fold(task, done, take):
+def _fold_by_fold(task, done):
     """A path for every fold, and predictions for the rows that were held out."""
     for fold, (train, test) in enumerate(task.splits):
         places = [place for place in task.places() if place.fold == fold]
@@ -154,7 +143,8 @@ def _fold_by_fold(task, done, take):
         held_out = rows_of(task.X, test)
         for number, model in enumerate(models):
             norm, cost = divmod(number, len(task.costs))
-            take(Place(fold, norm, cost), _cell(model, model.result_, model._scores(held_out)))
+            scores = model._scores(held_out)
+            done[Place(fold, norm, cost)] = _cell(model, model.result_, scores)
         if len(models) < len(places):
             raise KeyboardInterrupt
 
@@ -188,7 +178,7 @@ class Fold(NamedTuple):
         return PartBank(shared, self.points, factors)
 
 
-def _side_by_side(task, done, take):
+def _side_by_side(task, done):
     """All cells on shared banks, all folds and p side by side, for one C after the other, each from
     where the one before ended.
     """
@@ -223,7 +213,7 @@ def _side_by_side(task, done, take):
                 ]
                 for place, (result, scores) in zip(some, hub.run(works), strict=True):
                     results[place] = result
-                    take(place, _cell(folds[place.fold].template, result, scores))
+                    done[place] = _cell(folds[place.fold].template, result, scores)
                 if not all(done[place].finished for place in some):
                     raise KeyboardInterrupt
 
@@ -267,7 +257,7 @@ def _at_all_points(bank, result):
 def _cell(model, result, scores):
     used, finished = np.atleast_2d(result.weights).any(axis=0).sum(), not result.status.broken_off
     classes = getattr(model, "classes_", None)
-    return Cell(scores, int(used), result.duality_gap, finished, classes)
+    return Cell(scores, int(used), finished, classes)
 
 
 def _folds(task):
