@@ -12,6 +12,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, Newton, solve
+from manykernels.solvers import saddle as saddle_module
 from manykernels.solvers.active_set import first_guess, next_guess, solution
 from manykernels.solvers.points import HeldPoint
 from manykernels.solvers.saddle import Saddle
@@ -161,6 +162,26 @@ class TestSaddle:
         exact = [BANK.quadratic_forms(beta + h * change) for h in (1e-5, -1e-5)]
         slope = saddle.forms(beta + change) - saddle.forms(beta)
         np.testing.assert_allclose(slope, (exact[0] - exact[1]) / 2e-5, rtol=1e-5, atol=1e-9)
+
+    @pytest.mark.parametrize(("loss", "targets"), LOSSES, ids=NAMES)
+    def test_kernels_are_let_in(self, loss, targets, monkeypatch):
+        """A program that begins with few kernels comes to the same saddle."""
+        task = problem(10.0, loss, targets)
+        run = RunState(task)
+        state = Sequential().init(run)
+        gap, around = state.iterate.certificate.absolute_gap, np.zeros(BANK.m)
+        around[int(np.argmin(state.point.forms))] = 1.0  # far from the best
+        K = run.combine(around)
+        whole = Saddle(run, K, around, state.point)
+        value = whole.solve(gap, 1e-8 * gap)
+        monkeypatch.setattr(saddle_module, "CANDIDATES", 1)
+        monkeypatch.setattr(saddle_module, "LET_IN", 20)
+        found = saddle_module.aim(run, K, around, state.point, gap, 1e-8 * gap)
+        assert found.d.sum() == pytest.approx(1.0)
+        here = whole._at(found.d, found.x)  # with all kernels
+        assert here.gap <= 1e-5 * gap
+        assert here.lower <= value.upper + 1e-6 * gap
+        assert here.upper >= value.lower - 1e-6 * gap
 
 
 class TestEquations:

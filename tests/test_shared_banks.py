@@ -91,9 +91,9 @@ class TestHub:
 
     def test_requests_are_answered_together(self, bank, monkeypatch):
         asked = []
-        products = type(bank).products
+        products = type(bank).products_each
         monkeypatch.setattr(
-            type(bank), "products", lambda self, b: asked.append(len(b)) or products(self, b)
+            type(bank), "products_each", lambda self, b: asked.append(len(b)) or products(self, b)
         )
         found = Hub(bank).run([lambda shared, c=c: shared.products(c * y) for c in range(1, 6)])
         assert asked == [5]
@@ -135,13 +135,31 @@ class TestHub:
             exact = task.on(make_bank(KERNELS, X, dtype=np.float64))
             assert abs(exact.certificate(result.weights, result.beta).gap) <= 2e-7
 
+    def test_the_last_products_are_remembered(self, bank, monkeypatch):
+        """Certificates and decision values of the same coefficients take no further pass."""
+        asked, products = [], type(bank).products_each
+        monkeypatch.setattr(
+            type(bank), "products_each", lambda self, b: asked.append(len(b)) or products(self, b)
+        )
+
+        def work(shared):
+            first = shared.products(y)
+            first *= 2.0  # what is given out is the caller's
+            return shared.products(y), shared.quadratic_forms(y), shared.products(-y)
+
+        ((again, forms, other),) = Hub(bank).run([work])
+        assert asked == [1, 1]
+        np.testing.assert_allclose(again, bank.products(y))
+        np.testing.assert_allclose(forms, bank.quadratic_forms(y))
+        np.testing.assert_allclose(other, -again)
+
     def test_interrupts_reach_every_problem(self, bank):
         """Each returns what it has; nothing hangs."""
 
         def endless(shared):
             try:
-                for _ in range(10_000):
-                    shared.products(y)
+                for number in range(10_000):
+                    shared.products(number * y)
                     time.sleep(1e-3)
             except KeyboardInterrupt:
                 return shared.products(y)[0, 0]  # still answered

@@ -184,10 +184,10 @@ class Problem:
             return self.dual_linear(beta) - self.regularizer.conjugate(forms) if fits else -np.inf
         # the dual is then a parabola along the multiples of beta
         if self.regularizer.homogeneous:
-            scale = self._best_scale(beta, forms)
+            scale = self.best_scale(beta, forms)
         return self.dual_linear(scale * beta) - self.regularizer.conjugate(scale**2 * forms)
 
-    def _best_scale(self, beta, forms):
+    def best_scale(self, beta, forms):
         """The factor in [0, 1] on beta at which a dual that is a parabola along it is largest."""
         pairs = list(zip(self.boxes, beta, strict=True))
         slope = sum(float(box.linear @ b - box.kink @ np.abs(b)) for box, b in pairs)

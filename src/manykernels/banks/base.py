@@ -180,6 +180,12 @@ class SumBank(Bank):
     def products(self, beta: ArrayLike) -> np.ndarray:
         """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
 
+    def products_each(self, beta: np.ndarray) -> np.ndarray:
+        """The `products` of many outputs with each output's together, (t, m, n_rows), in any
+        precision that is not below the bank's.
+        """
+        return self.products(beta).swapaxes(0, 1)
+
     def combine_each(self, weights: ArrayLike) -> np.ndarray:
         """The combined kernels of several weights (r, m), (r, n_rows, n), for less than one by one
         where the bank `shares_passes`.

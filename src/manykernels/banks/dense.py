@@ -2,6 +2,7 @@
 others.
 """
 
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from .base import SumBank, as_outputs
 from .holder import Forwards
 
 AT_ONCE = 2**24  # entries that are computed together
+FEW = 0.05  # of the kernels have weight: that sum is read sooner than all matrices
 
 
 class DenseBank(Forwards, SumBank):
@@ -51,8 +53,17 @@ class DenseBank(Forwards, SumBank):
         return None if source is None else DenseBank(grams, source)
 
     def combine(self, weights, rows=None):
-        grams = self.grams if rows is None else self.grams[:, rows]
-        return np.tensordot(np.asarray(weights, dtype=self.dtype), grams, 1)
+        weights, grams = np.asarray(weights, dtype=self.dtype), self.grams
+        if self.is_cheap(weights):
+            used = np.flatnonzero(weights)
+            weights, grams = weights[used], grams[used]
+        return np.tensordot(weights, grams if rows is None else grams[:, rows], 1)
+
+    def is_cheap(self, weights: np.ndarray) -> bool:
+        """Whether so few kernels have weight that their sum alone is cheaper than a share in that
+        of many weights.
+        """
+        return np.count_nonzero(weights) <= FEW * self.m
 
     def quadratic_forms(self, beta):
         self._needs_square("quadratic_forms")
@@ -61,16 +72,31 @@ class DenseBank(Forwards, SumBank):
 
     def combine_each(self, weights):
         weights = np.asarray(weights, dtype=self.dtype)
-        with self.threads.algebra():
-            flat = weights @ self.grams.reshape(self.m, -1)
-        return flat.reshape(-1, self.n_rows, self.n)
+        return self._multiplied(weights, self.grams.reshape(self.m, -1)).reshape(
+            -1, self.n_rows, self.n
+        )
 
     def products(self, beta):
-        outputs = as_outputs(beta, self.n)
-        with self.threads.algebra():
-            flat = outputs.astype(self.dtype) @ self.grams.reshape(-1, self.n).T
-        products = flat.reshape(-1, self.m, self.n_rows).swapaxes(0, 1).astype(float, order="C")
+        products = self.products_each(as_outputs(beta, self.n))
+        products = products.swapaxes(0, 1).astype(float, order="C")
         return products if np.ndim(beta) == 2 else products[:, 0]
+
+    def products_each(self, beta):
+        flat = self._multiplied(beta.astype(self.dtype), self.grams.reshape(-1, self.n).T)
+        return flat.reshape(-1, self.m, self.n_rows)
+
+    def _multiplied(self, few, many):
+        """``few @ many``, the columns of the second shared out by hand: the matrix library listens
+        only to the thread that first told it how many threads to use.
+        """
+        out = np.empty((len(few), many.shape[1]), self.dtype)
+        edges = np.linspace(0, many.shape[1], self.threads.count + 1).astype(int)
+
+        def fill(start, stop):
+            np.matmul(few, many[:, start:stop], out=out[:, start:stop])
+
+        self.threads.map(lambda part: fill(*part), zip(edges[:-1], edges[1:], strict=True))
+        return out
 
     def columns(self, chosen):
         return self.grams[:, :, chosen].astype(float)
@@ -79,8 +105,15 @@ class DenseBank(Forwards, SumBank):
         return np.ascontiguousarray(self.grams[:, chosen][:, :, points].swapaxes(0, 1))
 
     def diagonal(self):
+        return self._diagonal.copy()
+
+    def combined_diagonal(self, weights):
+        return np.asarray(weights, dtype=float) @ self._diagonal
+
+    @cached_property
+    def _diagonal(self):
         self._needs_square("diagonal")
-        return np.diagonal(self.grams, axis1=1, axis2=2).astype(float)
+        return np.diagonal(self.grams, axis1=1, axis2=2).astype(float, order="C")
 
     def refined(self):
         source = self.source.refined()

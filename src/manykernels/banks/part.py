@@ -46,7 +46,8 @@ class PartBank(Forwards, SumBank):
 
     def products(self, beta):
         found = self.bank.products(self._spread(as_outputs(beta, self.n)))
-        found = found[:, :, self.points] * self.factors[:, None, None]
+        found = found.take(self.points, axis=2)
+        found *= self.factors[:, None, None]
         return found if np.ndim(beta) == 2 else found[:, 0]
 
     def quadratic_forms(self, beta):

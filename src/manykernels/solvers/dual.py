@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 from .base import Iterate
 
 FIRST_TOLERANCE = 0.1  # violation of the first SVM
+SMALLEST = np.exp(-20.0)  # factor on it
 
 
 def rough_start(run):
@@ -42,7 +43,14 @@ def computed(run, model, beta):
 
 def forms_of(products, beta):
     """Quadratic forms ``sum_c beta_c' products[k, c]``, which rounding must not make negative."""
-    return np.maximum(np.tensordot(products, beta, 2), 0.0)
+    return np.maximum(inner(products, beta), 0.0)
+
+
+def inner(products, beta):
+    """``sum_c beta_c' products[k, c]`` for every kernel: `np.tensordot`, which takes longer to
+    begin than a small one takes.
+    """
+    return products.reshape(len(products), -1) @ beta.ravel()
 
 
 def best_multiple(problem, beta, forms):
@@ -53,10 +61,12 @@ def best_multiple(problem, beta, forms):
     """
     if problem.has_fixed_sum:
         return 1.0
+    if problem.regularizer.homogeneous:
+        return max(problem.best_scale(beta, forms), SMALLEST)
 
     def loss(log_size):
         size = np.exp(log_size)
         return problem.regularizer.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
-    found = minimize_scalar(loss, bounds=(-20.0, 0.0), method="bounded", options={"xatol": 0.01})
+    found = minimize_scalar(loss, bounds=(np.log(SMALLEST), 0.0), method="bounded", options={"xatol": 0.01})
     return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..banks.base import Sums
 from .base import Iterate
-from .dual import forms_of, judged
+from .dual import forms_of, inner, judged
 from .programs import HeldProgram, StreamedProgram, multiply
 
 PATIENCE = 4  # steps without a smaller gap
@@ -73,6 +73,12 @@ class HeldPoint(NamedTuple):
         """The same for a multiple of beta."""
         return HeldPoint(size * self.beta, size * self.products, size**2 * self.forms)
 
+    def only(self, kernels):
+        """The same for some of the kernels."""
+        if len(kernels) == len(self.forms):
+            return self
+        return HeldPoint(self.beta, self.products[kernels], self.forms[kernels])
+
     def judged(self, run, model):
         """The point, and the iterate with the weights that belong to its forms."""
         return self, judged(run, model, self.beta, self.products, self.forms)
@@ -83,7 +89,8 @@ class HeldPoint(NamedTuple):
 
     def scores(self, run, weights):
         """``K_d beta`` for any weights d."""
-        return np.tensordot(weights, self.products, 1)
+        m, *shape = self.products.shape
+        return (weights @ self.products.reshape(m, -1)).reshape(shape)
 
     def program(self, run, model):
         """The curvature of the dual here, and the point that knows it."""
@@ -93,7 +100,7 @@ class HeldPoint(NamedTuple):
 
     def line(self, run, change):
         moved = run.products(change)
-        return Line(change, np.tensordot(self.products, change, 2), forms_of(moved, change), moved)
+        return Line(change, inner(self.products, change), forms_of(moved, change), moved)
 
     def moved(self, line, size):
         """The point after a step along a line."""

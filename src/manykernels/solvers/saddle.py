@@ -10,6 +10,10 @@ form is replaced by its tangent and the curvature by that of the weights e,
 over the box of x. That is one step of sequential quadratic programming for the program with the
 constraints ``s_k(x) <= t``, and needs no pass over the kernels.
 
+Most kernels stay far below the kink, so a program begins with those that have weight and the
+largest forms (`aim`), and others are let in where their tangents rise above the kink: a guess, which
+costs one look at all of them to check and cuts the time of a program with 800 kernels by half.
+
 Two methods solve it in turns. Newton's method on a proximal version of the kink, whose center moves
 and whose temperature falls, gets near from anywhere: each of its steps is an SVM-like program. It
 needs more and more steps of SMO as it cools; but then it is soon clear which coefficients are free
@@ -23,6 +27,7 @@ from scipy.optimize import brentq
 
 from ..regularizers import SmoothedSimplex
 from .active_set import ROUNDS, first_guess, next_guess, solution
+from .dual import inner
 from .programs import HeldProgram, maximizer, multiply
 
 STEPS = 20
@@ -35,6 +40,8 @@ LENGTH = 1e-3  # error of the length of a step, as a part of it
 GAINED = 0.2  # of what the dual can gain by a step: how far a program is solved
 HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
 WORSE = 4  # systems in a row that make nothing better
+CANDIDATES = 64  # kernels that a program begins with, besides those that have weight
+LET_IN = 3  # times that others are
 
 
 class Between(NamedTuple):
@@ -54,6 +61,41 @@ class Between(NamedTuple):
         return self.upper - self.lower
 
 
+def aim(run, K, weights, point, gap, wanted, **known):
+    """Weights (m,) and coefficients near the saddle of the program, as a `Between`; see
+    `Saddle.solve`.
+    """
+    kernels, start = _candidates(weights, point.forms), None
+    for _ in range(LET_IN):
+        saddle = Saddle(run, K, weights[kernels], point.only(kernels))
+        found = saddle.solve(gap, wanted, start=start, **known)
+        d = np.zeros(weights.size)
+        d[kernels] = found.d
+        found = found._replace(d=d)
+        if kernels.size == weights.size:
+            break
+        forms = tangents(point, found.x)
+        above = forms > forms[kernels].max()
+        if not above.any():
+            break
+        kernels = np.union1d(kernels, np.flatnonzero(above))
+        start = found.d[kernels], found.x
+    return found
+
+
+def _candidates(weights, forms):
+    """Kernels that have weight, and those with the largest forms."""
+    if weights.size <= 2 * CANDIDATES:
+        return np.arange(weights.size)
+    largest = np.argsort(-forms, kind="stable")[:CANDIDATES]
+    return np.union1d(np.flatnonzero(weights), largest)
+
+
+def tangents(point, x):
+    """Of all quadratic forms around a point, (m,)."""
+    return 2.0 * inner(point.products, x) - point.forms
+
+
 class Saddle:
     """The program around a point.
 
@@ -70,7 +112,7 @@ class Saddle:
         self.run, self.K, self.weights, self.point = run, K, weights, point
         self.given = point.scores(run, weights)
 
-    def solve(self, gap, wanted, value=None, known=False):
+    def solve(self, gap, wanted, value=None, known=False, start=None):
         """Weights and coefficients near the saddle, as a `Between`.
 
         Parameters
@@ -84,8 +126,12 @@ class Saddle:
         known : bool
             Whether the point and the weights are likely to say which coefficients are free and
             which kernels have weight.
+        start : (d, x), optional
+            Where to begin, in place of the point: nearly the saddle.
         """
         best = self._between(self.weights, self.point.beta, self.given, self.point.forms)
+        if start is not None:
+            best, known = _better(self._at(*start), best), True
         try:
             with np.errstate(over="raise", invalid="raise"):
                 for better in self._approaches(best, gap, wanted, value, known):
@@ -96,7 +142,7 @@ class Saddle:
 
     def _approaches(self, best, gap, wanted, value, known):
         """What is found on the way, until it is good enough."""
-        model, x, Kx = self._first_model(gap), self.point.beta, self.given
+        model, x, Kx = self._first_model(gap), best.x, best.Kx
 
         def missing(at):
             """The gap to reach, or zero if it is."""
@@ -129,7 +175,7 @@ class Saddle:
 
     def forms(self, x):
         """The tangents of all quadratic forms, (m,)."""
-        return 2.0 * np.tensordot(self.point.products, x, 2) - self.point.forms
+        return tangents(self.point, x)
 
     def scores(self, d, Kx):
         """What takes the place of the decision values, (t, n)."""
@@ -142,6 +188,9 @@ class Saddle:
             upper += problem.loss.value(y, cost, f, problem.loss.intercept(y, cost, f))
         rise = 0.5 * float(forms.max() - self.weights @ forms)
         return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
+
+    def _at(self, d, x):
+        return self._between(d, x, self._times(x), self.forms(x))
 
     def _times(self, x):
         return multiply(self.K, x)
@@ -160,7 +209,7 @@ class Saddle:
     def _length(self, model, here, forms, change, moved):
         """The step in [0, 1] that is best for the smooth model."""
         problem = self.run.problem
-        rise = 2.0 * np.tensordot(self.point.products, change, 2)
+        rise = 2.0 * inner(self.point.products, change)
         start = float(np.vdot(change, here.Kx)) - 0.5 * float(self.weights @ rise)
         bend = float(np.vdot(change, moved))
 
@@ -182,7 +231,7 @@ class Saddle:
             if found is None or not (found.d > 0.0).any():
                 break
             x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)
-            here = self._between(d / d.sum(), x, self._times(x), self.forms(x))
+            here = self._at(d / d.sum(), x)
             guess = next_guess(problem, self, guess, found, here.Kx)
             worse = 0 if here.gap < best.gap else worse + 1
             best = _better(here._replace(exact=True), best)

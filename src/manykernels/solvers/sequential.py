@@ -23,13 +23,14 @@ from scipy.optimize import minimize_scalar
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
 from .points import PATIENCE, HeldPoint, held_bytes
-from .saddle import Saddle
+from .saddle import aim
 
 ENOUGH = 0.1  # of the tolerance: how far a program is solved
 LIGHT = 0.01  # of the relative gap is the weight that may be dropped on the way
 FAINT = 1e-3  # weight that is dropped from those of the next program
 GOOD = 0.3  # of the gap before: a step after which the certificate decides
 SLACK = 0.3  # of the tolerance may be lost in the dual by a whole step
+NEARLY = 0.99  # of a step
 FAR = 0.7  # of a step: the next program is much like the last
 LESS = 0.98  # of the smallest gap so far, or nothing was gained
 
@@ -96,22 +97,30 @@ class Sequential(Solver):
         gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
         if not point.forms.any():  # nothing to explain, or nothing that explains it
             return stalled(_marked(state, settled=True))
-        saddle = Saddle(run, run.combine(state.around), state.around, point)
-        aim = saddle.solve(gap, ENOUGH * allowed, certificate.dual, state.known)
-        line = point.line(run, aim.x - point.beta)
+        target = aim(
+            run,
+            run.combine(state.around),
+            state.around,
+            point,
+            gap,
+            ENOUGH * allowed,
+            value=certificate.dual,
+            known=state.known,
+        )
+        line = point.line(run, target.x - point.beta)
         sizes = _lengths(run.problem, point, line, SLACK * allowed)
-        tried = [_weighed(run, weights, aim.d, point.moved(line, size), gap) for size in sizes]
+        tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
         new = _best(tried)
         around = new.iterate.weights
         if new.iterate.certificate.absolute_gap > GOOD * gap:
             new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
-            around = _without_light(state.around + sizes[-1] * (aim.d - state.around), FAINT)
+            around = _without_light(state.around + sizes[-1] * (target.d - state.around), FAINT)
         reached = new.iterate.certificate
         if reached.gap <= tol:
             new = _finished(run, new, tol)
         primal, dual = min(state.primal, reached.primal), max(state.dual, reached.dual)
         new = new._replace(
-            around=around, known=aim.exact or sizes[-1] >= FAR, primal=primal, dual=dual
+            around=around, known=target.exact or sizes[-1] >= FAR, primal=primal, dual=dual
         )
         left = primal - dual
         return patient(new, state, left if left < LESS * state.best else np.inf, PATIENCE)
@@ -158,8 +167,11 @@ def _lengths(problem, point, line, slack):
         linear = problem.dual_linear(point.beta + size * line.change)
         return problem.regularizer.conjugate(line.forms(point.forms, size)) - linear
 
+    whole = loss(1.0)
+    if whole <= loss(NEARLY):  # the dual is concave: it is largest at the end
+        return [1.0]
     found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
-    return [1.0] if loss(1.0) <= found.fun + slack else [1.0, float(found.x)]
+    return [1.0] if whole <= found.fun + slack else [1.0, float(found.x)]
 
 
 def _weighed(run, old, new, point, gap):
@@ -207,19 +219,20 @@ def _finished(run, state, tol):
 def _sparse(run, state, tol):
     """The same point with as few kernels as the tolerance allows, the heaviest."""
     weights, point = state.iterate.weights, state.point
-    order = np.argsort(-weights, kind="stable")
+    order, dual = np.argsort(-weights, kind="stable"), state.iterate.certificate.dual
 
     def kept(count):
         some = np.zeros_like(weights)
         some[order[:count]] = weights[order[:count]]
-        return _judged(run, some / some.sum(), point)
+        return some / some.sum()
 
-    fewest, most, best = 0, np.count_nonzero(weights), state
+    fewest, most = 0, np.count_nonzero(weights)
     while most - fewest > 1:  # more kernels do not always mean a smaller gap, but nearly
         middle = (fewest + most) // 2
-        tried = kept(middle)
-        if tried.iterate.certificate.gap <= tol:
-            most, best = middle, tried
+        few = kept(middle)
+        primal, _ = run.problem.primal(few, point.beta, point.scores(run, few))
+        if primal - dual <= tol * abs(primal):  # the dual value is the same for all weights
+            most = middle
         else:
             fewest = middle
-    return best
+    return _judged(run, kept(most), point) if most < np.count_nonzero(weights) else state
