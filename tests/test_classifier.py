@@ -17,7 +17,14 @@ from sklearn.svm import SVC
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
 from manykernels.banks import make_bank
-from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial, Precomputed
+from manykernels.kernels import (
+    RBF,
+    KernelCollection,
+    Linear,
+    Polynomial,
+    Precomputed,
+    paper_bank,
+)
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.solvers import SPG
@@ -308,7 +315,9 @@ class TestTools:
     def test_weights_frame(self):
         clf = MKLClassifier({"a": KERNELS[:2], "b": KERNELS[2:]}, p=2).fit(X, y)
         frame = clf.weights_frame()
-        assert list(frame.columns) == ["kernel", "group", "weight", "share", "contribution"]
+        assert list(frame.columns) == [
+            *("kernel", "group", "weight", "share", "contribution", "remark")
+        ]
         assert frame["share"].sum() == pytest.approx(1.0)
         assert frame["weight"].is_monotonic_decreasing
         assert set(frame["group"]) == {"a", "b"}
@@ -330,8 +339,9 @@ class TestTools:
 
     def test_sparse_and_dense_agree(self):
         points = np.where(X > 0.5, X, 0.0)
-        dense = MKLClassifier(tol=1e-8, p=2).fit(points, y)
-        same = MKLClassifier(tol=1e-8, p=2).fit(sparse.csr_matrix(points), y)
+        kernels = paper_bank(points)
+        dense = MKLClassifier(kernels, tol=1e-8, p=2).fit(points, y)
+        same = MKLClassifier(kernels, tol=1e-8, p=2).fit(sparse.csr_matrix(points), y)
         np.testing.assert_allclose(
             same.decision_function(sparse.csr_array(points)),
             dense.decision_function(points),

@@ -105,6 +105,15 @@ class TestTrainAndPredict:
         )
         wrong = run_train(folder, "--tune", "--C", "3", code=2)
         assert "leave --p and --C out" in wrong.stderr
+        lines = run(
+            "predict", folder / "m", folder / "iris.csv", "--scores", "--probabilities"
+        ).stdout.splitlines()
+        found = np.array([line.split("\t")[1:] for line in lines], dtype=float)
+        assert found.shape == (150, 6)
+        np.testing.assert_allclose(found[:, 3:].sum(axis=1), 1.0)
+        trained(folder, *FEW)
+        wrong = run("predict", folder / "model.mk", folder / "iris.csv", "--probabilities", code=1)
+        assert "--tune" in wrong.stderr
 
     def test_labels_go_to_a_file(self, folder):
         trained(folder, *FEW)

@@ -12,7 +12,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conftest import MIXED, toy
-from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor, path
+from manykernels import (
+    KernelCollection,
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    path,
+)
 from manykernels._words import percent
 from manykernels.banks import make_bank
 from manykernels.display import (
@@ -20,6 +27,7 @@ from manykernels.display import (
     KernelHeatmapDisplay,
     KernelWeightsDisplay,
     PathDisplay,
+    TuningDisplay,
 )
 from manykernels.display.facts import Shares, fitted_model
 from manykernels.kernels import RBF, Linear
@@ -332,3 +340,32 @@ def test_matplotlib_is_named_when_it_is_missing(grouped, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"manykernels\[plot\]"):
         ConvergenceDisplay.from_estimator(grouped)
+
+
+class TestTuning:
+    @pytest.fixture(scope="class")
+    def tuned(self):
+        return MKLClassifierCV(MIXED, Cs=[0.1, 1.0, 10.0], ps=[1.0, np.inf], cv=3).fit(X, y)
+
+    def test_scores_and_errors(self, tuned):
+        display = drawn(TuningDisplay.from_estimator(tuned))
+        np.testing.assert_allclose(display.means, tuned.scores_.mean(axis=0))
+        expected = tuned.scores_.std(axis=0, ddof=1) / np.sqrt(3)
+        np.testing.assert_allclose(display.errors, expected, atol=1e-12)
+        labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert set(labels) == {"p = 1", "p = ∞", "chosen"}
+        (ring,) = [line for line in display.ax_.lines if line.get_label() == "chosen"]
+        assert ring.get_xdata() == [tuned.C_]
+        assert ring.get_ydata() == [pytest.approx(tuned.best_score_)]
+
+    def test_a_grid_that_was_broken_off(self, tuned):
+        part = MKLClassifierCV(MIXED, Cs=[0.1, 1.0, 10.0], ps=[1.0, np.inf], cv=3).fit(X, y)
+        part.scores_[1:, 2] = np.nan
+        part.scores_[:, 1, 1] = np.nan
+        display = drawn(TuningDisplay.from_estimator(make_pipeline(part)))
+        assert np.isnan(display.means[1, 1])
+        assert display.errors[2, 0] == 0.0
+
+    def test_others(self, grouped):
+        with pytest.raises(TypeError, match="MKLClassifierCV"):
+            TuningDisplay.from_estimator(grouped)

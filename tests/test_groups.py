@@ -184,7 +184,9 @@ class TestTables:
     def test_shares_of_groups(self):
         model = MKLClassifier(on_groups(GROUPS), p=2.0).fit(FRAME, y)
         frame = model.weights_frame()
-        assert list(frame.columns) == ["kernel", "group", "weight", "share", "contribution"]
+        assert list(frame.columns) == [
+            *("kernel", "group", "weight", "share", "contribution", "remark")
+        ]
         assert frame["weight"].is_monotonic_decreasing
         for column, shares in (
             ("share", model.group_weights_),

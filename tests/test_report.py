@@ -20,9 +20,11 @@ from conftest import MIXED, data_folder, toy
 from manykernels import (
     KernelCollection,
     MKLClassifier,
+    MKLClassifierCV,
     MKLFeatureSelector,
     MKLOneClass,
     MKLRegressor,
+    MKLRegressorCV,
     report,
 )
 from manykernels.display import KernelHeatmapDisplay
@@ -207,6 +209,27 @@ class TestText:
         )
         assert "How p was chosen" in page.text
         assert "mean score on held-out folds" in page.text
+
+    def test_tuned(self, read):
+        model = MKLClassifierCV(MIXED, Cs=[0.1, 1.0], ps=[1.0, 2.0], cv=3)
+        text = read(model.fit(X, y), X, y)[0].text
+        assert "How C and p were chosen" in text
+        assert f"{model.best_score_:.4f}" in text
+        assert "Brier score" in text
+        truth = y == model.classes_[1]
+        brier = np.mean((model.predict_proba(X)[:, 1] - truth) ** 2)
+        assert f"{brier:.4f}" in text
+
+    def test_tuned_regression_without_data(self, read):
+        model = MKLRegressorCV(MIXED, Cs=[0.1, 1.0], ps=[1.0], cv=3).fit(X, X[:, 0])
+        text = read(model)[0].text
+        assert "How C and p were chosen" in text
+        assert "Brier" not in text
+
+    def test_kernels_that_say_nothing(self, read):
+        with pytest.warns(UserWarning, match="identity"):
+            model = MKLClassifier([RBF(1e4), RBF(0.1)], p=2.0).fit(X, y)
+        assert "nearly the identity" in read(model)[0].text
 
     def test_a_feature_selector(self, read):
         page, _ = read(MKLFeatureSelector(strength=0.1).fit(X, y), X_new, y_new)

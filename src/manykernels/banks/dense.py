@@ -3,6 +3,7 @@ others.
 """
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -63,7 +64,7 @@ class DenseBank(Forwards, SumBank):
         """Whether so few kernels have weight that their sum alone is cheaper than a share in that
         of many weights.
         """
-        return np.count_nonzero(weights) <= FEW * self.m
+        return bool(np.count_nonzero(weights) <= FEW * self.m)
 
     def quadratic_forms(self, beta):
         self._needs_square("quadratic_forms")
@@ -95,7 +96,7 @@ class DenseBank(Forwards, SumBank):
         def fill(start, stop):
             np.matmul(few, many[:, start:stop], out=out[:, start:stop])
 
-        self.threads.map(lambda part: fill(*part), zip(edges[:-1], edges[1:], strict=True))
+        self.threads.map(lambda part: fill(*part), pairwise(edges))
         return out
 
     def columns(self, chosen):

@@ -40,7 +40,7 @@ class Settings:
 
     kernels: str
     p: str
-    C: float
+    C: float | None
     loss: str | None
     epsilon: float | None
     solver: str
@@ -100,7 +100,7 @@ class Settings:
     def _chosen(self, task):
         """C and p, or the folds that they are chosen on."""
         if not self.tune:
-            return {"p": _norm(self.p), "C": self.C}
+            return {"p": _norm(self.p)} | ({} if self.C is None else {"C": self.C})
         splitter = StratifiedKFold if task == "classification" else KFold
         return {"cv": splitter(TUNING_FOLDS, shuffle=True, random_state=self.seed)}
 

@@ -27,6 +27,13 @@ def predict(
             "--scores", help="Add decision values, after tabs; for several classes one each."
         ),
     ] = False,
+    probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--probabilities",
+            help="Add the probability of every class, after tabs; for models of train --tune.",
+        ),
+    ] = False,
     target: Annotated[
         str | None,
         typer.Option(help="Column to compare with; that of the training data by default."),
@@ -40,12 +47,14 @@ def predict(
     X, y = Origin.of(pipeline).read(data, target)
     predictions = pipeline.predict(X)
     values = _decision_values(pipeline, X) if scores else None
+    chances = _probabilities(pipeline, X) if probabilities else None
     score = None if y is None else _score(y, predictions, pipeline)
-    lines = _lines(predictions, values)
+    lines = _lines(predictions, values, chances)
     if out is not None:
         out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     if json:
-        kept = {} if out is not None else {"predictions": predictions, "decision_values": values}
+        kept = {"predictions": predictions, "decision_values": values, "probabilities": chances}
+        kept = {} if out is not None else kept
         classes = getattr(pipeline, "classes_", None)
         print_json(
             {
@@ -72,6 +81,15 @@ def _decision_values(model, X):
     return model.decision_function(X)
 
 
+def _probabilities(model, X):
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(
+            "This model has no probabilities: train a classifier with --tune, which calibrates "
+            "them on held-out rows."
+        )
+    return model.predict_proba(X)
+
+
 def _score(y, predictions, model):
     """The measure and its value; None if no label is one of the model's classes: LIBSVM text always
     has labels, true or not.
@@ -91,9 +109,9 @@ def _score(y, predictions, model):
     return ("accuracy", float(np.mean(y == predictions))) if np.isin(y, classes).any() else None
 
 
-def _lines(predictions, values):
+def _lines(predictions, *columns):
+    """A line per row: its prediction, and what else was asked for."""
     labels = [str(label) for label in predictions.tolist()]
-    if values is None:
-        return labels
-    values = values.reshape(len(labels), -1).tolist()
-    return ["\t".join([label, *map(repr, row)]) for label, row in zip(labels, values, strict=True)]
+    given = [values.reshape(len(labels), -1).tolist() for values in columns if values is not None]
+    rows = zip(labels, *given, strict=True)
+    return ["\t".join([label, *(repr(x) for part in parts for x in part)]) for label, *parts in rows]

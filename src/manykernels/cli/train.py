@@ -94,7 +94,10 @@ def train(
             "--p",
         ),
     ] = "1",
-    C: Annotated[float, _of("Model", "Cost of an error.", "--C")] = 1.0,
+    C: Annotated[
+        float | None,
+        _of("Model", "Cost of an error; 1, or for regression the spread of the targets.", "--C"),
+    ] = None,
     tune: Annotated[
         bool,
         _of(
@@ -145,7 +148,7 @@ def train(
     from ._pipeline import Settings
 
     _check_scoring(test, holdout)
-    if tune and (p, C) != ("1", 1.0):
+    if tune and (p, C) != ("1", None):
         raise typer.BadParameter("--tune chooses p and C; leave --p and --C out.")
     settings = Settings(
         kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver,

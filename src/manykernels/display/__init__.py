@@ -4,6 +4,7 @@ from .convergence import ConvergenceDisplay
 from .heatmap import KernelHeatmapDisplay
 from .path import PathDisplay
 from .report import report
+from .tuning import TuningDisplay
 from .weights import KernelWeightsDisplay
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "KernelHeatmapDisplay",
     "KernelWeightsDisplay",
     "PathDisplay",
+    "TuningDisplay",
     "report",
 ]

@@ -3,6 +3,7 @@ first.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -164,3 +165,38 @@ def rows_of(estimator, X):
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X
             estimator = estimator[-1]
     return X
+
+
+class Surface(NamedTuple):
+    """Scores of a tuned model over C and p.
+
+    Attributes
+    ----------
+    costs, norms : (c,) and (p,) arrays
+    means, errors : (c, p) arrays
+        Of the scores on held-out folds: mean and standard error.
+    chosen : pair of int
+    """
+
+    costs: np.ndarray
+    norms: np.ndarray
+    means: np.ndarray
+    errors: np.ndarray
+    chosen: tuple[int, int]
+
+    @classmethod
+    def of(cls, estimator):
+        """Of a fitted estimator that was tuned, or of a pipeline that ends in one."""
+        model = estimator[-1] if hasattr(estimator, "steps") else estimator
+        if not hasattr(model, "best_index_") or not hasattr(model, "Cs_"):
+            raise TypeError(
+                "Scores over C and p are known of a fitted MKLClassifierCV or MKLRegressorCV, got "
+                f"{type(model).__name__}."
+            )
+        folds = np.count_nonzero(~np.isnan(model.scores_), axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            total = np.nansum(model.scores_, axis=0)
+            means = np.where(folds > 0, total / folds, np.nan)
+            squares = np.nansum((model.scores_ - means) ** 2, axis=0)
+            errors = np.where(folds > 1, np.sqrt(squares / (folds - 1) / folds), 0.0)
+        return cls(model.Cs_, model.ps_, means, errors, tuple(model.best_index_))

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._callers import outside
+from .._shares import mean_shares
 from ..result import Status
 from ..solvers import drive
 from .contributions import TellsWeights
@@ -23,6 +24,7 @@ from .paths import choose_p
 from .rich_display import RichDisplay
 from .run import Run
 from .scikit_learn import CallbackSupportMixin, bridges
+from .silent import silent_words
 from .state import ModelState
 
 
@@ -40,6 +42,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         "n_features_in_",
         "feature_names_in_",
         "categories_",
+        "feature_means_",
+        "feature_spreads_",
+        "silent_kernels_",
         "p_",
         "p_scores_",
         "support_",
@@ -47,6 +52,16 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         "intercept_",
         "n_iter_",
     )
+
+    # parameters that may be "auto" in the place of a number
+    _automatic: tuple[str, ...] = ()
+
+    def _is_auto(self, name):
+        return name in self._automatic and isinstance(vars(self).get(name), str)
+
+    def _costs(self, cost):
+        """Costs of the points, for those of a C of one."""
+        return getattr(self, "C", 1.0) * cost
 
     def _fit(self, X, y, sample_weight):
         """Everything after the checks of the parameters."""
@@ -99,6 +114,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         )
         self.intercept_, self.bank_ = self.decision_.intercept, self.decision_.bank
         self._contributions = None
+        vars(self).pop("silent_kernels_", None)
+        if prepared.silent is not None:
+            self.silent_kernels_ = prepared.silent
 
     def _warn(self):
         status = self.result_.status
@@ -109,6 +127,11 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
                 ConvergenceWarning,
                 stacklevel=outside(),
             )
+        silent = getattr(self, "silent_kernels_", None)
+        if silent is not None:
+            words = silent_words(silent, mean_shares(self.kernel_weights_), self.bank_.names)
+            if words:
+                warnings.warn(words, stacklevel=outside())
         # whoever stops a fit knows that it is not done
         if not status.converged and status is not Status.STOPPED:
             warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=outside())

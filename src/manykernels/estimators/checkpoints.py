@@ -92,59 +92,61 @@ class Section(NamedTuple):
         return Resumed(self.iteration, self.gap, self.seconds)
 
 
-class Journal:
-    """The checkpoint of one fit.
+class Keeper:
+    """A file that keeps what a long computation has come to.
 
     Parameters
     ----------
     checkpoint : Checkpoint, or the path
     marks : mapping from name to text
-        The `fingerprint` of the problem.
-
-    Attributes
-    ----------
-    sections : dict of Section
-    notes : dict
-        JSON-able; whatever else the next fit should know.
+        What the computation is; a file with other marks is refused.
     """
+
+    kind = "checkpoint"
 
     def __init__(self, checkpoint, marks):
         checkpoint = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         self.path = Path(os.path.realpath(checkpoint.path))
         self.every, self.marks = checkpoint.every, marks
         self.previous = self.path.with_name(self.path.name + ".previous")
-        self.sections, self.notes = {}, {}
         self._written, self._rotate = time.monotonic(), True
-        self._latest, self._pending = None, False
 
     def open(self):
-        """Read what an earlier fit has left; without one, write an empty file, so that a bad path
-        shows before any work.
+        """Read what an earlier computation has left; without one, write an empty file, so that a
+        bad path shows before any work.
         """
         found = self._found()
         if found is None:
             return self._write()
         try:
-            marks, self.notes, self.sections = _parts(*found)
+            marks = self._adopt(*found)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise CorruptFile(
                 f"{self.path} does not hold a sound checkpoint ({error!r}); delete it."
             ) from None
         return self._check(marks)
 
+    def _adopt(self, arrays, content):
+        """Take over the content of a file; the marks in it."""
+        raise NotImplementedError
+
+    def _content(self):
+        """Arrays by name and what JSON can hold, for `_adopt`."""
+        raise NotImplementedError
+
     def _found(self):
         """Content of the file, or of the one before if that is all there is."""
         if not (self.path.exists() or self.previous.exists()):
             return None
         try:
-            return read(self.path, "checkpoint")
+            return read(self.path, self.kind)
         except FileNotFoundError:
             damage = f"{self.path} is not there."
         except CorruptFile as error:
             damage = error
             self._rotate = False  # what is damaged does not take the place of the one before
         try:
-            found = read(self.previous, "checkpoint")
+            found = read(self.previous, self.kind)
         except (CorruptFile, FileNotFoundError):
             raise CorruptFile(
                 f"{damage} To begin anew, delete {self.path} or give another path for checkpoint."
@@ -169,6 +171,44 @@ class Journal:
                 "anew, or give another path for checkpoint."
             )
 
+    @property
+    def is_time(self):
+        """Whether the last write was long ago."""
+        return time.monotonic() - self._written >= self.every
+
+    def write(self):
+        """Write everything; a disk that is full now may not be so at the next time, and is no
+        reason to lose a fit.
+        """
+        try:
+            self._write()
+        except CannotWrite as error:
+            self._written = time.monotonic()
+            warnings.warn(
+                f"The checkpoint could not be written. {error.strerror}", stacklevel=outside()
+            )
+
+    def _write(self):
+        arrays, content = self._content()
+        write(self.path, arrays, content, self.kind, self.previous if self._rotate else None)
+        self._written, self._rotate = time.monotonic(), True
+
+
+class Journal(Keeper):
+    """The checkpoint of one fit; its marks are the `fingerprint` of the problem.
+
+    Attributes
+    ----------
+    sections : dict of Section
+    notes : dict
+        JSON-able; whatever else the next fit should know.
+    """
+
+    def __init__(self, checkpoint, marks):
+        super().__init__(checkpoint, marks)
+        self.sections, self.notes = {}, {}
+        self._latest, self._pending = None, False
+
     def section(self, name, shapes):
         """What is known of a problem whose weights and coefficients have these shapes; None if
         there is nothing.
@@ -189,7 +229,7 @@ class Journal:
         if iterate is not self._latest:
             self._latest, self._pending = iterate, True
             self.sections[name] = _section(iterate, record.iteration, record.seconds, before)
-        if self._pending and time.monotonic() - self._written >= self.every:
+        if self._pending and self.is_time:
             self.write()
 
     def finish(self, name, result, tol, solver, before):
@@ -200,19 +240,11 @@ class Journal:
         )
         self.write()
 
-    def write(self):
-        """Write everything; a disk that is full now may not be so at the next time, and is no
-        reason to lose a fit.
-        """
-        try:
-            self._write()
-        except CannotWrite as error:
-            self._written = time.monotonic()
-            warnings.warn(
-                f"The checkpoint could not be written. {error.strerror}", stacklevel=outside()
-            )
+    def _adopt(self, arrays, content):
+        marks, self.notes, self.sections = _parts(arrays, content)
+        return marks
 
-    def _write(self):
+    def _content(self):
         arrays, numbers = {}, {}
         for name, section in self.sections.items():
             arrays |= {f"{name} weights": section.weights, f"{name} beta": section.beta}
@@ -220,9 +252,11 @@ class Journal:
             numbers[name] = {
                 key: value for key, value in rest.items() if key not in ("weights", "beta")
             }
-        content = {"marks": self.marks, "notes": self.notes, "sections": numbers}
-        write(self.path, arrays, content, "checkpoint", self.previous if self._rotate else None)
-        self._written, self._rotate, self._pending = time.monotonic(), True, False
+        return arrays, {"marks": self.marks, "notes": self.notes, "sections": numbers}
+
+    def _write(self):
+        super()._write()
+        self._pending = False
 
 
 def _parts(arrays, content):

@@ -26,7 +26,11 @@ def check_parameters(estimator):
         )
     check_callbacks(estimator.callbacks)
     check_checkpoint(estimator.checkpoint)
-    if hasattr(estimator, "C"):
+    for name in estimator._automatic:
+        if estimator._is_auto(name) and getattr(estimator, name) != "auto":
+            given = getattr(estimator, name)
+            raise ValueError(f"{name} must be a number or 'auto', got {given!r}.")
+    if hasattr(estimator, "C") and not estimator._is_auto("C"):
         check_real("C", estimator.C)
     check_real("tol", estimator.tol)
     if estimator.cache_size is not None:

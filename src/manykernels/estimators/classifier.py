@@ -41,9 +41,11 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     Parameters
     ----------
     kernels : "auto", list of kernels, mapping from group to kernels, or KernelCollection
-        ``"auto"`` is `paper_bank`: Gaussians of ten widths and polynomials of degree 1 to 3, on
-        every feature and on all, and `Hamming` for categories. `on_groups` makes kernels for groups
-        of columns.
+        ``"auto"`` is `auto_bank` on columns in units of their own spread, so that the model is the
+        same in metres and in millimetres: Gaussians of five widths and a linear kernel on all
+        columns, a Gaussian on each (of at most 500), and `Hamming` for categories. Kernels that are
+        given see the columns as they are. `on_groups` makes kernels for groups of columns,
+        `paper_bank` is that of the papers.
     combination : {"sum", "product"} or Combination
         ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see
         `manykernels.combinations`). It is not convex: several starts are tried, the best is kept,
@@ -142,8 +144,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     n_iter_ : int
     p_, p_scores_ : float, mapping from p to mean score on held-out folds
         For ``p="auto"``.
+    silent_kernels_ : dict
+        Numbers of the kernels that are nearly the ``"identity"`` on the training rows, which say
+        nothing about new points and only regularize, and of those that are ``"constant"``; not
+        there if that would have taken long to find out.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
+    feature_means_, feature_spreads_ : (n_features_in_,) arrays
+        For ``kernels="auto"``: what columns are measured from, and in.
     categories_ : dict from column to list
         What the columns of strings and categories held in training; a column without a name is
         ``"x0"``, ``"x1"`` …

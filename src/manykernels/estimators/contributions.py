@@ -5,6 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._shares import mean_shares, shares
 from .frames import data_frame
+from .silent import remarks
 
 
 class TellsWeights:
@@ -53,7 +54,8 @@ class TellsWeights:
 
     def weights_frame(self, backend="pandas"):
         """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight,
-        and contribution.
+        contribution, and a remark where a kernel says nothing about other points (it is nearly the
+        identity on the training rows, or constant there).
 
         The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and
         is left out where the combination is not a sum. Where every class has its own weights,
@@ -70,6 +72,8 @@ class TellsWeights:
         columns["share"] = mean_shares(self.kernel_weights_)
         if hasattr(self, "kernel_contributions_"):
             columns["contribution"] = self.kernel_contributions_
+        if hasattr(self, "silent_kernels_"):
+            columns["remark"] = remarks(self.silent_kernels_, len(weights))
         if self.kernel_weights_.ndim == 2:
             columns |= {
                 f"weight {name}": row

@@ -33,6 +33,7 @@ from .checks import check_bool, check_choice, check_parameters, check_real, chec
 from .classifier import MKLClassifier
 from .costs import default_costs
 from .frames import as_table, data_frame
+from .grid_checkpoint import GridJournal, kept
 from .regressor import MKLRegressor
 from .tuning import Place, Task, cells
 from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
@@ -91,7 +92,7 @@ class _Tuned:
         check_bool("refit", self.refit)
         plain = self._plain()
         check_parameters(plain.set_params(C=1.0))
-        y = plain._check_data(X, y)[1]
+        read, y = plain._check_data(X, y)
         X, y = indexable(as_table(X), y)
         weight = check_weights(sample_weight, y)
         self._learn_targets(y, weight)
@@ -103,7 +104,11 @@ class _Tuned:
         quiet = self._plain(checkpoint=None, callbacks=None, verbose=0)
         task = Task(quiet, X, y, weight, splits, costs, norms)
         found: dict[Place, Any] = {}
-        finished = cells(task, found)
+        journal = None
+        if self.checkpoint is not None:
+            journal = GridJournal(self.checkpoint, task, read, y)
+        with kept(journal, found):
+            finished = cells(task, found, None if journal is None else journal.keep)
         found = {place: self._in_all_classes(cell) for place, cell in found.items()}
         self._judge(task, found, scorer, routed.scorer.score)
         if not finished:
@@ -225,7 +230,7 @@ class _Tuned:
 
     def _refit(self, X, y, sample_weight):
         """Train on everything, and become that model."""
-        model = self._plain(C=self.C_, p=self.p_)
+        model = self._plain(C=self.C_, p=self.p_, checkpoint=None)  # that is the grid's
         model.fit(X, y, sample_weight)
         kept = {name for name in vars(self) if name.endswith("_")}
         vars(self).update(
@@ -320,7 +325,10 @@ normalize, cache_size, device, n_jobs, random_state
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
         no probabilities. Several classes are calibrated one by one and normalized; there is nothing
         for ``multiclass="ovo"``.
-    checkpoint, callbacks, verbose
+    checkpoint : path or Checkpoint, optional
+        A file that keeps the part of the grid that is through, as for `MKLClassifier`. `fit` goes
+        on from it with any ``scoring``, ``rule`` and ``calibration``.
+    callbacks, verbose
         Of the training on everything, as for `MKLClassifier`.
 
     Attributes
@@ -531,7 +539,7 @@ n_jobs, random_state
         scoring: Any = None,
         refit: bool = True,
         rule: Literal["best", "one_standard_error"] = "best",
-        epsilon: float = 0.1,
+        epsilon: float | Literal["auto"] = "auto",
         loss: str | Loss = "epsilon_insensitive",
         solver: str | Solver = "auto",
         approximation: Approximation | None = None,

@@ -22,6 +22,7 @@ from .frames import (
     on_host,
     through_narwhals,
 )
+from .units import in_units
 
 
 class ReadsTables:
@@ -41,10 +42,14 @@ class ReadsTables:
         return out
 
     def _read_new(self, X):
-        """New points as a checked array, and the entries that codes in it stand for, by column."""
+        """New points as the kernels see them, and the entries that codes in them stand for, by
+        column.
+        """
         X = as_table(X)
         refuse_odd_arrays("X", X)
-        return self._validated(X, "no_validation", getattr(self, "categories_", {}), reset=False)
+        categories = getattr(self, "categories_", {})
+        X, known = self._validated(X, "no_validation", categories, reset=False)
+        return in_units(self, X), known
 
     def _validated(self, X, y, categories, reset=True, **options):
         """What scikit-learn makes of X and y, and the entries that codes stand for; errors say

@@ -22,10 +22,15 @@ from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, Ra
 class MKLOneClass(OutlierMixin, MKLEstimator):
     """One-class support vector machine with a learned combination of kernels.
 
-    The weights maximize the distance of the data from the origin of feature space. A wide kernel,
-    in which all points look alike, lies furthest from it, so a small p gives such kernels all the
-    weight whatever the data: learn weights (p = 2, say) among kernels of comparable width, such as
-    one per source of data. The default is the plain sum, p = inf.
+    The default is the plain sum of the kernels, p = inf, and without labels that is nearly all that
+    can be said. Weights are learned so as to maximize the distance of the data from the origin of
+    feature space, and a wide kernel, in which all points look alike, lies furthest from it: a small
+    p gives such kernels all the weight whatever the data. The other formulation, the smallest ball
+    around data of unit variance, has the opposite fault: its radius is never below the standard
+    deviation, and the narrowest kernels, in which all points are equally far from each other, come
+    down to it. Neither says which kernel tells novelties from the rest, because no novelty was
+    seen. Learn weights (p = 2, say) among kernels of comparable width only, such as one for each
+    source of data; and where some novelties are known, use `MKLClassifier` with them.
 
     Parameters
     ----------

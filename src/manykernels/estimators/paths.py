@@ -199,19 +199,23 @@ def _grid(estimator, C, p):
     """The values of C, ascending, and of p; raise where there is no path over them."""
     if C is not None and not hasattr(estimator, "C"):
         raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
-    costs = np.sort([getattr(estimator, "C", 1.0)] if C is None else np.atleast_1d(C))
+    costs = [getattr(estimator, "C", 1.0)] if C is None else list(np.sort(np.atleast_1d(C)))
     norms = [estimator.p] if p is None else list(np.atleast_1d(p))
-    if not (costs.size and norms):
+    if not (costs and norms):
         raise ValueError(f"A path needs at least one C and one p, got C={C!r} and p={p!r}.")
-    for cost in costs:
-        check_real("C", float(cost))
+    if C is None and isinstance(costs[0], str):  # a path over p alone
+        check_parameters(estimator)
+    else:
+        for cost in costs:
+            check_real("C", float(cost))
+        costs = [float(cost) for cost in costs]
     if any(isinstance(norm, str) for norm in norms):
         raise ValueError(f"A path needs numbers for p, got {norms}: give p=[1, 1.33, 2] or so.")
     if estimator.checkpoint is not None:
         raise ValueError(
             "A path trains many models and makes no checkpoints: leave checkpoint=None."
         )
-    return [float(cost) for cost in costs], [_plain(norm) for norm in norms]
+    return costs, [_plain(norm) for norm in norms]
 
 
 def choose_p(estimator, X, y, sample_weight):
@@ -291,7 +295,8 @@ def like(template, **parameters):
 
 
 def _moved(model, other):
-    return moved(model.result_, getattr(other, "C", 1.0) / getattr(model, "C", 1.0))
+    here, there = getattr(model, "C", 1.0), getattr(other, "C", 1.0)
+    return moved(model.result_, 1.0 if here == there else there / here)
 
 
 def moved(result, factor):

@@ -12,9 +12,12 @@ from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories
 from ..banks.torch import on_device
-from ..kernels import KernelCollection, paper_bank
+from ..kernels import KernelCollection, auto_bank
+from ..kernels.collection import MaskedCollection
 from .checks import choose_combination, memory_budget
 from .fingerprints import fingerprint
+from .silent import silent_kernels
+from .units import in_units, learn_units, warn_of_scales
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 
@@ -47,6 +50,8 @@ class Prepared(NamedTuple):
         See `Targets`.
     distinct : Canonical
         Which rows are distinct, and how often they come.
+    silent : dict, optional
+        Kernels that say nothing about other points; see `silent_kernels`.
     marks : dict, optional
         The fingerprint of the problem, for its checkpoint.
     """
@@ -56,6 +61,7 @@ class Prepared(NamedTuple):
     cost: np.ndarray
     offset: Any
     distinct: Canonical
+    silent: dict | None = None
     marks: dict | None = None
 
     @property
@@ -85,7 +91,10 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     if kernels is not None:
         return Prepared(kernels(estimator, X, distinct), *targets, distinct)
     X = X[distinct.rows]
-    prepared = Prepared(make_kernels(estimator, X, distinct.weight), *targets, distinct)
+    learn_units(estimator, X, distinct.weight)
+    X = in_units(estimator, X)
+    bank = make_kernels(estimator, X, distinct.weight)
+    prepared = Prepared(bank, *targets, distinct, silent_kernels(bank))
     if estimator.checkpoint is None:
         return prepared
     marks = fingerprint(estimator, X, prepared.targets, prepared.cost)
@@ -118,11 +127,13 @@ def make_kernels(estimator, X, sample_weight):
         return _combination_bank(estimator, combination, X)
     if isinstance(estimator.kernels, Bank):
         return _given_bank(estimator)
-    kernels = collection(estimator, X, sample_weight)
+    kernels, names = collection(estimator, X), getattr(estimator, "feature_names_in_", None)
+    if not isinstance(kernels, MaskedCollection):
+        warn_of_scales(kernels, X, sample_weight, names)
     on_points = {
         "normalize": estimator.normalize,
         "sample_weight": sample_weight,
-        "feature_names": getattr(estimator, "feature_names_in_", None),
+        "feature_names": names,
         "categories": estimator._by_column(estimator.categories_),
     }
     on_machine = {
@@ -139,7 +150,7 @@ def make_kernels(estimator, X, sample_weight):
     return on_device(bank, estimator.device)
 
 
-def collection(estimator, X, sample_weight):
+def collection(estimator, X):
     """The kernels without data, for the columns of X."""
     kernels, categories = estimator.kernels, estimator._by_column(estimator.categories_)
     if not isinstance(kernels, str):
@@ -151,7 +162,7 @@ def collection(estimator, X, sample_weight):
             f"kernels={kernels!r} is not known; use 'auto', kernels, a mapping or a "
             "KernelCollection."
         )
-    return paper_bank(X, sample_weight, list(categories), estimator._column_names())
+    return auto_bank(X, list(categories), estimator._column_names())
 
 
 def _given_bank(estimator):

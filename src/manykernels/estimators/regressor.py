@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from ..combinations import Combination
-from ..losses import Loss
+from ..losses import EpsilonInsensitive, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
@@ -18,6 +18,8 @@ from .checks import check_parameters, check_weights, choose_loss
 from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+
+FREE = 0.1  # of the spread of the targets is a free error
 
 
 class MKLRegressor(RegressorMixin, MKLEstimator):
@@ -29,10 +31,12 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     ----------
     kernels, combination, p, regularizer
         As for `MKLClassifier`.
-    C : float
-        Cost of an error.
-    epsilon : float
-        Errors below it cost nothing, for the loss ``"epsilon_insensitive"``.
+    C : float or "auto"
+        Cost of an error. ``"auto"`` follows the spread of the targets, so that the model is the same
+        in any units of them: their standard deviation, and 1 for the squared loss.
+    epsilon : float or "auto"
+        Errors below it cost nothing, for the loss ``"epsilon_insensitive"``. ``"auto"`` is a tenth
+        of the standard deviation of the targets, of several the smallest.
     loss : {"epsilon_insensitive", "squared"} or Loss
         As in scikit-learn's SVR, or ``C (y - f)^2``: kernel ridge regression with an intercept and
         penalty ``1 / (2 C)``.
@@ -42,6 +46,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
 
     Attributes
     ----------
+    target_spreads_ : (n_targets,) array
+        Their standard deviations.
     kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
     categories_
         As for `MKLClassifier`.
@@ -50,7 +56,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         As for `MKLClassifier`; one output per target.
     """
 
-    _learned = (*MKLEstimator._learned, "_y_ndim_")
+    _learned = (*MKLEstimator._learned, "_y_ndim_", "target_spreads_")
+    _automatic = ("C", "epsilon")
 
     def __init__(
         self,
@@ -59,8 +66,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         combination: str | Combination = "sum",
         p: float | Literal["auto"] = 1.0,
         regularizer: Regularizer | None = None,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | Literal["auto"] = "auto",
+        epsilon: float | Literal["auto"] = "auto",
         loss: str | Loss = "epsilon_insensitive",
         solver: str | Solver = "auto",
         approximation: Approximation | None = None,
@@ -122,13 +129,24 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         values = Y[distinct.rows].T
         offset = np.average(values, axis=1, weights=distinct.weight)
         centered = np.ascontiguousarray(values - offset[:, None])
+        spreads = np.sqrt(np.average(centered**2, axis=1, weights=distinct.weight))
+        self.target_spreads_ = np.where(spreads > 0.0, spreads, 1.0)
         return prepare(self, X, distinct, Targets(centered, distinct.weight, offset), kernels)
 
     def _check_data(self, X, y):
         return self._read(X, y, multi_output=True, y_numeric=True)
 
+    def _costs(self, cost):
+        if not self._is_auto("C"):
+            return super()._costs(cost)
+        in_units = isinstance(self._loss(), EpsilonInsensitive)
+        return self.target_spreads_[:, None] * cost if in_units else cost
+
     def _loss(self):
-        parameters = {"epsilon_insensitive": {"epsilon": self.epsilon}}
+        epsilon = self.epsilon
+        if self._is_auto("epsilon"):
+            epsilon = FREE * float(np.min(getattr(self, "target_spreads_", 1.0)))
+        parameters = {"epsilon_insensitive": {"epsilon": epsilon}}
         return choose_loss(self.loss, ("epsilon_insensitive", "squared"), **parameters)
 
     def predict(self, X: Points) -> np.ndarray:

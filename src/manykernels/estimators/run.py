@@ -62,14 +62,9 @@ class Run:
         if self._termination is not None:
             self._termination.__exit__(*reason)
         self.announcer.end(self.result)
-        if self._termination is not None and self._termination.came:
-            path = getattr(self.estimator.checkpoint, "path", self.estimator.checkpoint)
-            print(
-                f"Terminated. What was reached is in the checkpoint {path}; run again to go on.",
-                file=sys.stderr,
-                flush=True,
-            )
-            self._termination.leave()
+        if self._termination is not None:
+            checkpoint = self.estimator.checkpoint
+            self._termination.farewell(getattr(checkpoint, "path", checkpoint))
 
     def begin(self, prepared):
         """The data are ready: look for a checkpoint, tell the callbacks."""
@@ -241,7 +236,7 @@ def _run_state(estimator, prepared, start):
     problem = Problem(
         prepared.bank,
         prepared.targets,
-        getattr(estimator, "C", 1.0) * prepared.cost,
+        estimator._costs(prepared.cost),
         choose_regularizer(p, estimator.regularizer),
         estimator._loss(),
     )

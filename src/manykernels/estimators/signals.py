@@ -1,6 +1,7 @@
 """SIGTERM as a second Ctrl-C, where the system has it."""
 
 import signal
+import sys
 import threading
 
 
@@ -39,3 +40,13 @@ class Termination:
         """End the process, if the signal came, with the code that it is known by."""
         if self.came:
             raise SystemExit(128 + signal.SIGTERM)
+
+    def farewell(self, path):
+        """The same with a word on where to go on."""
+        if self.came:
+            print(
+                f"Terminated. What was reached is in the checkpoint {path}; run again to go on.",
+                file=sys.stderr,
+                flush=True,
+            )
+            self.leave()

@@ -10,6 +10,7 @@ Where passes cannot be shared (approximations, masked kernels, combinations, dev
 a path of its own.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +31,10 @@ from .checks import memory_budget
 from .paths import like, moved, path, rows_of
 from .prepare import FLOAT32_TOL, Prepared, collection
 from .run import Run
+from .units import in_units, learn_units
+
+
+BATCH = 12  # problems side by side that make a pass over the kernels worth while
 
 
 class Cell(NamedTuple):
@@ -96,7 +101,9 @@ class Task(NamedTuple):
         return like(template, C=self.costs[place.cost], p=self.norms[place.norm])
 
 
-def cells(task: Task, done: dict[Place, Cell]) -> bool:
+def cells(
+    task: Task, done: dict[Place, Cell], note: Callable[[dict[Place, Cell]], Any] | None = None
+) -> bool:
     """Compute the cells that are not done; False if that was broken off.
 
     Parameters
@@ -104,12 +111,14 @@ def cells(task: Task, done: dict[Place, Cell]) -> bool:
     task : Task
     done : dict
         Cells that are known; new ones are added.
+    note : callable, optional
+        Called with them whenever some were added.
     """
+    way = _side_by_side if _can_share(task.template) else _fold_by_fold
     try:
-        if _can_share(task.template):
-            _side_by_side(task, done)
-        else:
-            _fold_by_fold(task, done)
+        for _ in way(task, done):
+            if note is not None:
+                note(done)
     except KeyboardInterrupt:
         return False
     return all(cell.finished for cell in done.values())
@@ -147,6 +156,7 @@ def _fold_by_fold(task, done):
             done[Place(fold, norm, cost)] = _cell(model, model.result_, scores)
         if len(models) < len(places):
             raise KeyboardInterrupt
+        yield
 
 
 class Fold(NamedTuple):
@@ -160,6 +170,8 @@ class Fold(NamedTuple):
         Without a bank.
     spec : BankSpec
         The kernels as the training rows make them.
+    table : (N, n_features) points
+        All distinct rows, as the kernels see them.
     points : (n,) int
         The rows of the bank that are training rows.
     held_out : (n_test,) int
@@ -169,6 +181,7 @@ class Fold(NamedTuple):
     template: Any
     prepared: Prepared
     spec: BankSpec
+    table: Any
     points: np.ndarray
     held_out: np.ndarray
 
@@ -179,10 +192,10 @@ class Fold(NamedTuple):
 
 
 def _side_by_side(task, done):
-    """All cells on shared banks, all folds and p side by side, for one C after the other, each from
-    where the one before ended.
+    """All cells on shared banks: all folds of a bank and all p side by side, some C after the
+    others, each from where a smaller one ended.
     """
-    points, folds = _folds(task)
+    folds = _folds(task)
     results: dict[Place, Any] = {}
     for members in _alike(folds):
         spec = folds[members[0]].spec
@@ -191,13 +204,12 @@ def _side_by_side(task, done):
             np.float64 if task.template.tol < FLOAT32_TOL else np.float32,
             Threads(thread_count(task.template.n_jobs)),
         )
-        bank = tiled(_on_all(spec, [folds[fold].spec for fold in members]), points, compute, budget)
+        table, specs = folds[members[0]].table, [folds[fold].spec for fold in members]
+        bank = tiled(_on_all(spec, specs), table, compute, budget)
         hub = Hub(held(bank, budget))
-        for cost in range(len(task.costs)):
+        for costs in _rounds(len(task.costs), len(members) * len(task.norms)):
             places = [
-                place
-                for place in task.places([cost])
-                if place.fold in members and place not in done
+                place for place in task.places(costs) if place.fold in members and place not in done
             ]
             outputs = len(folds[0].prepared.targets)
             for some in _batches(places, max(1, width(bank, outputs, budget))):
@@ -216,6 +228,14 @@ def _side_by_side(task, done):
                     done[place] = _cell(folds[place.fold].template, result, scores)
                 if not all(done[place].finished for place in some):
                     raise KeyboardInterrupt
+                yield
+
+
+def _rounds(count, side_by_side):
+    """Numbers of C in rounds: as few at a time as make a good batch, far from each other."""
+    at_once = min(count, -(-BATCH // side_by_side))
+    rounds = -(-count // at_once)
+    return [range(first, count, rounds) for first in range(rounds)]
 
 
 def _batches(places, most):
@@ -225,11 +245,12 @@ def _batches(places, most):
 
 
 def _start(task, place, results):
-    """Where to begin: where the C before ended, if it is known."""
-    before = results.get(place._replace(cost=place.cost - 1))
-    if before is None:
-        return None
-    return moved(before, task.costs[place.cost] / task.costs[place.cost - 1])
+    """Where to begin: where the next smaller C ended that is known and near."""
+    for cost in range(place.cost - 1, -1, -1):
+        before = results.get(place._replace(cost=cost))
+        if before is not None:
+            return moved(before, task.costs[place.cost] / task.costs[cost])
+    return None
 
 
 def _solved(run, fold, start, scales, shared):
@@ -261,20 +282,22 @@ def _cell(model, result, scores):
 
 
 def _folds(task):
-    """All distinct points, and the folds on them."""
+    """The folds, all on the same distinct rows."""
     everything = _Recorder()
     like(task.template)._data(task.X, task.y, None, everything)
-    place = everything.distinct.group
-    points = as_points(everything.X[everything.distinct.rows])
-    folds = []
+    place, rows = everything.distinct.group, everything.distinct.rows
+    table, folds = as_points(everything.X[rows]), []
     for train, test in task.splits:
         weight = np.zeros(len(task.sample_weight))
         np.add.at(weight, train, task.sample_weight[train])
         template, seen = like(task.template), _Recorder()
         prepared = template._data(task.X, task.y, weight, seen)
-        spec = _spec(template, seen)
-        folds.append(Fold(template, prepared, spec, place[seen.distinct.rows], place[test]))
-    return points, folds
+        learn_units(template, seen.X[seen.distinct.rows], seen.distinct.weight)
+        spec, points = _spec(template, seen), place[seen.distinct.rows]
+        folds.append(
+            Fold(template, prepared, spec, in_units(template, table), points, place[test])
+        )
+    return folds
 
 
 class _Recorder:
@@ -286,22 +309,23 @@ class _Recorder:
 
 def _spec(template, seen):
     """The kernels as some training rows make them."""
-    X, weight = seen.X[seen.distinct.rows], seen.distinct.weight
+    X, weight = in_units(template, seen.X[seen.distinct.rows]), seen.distinct.weight
     training = Training(
         as_points(X),
         weight,
         getattr(template, "feature_names_in_", None),
         template._by_column(template.categories_),
     )
-    return BankSpec.from_data(collection(template, X, weight), template.normalize, training)
+    return BankSpec.from_data(collection(template, X), template.normalize, training)
 
 
 def _alike(folds):
-    """Numbers of folds in groups that have the same kernels."""
+    """Numbers of folds in groups that have the same kernels on the same points."""
     groups: list[list[int]] = []
     for number, fold in enumerate(folds):
         for group in groups:
-            if folds[group[0]].spec.kernels == fold.spec.kernels:
+            first = folds[group[0]]
+            if first.table is fold.table and first.spec.kernels == fold.spec.kernels:
                 group.append(number)
                 break
         else:

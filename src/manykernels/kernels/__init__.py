@@ -4,7 +4,7 @@ from .base import Kernel
 from .callable import FunctionKernel
 from .categorical import Hamming
 from .collection import KernelCollection
-from .grids import paper_bank
+from .grids import auto_bank, paper_bank
 from .groups import on_groups
 from .precomputed import Precomputed
 from .strings import Spectrum
@@ -21,6 +21,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Spectrum",
+    "auto_bank",
     "on_groups",
     "paper_bank",
 ]

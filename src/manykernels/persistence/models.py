@@ -101,6 +101,7 @@ def rebuild(described, unpacker, depth):
     result = _result(unpacker.unpack(described["result"], depth))
     decision = unpacker.unpack(described["decision"], depth)
     _check_learned(learned, model, len(result.intercept))
+    _check_silent(learned, bank.m)
     _check_decision(decision, len(result.intercept))
     check_array(result.beta, "The coefficients", (len(result.intercept), getattr(bank, "n", 0)))
     return model.restore(ModelState(learned, bank, decision, result))
@@ -142,8 +143,28 @@ def _by_column(learned):
     return {f: categories[name] for f, name in enumerate(names) if name in categories}
 
 
+def _check_table(learned):
+    """Raise unless what was learned of the columns fits them."""
+    if "feature_means_" in learned or "feature_spreads_" in learned:
+        columns = (learned["n_features_in_"],)
+        check_array(learned["feature_means_"], "The means of the columns", columns)
+        spreads = check_array(learned["feature_spreads_"], "The spreads of the columns", columns)
+        require((spreads > 0.0).all(), "The spreads of the columns must be above zero.")
+
+
+def _check_silent(learned, m):
+    """Raise unless silent kernels are among m kernels."""
+    silent = check_mapping(learned.get("silent_kernels_", {}), "Silent kernels", str)
+    require(set(silent) <= {"identity", "constant"}, "There are unknown kinds of kernels.")
+    for kernels in silent.values():
+        check_array(kernels, "Silent kernels", (None,), "i")
+        inside = kernels.size == 0 or (kernels.min() >= 0 and kernels.max() < m)
+        require(inside, "Silent kernels are beyond the others.")
+
+
 def _check_learned(learned, model, outputs):
     """Raise unless attributes are of their types, and there are so many outputs."""
+    _check_table(learned)
     support = check_array(learned["support_"], "The support", (None,), "i")
     require(support.min(initial=0) >= 0, "The support vectors are negative.")
     check_array(learned["dual_coef_"], "The dual coefficients", (outputs, support.size))

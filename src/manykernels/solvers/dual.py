@@ -68,5 +68,6 @@ def best_multiple(problem, beta, forms):
         size = np.exp(log_size)
         return problem.regularizer.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
-    found = minimize_scalar(loss, bounds=(np.log(SMALLEST), 0.0), method="bounded", options={"xatol": 0.01})
+    bounds = (np.log(SMALLEST), 0.0)
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01})
     return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))

@@ -11,8 +11,8 @@ over the box of x. That is one step of sequential quadratic programming for the 
 constraints ``s_k(x) <= t``, and needs no pass over the kernels.
 
 Most kernels stay far below the kink, so a program begins with those that have weight and the
-largest forms (`aim`), and others are let in where their tangents rise above the kink: a guess, which
-costs one look at all of them to check and cuts the time of a program with 800 kernels by half.
+largest forms (`aim`), and others are let in where their tangents rise above the kink. Which these
+are is a guess; a look at the tangents of all kernels is the check.
 
 Two methods solve it in turns. Newton's method on a proximal version of the kink, whose center moves
 and whose temperature falls, gets near from anywhere: each of its steps is an SVM-like program. It

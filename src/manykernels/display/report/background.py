@@ -136,7 +136,8 @@ def _norm(model):
 
 
 def _value(model, name):
-    return number(getattr(model, name)) if hasattr(model, name) else None
+    value = getattr(model, name, None)
+    return value if isinstance(value, str) else None if value is None else number(value)
 
 
 def _given(model, name):

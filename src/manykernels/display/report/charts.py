@@ -241,6 +241,61 @@ def _steps(alt, values, y, runs):
     ]
 
 
+def surface(scores):
+    """Mean scores against C, a line with standard errors for every p; a ring around the chosen."""
+    alt, names = altair(), [f"p = {norm:g}".replace("inf", "∞") for norm in scores.norms]
+    values = [
+        {
+            "C": float(cost),
+            "norm": names[j],
+            "score": float(scores.means[i, j]),
+            "low": float(scores.means[i, j] - scores.errors[i, j]),
+            "high": float(scores.means[i, j] + scores.errors[i, j]),
+            "chosen": (i, j) == tuple(scores.chosen),
+        }
+        for i, cost in enumerate(scores.costs)
+        for j in range(len(names))
+        if math.isfinite(scores.means[i, j])
+    ]
+    x = alt.X("C:Q", scale=alt.Scale(type="log", nice=False), axis=_axis(alt, "C", tickCount=6))
+    scale = alt.Scale(zero=False)
+    y = alt.Y("score:Q", scale=scale, axis=_axis(alt, "mean score on held-out folds", tickCount=6))
+    colors = alt.Scale(domain=names, range=list(PALETTE[: len(names)]))
+    color = alt.Color("norm:N", scale=colors, legend=_legend(alt, names))
+    base = alt.Chart(alt.Data(values=values)).encode(x=x, color=color)
+    ring = base.transform_filter("datum.chosen").mark_point(
+        size=220, strokeWidth=2, filled=False, color="currentColor"
+    )
+    layers = [
+        base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_line(strokeWidth=2).encode(y=y),
+        base.mark_point(filled=True, size=26).encode(y=y),
+        ring.encode(y=y, color=_ink(alt)),
+    ]
+    return _dressed(alt.layer(*layers), 280)
+
+
+def reliability(said, found, counts):
+    """How often a class came true where a probability was said; on the line is right."""
+    alt = altair()
+    values = [
+        {"said": float(a), "found": float(b), "points": int(n)}
+        for a, b, n in zip(said, found, counts, strict=True)
+    ]
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    x = alt.X("said:Q", scale=scale, axis=_axis(alt, "predicted probability", format="~%"))
+    y = alt.Y("found:Q", scale=scale, axis=_axis(alt, "how often it was so", format="~%"))
+    base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
+    line = alt.Chart(alt.Data(values=[{"said": 0.0, "found": 0.0}, {"said": 1.0, "found": 1.0}]))
+    line = line.mark_line(color="currentColor", opacity=0.5, strokeDash=[4, 4]).encode(x=x, y=y)
+    size = alt.Size("points:Q", legend=None, scale=alt.Scale(range=[30, 250]))
+    marks = [
+        base.mark_line(color=CELL, strokeWidth=2),
+        base.mark_point(filled=True, color=CELL, opacity=0.9).encode(size=size),
+    ]
+    return _dressed(alt.layer(line, *marks), 300)
+
+
 def scatter(true, predicted, names):
     """Predicted against true values, one color per target; the line is where they agree."""
     alt = altair()

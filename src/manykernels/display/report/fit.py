@@ -3,8 +3,11 @@
 import numpy as np
 
 from ..._html import element, table
+from ..._shares import mean_shares
 from ..._words import certified, count, number, percent
+from ...estimators.silent import silent_words
 from ...result import Status
+from ..facts import Surface
 from ..runs import has_gap, runs
 from . import charts
 from .page import facts, folded, section
@@ -21,7 +24,7 @@ def weights_section(story):
             element("p", "No kernel has weight: the regularizer outweighs what they explain."),
         )
     groups = shares.groups()
-    parts = [element("p", _weights_words(story, known))]
+    parts = [element("p", _weights_words(story, known)), *_silent(story)]
     if len(groups) > 1:
         parts += [element("h3", "By group"), _chart(story, groups, "Share of the weight by group")]
         parts.append(folded("Table of the groups", _groups_table(groups, known)))
@@ -33,6 +36,54 @@ def weights_section(story):
     heaviest = count(sum(row.count == 1 for row in listed), "kernel" if story.is_sum else "weight")
     parts.append(folded(f"Table of the heaviest {heaviest}", _kernels_table(listed, shares)))
     return section("Which kernels matter", *parts)
+
+
+def _silent(story):
+    """A word on kernels with weight that say nothing about new points."""
+    silent = getattr(story.model, "silent_kernels_", None)
+    if silent is None:
+        return []
+    words = silent_words(silent, mean_shares(story.model.kernel_weights_), story.model.bank_.names)
+    return [element("p", words)] if words else []
+
+
+def tuning_section(story):
+    """How C and p were chosen; nothing for a model that was not tuned."""
+    if not hasattr(story.model, "Cs_"):
+        return None
+    scores = Surface.of(story.model)
+    cost, norm = scores.chosen
+    words = (
+        f"{len(scores.costs)} values of C and {len(scores.norms)} of p were tried on "
+        f"{count(len(story.model.scores_), 'fold')}. Chosen: C = {number(scores.costs[cost])}, "
+        f"p = {number(scores.norms[norm])}, mean score {scores.means[cost, norm]:.4f} ± "
+        f"{scores.errors[cost, norm]:.4f}. The score of the best of many is a little too good."
+    )
+    best = np.argsort(-np.nan_to_num(scores.means.ravel(), nan=-np.inf), kind="stable")[:LISTED]
+    kernels = np.nanmean(story.model.n_kernels_, axis=0)
+    rows = [
+        [
+            number(scores.costs[i]),
+            number(scores.norms[j]),
+            f"{scores.means[i, j]:.4f} ± {scores.errors[i, j]:.4f}",
+            f"{kernels[i, j]:.1f}",
+        ]
+        for i, j in (divmod(int(place), len(scores.norms)) for place in best)
+        if np.isfinite(scores.means[i, j])
+    ]
+    return section(
+        "How C and p were chosen",
+        element("p", words),
+        story.charts.place(
+            charts.surface(scores),
+            "Mean score on held-out folds against C, a line for every p.",
+            "Bars are standard errors over the folds; the ring is what was chosen.",
+        ),
+        folded(
+            "Table of the scores, best first",
+            table(["C", "p", "mean score", "kernels with weight"], rows),
+        ),
+    )
 
 
 def _chart(story, rows, label):

@@ -11,6 +11,7 @@ from .page import facts, folded, section
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot
 MOST_TARGETS = 4
+BINS = 10  # groups of probabilities
 
 
 def score(story):
@@ -76,7 +77,41 @@ def _classified(story):
                 200 + 110 * names.size,
             )
         )
-    return [*parts, _classes_table(counts, names)]
+    return [*parts, _classes_table(counts, names), *_probabilities(story)]
+
+
+def _probabilities(story):
+    """Brier score and reliability, where there are probabilities of known classes."""
+    model, y = story.model, np.asarray(story.y)
+    if not getattr(model, "calibration_kind_", None) or not np.isin(y, model.classes_).all():
+        return []
+    found = np.asarray(story.given.predict_proba(story.X))
+    truth = (y[:, None] == model.classes_[None]).astype(float)
+    # of two classes one says it all
+    shown = slice(1, None) if model.classes_.size == 2 else slice(None)
+    said, was = found[:, shown].ravel(), truth[:, shown].ravel()
+    parts = np.array_split(np.argsort(said, kind="stable"), min(BINS, max(2, said.size // 10)))
+    means = [(said[part].mean(), was[part].mean(), part.size) for part in parts if part.size]
+    error = sum(abs(a - b) * n for a, b, n in means) / said.size
+    brier = float(np.mean(np.sum((found - truth) ** 2, axis=1)) / (2 if shown.start else 1))
+    base = truth.mean(axis=0)
+    constant = float(np.mean(np.sum((base - truth) ** 2, axis=1)) / (2 if shown.start else 1))
+    return [
+        element("h3", "Probabilities"),
+        story.charts.place(
+            charts.reliability(*zip(*means, strict=True)),
+            "How often a class came true against its predicted probability.",
+            "Groups of equally many predictions; on the dashed line they are right.",
+        ),
+        facts(
+            [
+                ("Brier score", f"{brier:.4f}"),
+                ("the same for the shares of the classes", f"{constant:.4f}"),
+                ("mean error of a probability", percent(error)),
+                ("calibrated by", model.calibration_kind_),
+            ]
+        ),
+    ]
 
 
 def _classes_table(counts, names, most=20):

@@ -14,7 +14,7 @@ from ..._html import element
 from ..._words import count, number, percent, seconds
 from ..facts import Shares, fitted_model
 from .background import data_section, formulation_section, work_section
-from .fit import certificate_section, convergence_section, weights_section
+from .fit import certificate_section, convergence_section, tuning_section, weights_section
 from .outcome import outcome_section, score
 from .page import page
 from .story import Story
@@ -67,6 +67,7 @@ def report(
     sections = (
         outcome_section,
         weights_section,
+        tuning_section,
         certificate_section,
         convergence_section,
         data_section,

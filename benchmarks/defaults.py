@@ -1,0 +1,154 @@
+"""Defaults: what somebody gets who gives X and y and nothing else.
+
+``classes``: accuracy on the outer folds of a five-fold cross-validation, at most 400 rows of every
+set with two classes. Untuned: `MKLClassifier` beside SVC, random forest, histogram boosting,
+logistic regression and equal weights of the same kernels; tuned on inner folds: `MKLClassifierCV`
+beside SVC with 32 values of C and gamma. ``numbers``: the same with the coefficient of
+determination, on the regression sets that scikit-learn bundles and on Friedman's three functions.
+Columns are standardized for those who need it. The last rows are the means, the mean ranks among
+all, and how often each wins and loses against SVC (tuned ones against the tuned one); then every
+set on which ours loses.
+
+What was learned
+----------------
+* The papers' widths do not follow the number of columns: on sixty columns most are identity
+  matrices, and p = 1, which prefers kernels that separate the training rows, chooses them. Widths
+  around the mean distance (gamma 1 / 8d to 2 / d) gave 0.8 % more accuracy on 23 sets than twice as
+  many over a wider range, and took p = 1 with C = 1 from 12 wins and 8 losses against SVC to 14 and
+  6; a kernel on each column besides to 15 and 3 (of 20 sets).
+* Centering the kernels (unit variance in feature space) made no difference worth its price.
+"""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.datasets import (
+    load_diabetes,
+    load_linnerud,
+    make_friedman1,
+    make_friedman2,
+    make_friedman3,
+)
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV
+
+from .common import read, run_parts, table
+
+SETS = (
+    *("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc", "heart"),
+    *("vote", "wdbc", "bci", "usps", "coil2", "mushrooms", "svmguide1", "letter", "magic", "poker"),
+    *("a8a", "a9a", "w7a", "w8a", "cod_rna", "ijcnn1", "covtype", "leukemia"),
+)
+ROWS, TIE = 400, 1e-9
+CANDIDATES = {"svc__C": np.logspace(-1, 2.5, 8), "svc__gamma": [0.001, 0.01, 0.1, "scale"]}
+
+
+def main(out, parts=None):
+    run_parts("defaults", {"classes": classes, "numbers": numbers}, parts, out)
+
+
+def classes():
+    """Accuracy of classifiers."""
+    svc = make_pipeline(StandardScaler(), SVC())
+    models = {
+        "MKL": MKLClassifier(),
+        "SVC": svc,
+        "forest": RandomForestClassifier(random_state=0),
+        "boosting": HistGradientBoostingClassifier(random_state=0),
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
+        "equal weights": MKLClassifier(p=float("inf")),
+        "MKL tuned": MKLClassifierCV(),
+        "SVC tuned": GridSearchCV(svc, CANDIDATES),
+    }
+    data = ((name, *_sample(name)) for name in SETS if read(name) is not None)
+    return _compared("Accuracy", models, data, StratifiedKFold(5, shuffle=True, random_state=1))
+
+
+def numbers():
+    """The coefficient of determination of regressors."""
+    svr = make_pipeline(StandardScaler(), SVR())
+    candidates = {
+        name.replace("svc", "svr"): np.array(values, dtype=object) * (100.0 if "C" in name else 1)
+        for name, values in CANDIDATES.items()
+        if "C" in name
+    } | {"svr__gamma": CANDIDATES["svc__gamma"]}
+    models = {
+        "MKL": MKLRegressor(),
+        "SVR": svr,
+        "forest": RandomForestRegressor(random_state=0),
+        "boosting": HistGradientBoostingRegressor(random_state=0),
+        "ridge": make_pipeline(StandardScaler(), Ridge()),
+        "equal weights": MKLRegressor(p=float("inf")),
+        "MKL tuned": MKLRegressorCV(),
+        "SVR tuned": GridSearchCV(svr, candidates),
+    }
+    makers = {"friedman1": make_friedman1, "friedman2": make_friedman2, "friedman3": make_friedman3}
+    data = [("diabetes", *load_diabetes(return_X_y=True))]
+    X, Y = load_linnerud(return_X_y=True)
+    data += [(f"linnerud {k}", X, Y[:, k]) for k in range(3)]
+    for name, make in makers.items():
+        noise = 1.0 if name == "friedman1" else 0.1
+        X, y = make(300, noise=noise, random_state=0)
+        data.append((name, X, y))
+        data.append((f"{name} x 1000", X, 1000.0 * y))
+    return _compared("R²", models, data, KFold(5, shuffle=True, random_state=1))
+
+
+def _compared(what, models, data, cv):
+    rows = []
+    for name, X, y in data:
+        row = {"set": name, "rows": len(y), "columns": X.shape[1]}
+        for title, model in models.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                row[title] = float(cross_val_score(model, X, y, cv=cv).mean())
+        rows.append(row)
+        table(what, rows[-1:])
+    scores = np.array([[row[title] for title in models] for row in rows])
+    ranks = np.array([rankdata(-np.round(line, 9)) for line in scores])
+    summary = []
+    for place, title in enumerate(models):
+        rival = len(models) - 1 if title.endswith("tuned") else 1  # SVC, tuned or not
+        difference = scores[:, place] - scores[:, rival]
+        summary.append(
+            {
+                "model": title,
+                "mean": scores[:, place].mean(),
+                "mean rank": ranks[:, place].mean(),
+                "against": list(models)[rival],
+                "wins": int((difference > TIE).sum()),
+                "ties": int((np.abs(difference) <= TIE).sum()),
+                "losses": int((difference < -TIE).sum()),
+            }
+        )
+    table(what, rows)
+    table("Against support vector machines of one kernel", summary)
+    ours = {"MKL": 1, "MKL tuned": len(models) - 1}
+    lost = [
+        {"set": row["set"], "model": title, "ours": row[title], "theirs": row[list(models)[rival]]}
+        for title, rival in ours.items()
+        for row in rows
+        if row[title] < row[list(models)[rival]] - TIE
+    ]
+    table("Where ours loses", lost)
+    return {"sets": rows, "summary": summary, "lost": lost}
+
+
+def _sample(name):
+    X, y = read(name)[:2]
+    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    X = X[rows].toarray() if sparse.issparse(X) else np.asarray(X[rows], dtype=float)
+    return X, y[rows]

@@ -1,0 +1,107 @@
+"""The checkpoint of a grid: decision values of held-out rows for every C and p on every fold that
+is through.
+
+Scores are made from them anew, so that the next fit may choose by another score.
+"""
+
+import contextlib
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from .checkpoints import Keeper
+from .fingerprints import fingerprint
+from .signals import Termination
+from .tuning import Cell, Place
+
+
+class GridJournal(Keeper):
+    """Keeps the cells of a grid.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint, or the path
+    task : Task
+        The grid.
+    X, y : checked arrays
+        What is to be tuned on.
+
+    Attributes
+    ----------
+    cells : dict from Place to Cell
+        That were found in the file.
+    """
+
+    kind = "grid"
+
+    def __init__(self, checkpoint, task, X, y):
+        self.classes = np.unique(y) if is_classifier(task.template) else None
+        super().__init__(checkpoint, _marks(task, X, y))
+        self.cells: dict[Place, Cell] = {}
+        self._shapes = [len(test) for _, test in task.splits]
+        self._known = set(task.places())
+
+    def keep(self, cells):
+        """Take note of cells, and write them if it is time."""
+        self.cells = {place: cell for place, cell in cells.items() if cell.finished}
+        if self.is_time:
+            self.write()
+
+    def _content(self):
+        arrays, numbers = {}, {}
+        for place, cell in self.cells.items():
+            name = " ".join(map(str, place))
+            arrays[f"{name} scores"] = cell.scores
+            if cell.classes is not None:
+                arrays[f"{name} classes"] = np.searchsorted(self.classes, cell.classes)
+            numbers[name] = cell.kernels
+        return arrays, {"marks": self.marks, "cells": numbers}
+
+    def _adopt(self, arrays, content):
+        marks = dict(content["marks"])
+        if marks != self.marks:  # whoever checks them says so
+            return marks
+        for name, kernels in content["cells"].items():
+            place, classes = Place(*map(int, name.split())), arrays.get(f"{name} classes")
+            scores = arrays[f"{name} scores"]
+            fits = place in self._known and scores.ndim == 2 and isinstance(kernels, int)
+            if not fits or scores.shape[1] != self._shapes[place.fold]:
+                raise ValueError(f"cell {name!r} is not as it should be")
+            if (classes is None) != (self.classes is None):
+                raise ValueError(f"cell {name!r} has other classes")
+            if classes is not None:
+                classes = self.classes[classes]
+            self.cells[place] = Cell(scores, kernels, True, classes)
+        return marks
+
+
+def _marks(task, X, y):
+    """What defines the cells of a grid: the data, the folds, and every parameter."""
+    folds = [np.asarray(part) for split in task.splits for part in split]
+    model = task.template
+    marks = fingerprint(model, X, y, [task.sample_weight, folds])
+    marks["C and p"] = fingerprint(model, X[:1], task.costs, task.norms)["data"]
+    # differ from cell to cell
+    return {name: mark for name, mark in marks.items() if name not in ("C", "p")}
+
+
+@contextlib.contextmanager
+def kept(journal, cells):
+    """A context in which cells are computed: they are in the file when it is left, also by SIGTERM.
+
+    Parameters
+    ----------
+    journal : GridJournal or None
+    cells : dict from Place to Cell
+        Gets those of the file; new ones are added to it.
+    """
+    if journal is None:
+        yield
+        return
+    with Termination() as termination:
+        journal.open()
+        cells.update(journal.cells)
+        yield
+        journal.keep(cells)
+        journal.write()
+    termination.farewell(journal.path)
