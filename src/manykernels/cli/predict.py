@@ -114,4 +114,6 @@ def _lines(predictions, *columns):
     labels = [str(label) for label in predictions.tolist()]
     given = [values.reshape(len(labels), -1).tolist() for values in columns if values is not None]
     rows = zip(labels, *given, strict=True)
-    return ["\t".join([label, *(repr(x) for part in parts for x in part)]) for label, *parts in rows]
+    return [
+        "\t".join([label, *(repr(x) for part in parts for x in part)]) for label, *parts in rows
+    ]

@@ -32,8 +32,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     kernels, combination, p, regularizer
         As for `MKLClassifier`.
     C : float or "auto"
-        Cost of an error. ``"auto"`` follows the spread of the targets, so that the model is the same
-        in any units of them: their standard deviation, and 1 for the squared loss.
+        Cost of an error. ``"auto"`` follows the spread of the targets, so that the model is the
+        same in any units of them: their standard deviation, and 1 for the squared loss.
     epsilon : float or "auto"
         Errors below it cost nothing, for the loss ``"epsilon_insensitive"``. ``"auto"`` is a tenth
         of the standard deviation of the targets, of several the smallest.

@@ -23,12 +23,12 @@ def remarks(silent, m):
 
 
 def silent_kernels(bank):
-    """Numbers of the kernels of a bank of training points that are nearly the ``"identity"``, and of
-    those that are ``"constant"``, as a dict; None where looking would take long, or the kernels are
-    no sum.
+    """Numbers of the kernels of a bank of training points that are nearly the ``"identity"``, and
+    of those that are ``"constant"``, as a dict; None where looking would take long, or the kernels
+    are no sum.
 
-    A kernel is nearly the identity if the similarities ``K_ij / sqrt(K_ii K_jj)`` of a typical point
-    to all others have a norm below 0.1.
+    A kernel is nearly the identity if the similarities ``K_ij / sqrt(K_ii K_jj)`` of a typical
+    point to all others have a norm below 0.1.
     """
     if not bank.is_sum or bank.n < 2 or bank.m * bank.n > MOST:
         return None

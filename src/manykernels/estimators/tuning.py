@@ -33,7 +33,6 @@ from .prepare import FLOAT32_TOL, Prepared, collection
 from .run import Run
 from .units import in_units, learn_units
 
-
 BATCH = 12  # problems side by side that make a pass over the kernels worth while
 
 
@@ -294,9 +293,7 @@ def _folds(task):
         prepared = template._data(task.X, task.y, weight, seen)
         learn_units(template, seen.X[seen.distinct.rows], seen.distinct.weight)
         spec, points = _spec(template, seen), place[seen.distinct.rows]
-        folds.append(
-            Fold(template, prepared, spec, in_units(template, table), points, place[test])
-        )
+        folds.append(Fold(template, prepared, spec, in_units(template, table), points, place[test]))
     return folds
 
 

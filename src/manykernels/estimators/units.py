@@ -3,8 +3,8 @@ given kernels see columns of very different spreads.
 
 With ``kernels="auto"`` nobody has thought about units, so a model must be the same in metres and in
 millimetres: every column of numbers is measured from its mean, in standard deviations of the
-training rows. (Zeros of sparse tables stay zeros: their columns are divided only.) Kernels that were
-given see the table as it is.
+training rows. (Zeros of sparse tables stay zeros: their columns are divided only.) Kernels that
+were given see the table as it is.
 """
 
 import warnings
