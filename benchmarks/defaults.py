@@ -80,11 +80,7 @@ def classes():
 def numbers():
     """The coefficient of determination of regressors."""
     svr = make_pipeline(StandardScaler(), SVR())
-    candidates = {
-        name.replace("svc", "svr"): np.array(values, dtype=object) * (100.0 if "C" in name else 1)
-        for name, values in CANDIDATES.items()
-        if "C" in name
-    } | {"svr__gamma": CANDIDATES["svc__gamma"]}
+    candidates = {"svr__C": np.logspace(0, 3, 8), "svr__gamma": CANDIDATES["svc__gamma"]}
     models = {
         "MKL": MKLRegressor(),
         "SVR": svr,

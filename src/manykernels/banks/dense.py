@@ -41,7 +41,12 @@ class DenseBank(Forwards, SumBank):
         step = max(AT_ONCE // (source.m * source.n), 16)
         for start in range(0, source.n, step):
             part = slice(start, start + step)
-            grams[:, part] = source.kernel_rows(points[part], points).swapaxes(0, 1)
+            rows = source.kernel_rows(points[part], points)
+
+            def put(kernels, part=part, rows=rows):
+                grams[kernels, part] = rows[:, kernels].swapaxes(0, 1)
+
+            source.threads.map(put, source.kernel_slices())
         return cls(grams, source)
 
     @property

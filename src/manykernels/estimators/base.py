@@ -69,6 +69,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             prepared = self._data(X, y, sample_weight)
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
+            prepared = run.at_hand(prepared)
             for task in run.tasks(prepared):
                 task.result = drive(task.solver, task.state, tol=self.tol, max_iter=task.max_iter)
             self._finish(run)

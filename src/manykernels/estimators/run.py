@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..banks.shared import unshared
+from ..banks.shared import held, unshared
 from ..callbacks import Announcer
 from ..problem import Problem
 from ..result import Result, Resumed, merged
@@ -22,6 +22,9 @@ from ..solvers.wrappers.resumed import FromIterate
 from .checkpoints import Journal
 from .checks import choose_regularizer, memory_budget
 from .signals import Termination
+
+HELD = 2**31  # bytes of memory, of which Gram matrices may take a quarter
+HOLDING = ("auto", "newton", "spg", "group_lasso", "simple", "silp", "mirror", "pgd")
 
 log = logging.getLogger("manykernels")
 
@@ -73,6 +76,20 @@ class Run:
             self.journal = Journal(self.estimator.checkpoint, prepared.marks)
             self.journal.open()
         self.announcer.begin()
+
+    def at_hand(self, prepared):
+        """The same with all Gram matrices in memory, where they are small and more than one pass
+        will be made: a pass over them costs a fifth of one that computes them, and holding them
+        little more than one.
+        """
+        bank, estimator = prepared.bank, self.estimator
+        if not (bank.is_sum and bank.shares_passes and estimator.solver in HOLDING):
+            return prepared
+        regularizer = choose_regularizer(_norm(estimator), estimator.regularizer).bound(bank)
+        if regularizer.only_weights(bank.m) is not None:
+            return prepared
+        budget = min(memory_budget(estimator.cache_size), HELD)
+        return prepared._replace(bank=held(bank, budget))
 
     def tasks(self, prepared, start=None):
         """The problems of a fit, one after the other: for every output that has weights of its own,
@@ -232,12 +249,15 @@ def _outcome(parts, shared):
 
 def _run_state(estimator, prepared, start):
     """A run on the problem with the estimator's C and regularizer."""
-    p = estimator.p_ if estimator.p == "auto" else estimator.p
     problem = Problem(
         prepared.bank,
         prepared.targets,
         estimator._costs(prepared.cost),
-        choose_regularizer(p, estimator.regularizer),
+        choose_regularizer(_norm(estimator), estimator.regularizer),
         estimator._loss(),
     )
     return RunState(problem, start=start, memory_budget=memory_budget(estimator.cache_size))
+
+
+def _norm(estimator):
+    return estimator.p_ if estimator.p == "auto" else estimator.p
