@@ -8,11 +8,14 @@ from typing import Self
 
 import numpy as np
 
+from .._loops.sums import add_weighted
 from .base import SumBank, as_outputs
 from .holder import Forwards
 
 AT_ONCE = 2**24  # entries that are computed together
-FEW = 0.05  # of the kernels have weight: that sum is read sooner than all matrices
+# of the kernels have weight: their sum alone is computed sooner than a share in that of many
+# weights, and than a product with all matrices
+FEW, SOME = 0.05, 0.4
 
 
 class DenseBank(Forwards, SumBank):
@@ -59,11 +62,15 @@ class DenseBank(Forwards, SumBank):
         return None if source is None else DenseBank(grams, source)
 
     def combine(self, weights, rows=None):
-        weights, grams = np.asarray(weights, dtype=self.dtype), self.grams
-        if self.is_cheap(weights):
-            used = np.flatnonzero(weights)
-            weights, grams = weights[used], grams[used]
-        return np.tensordot(weights, grams if rows is None else grams[:, rows], 1)
+        weights = np.asarray(weights, dtype=self.dtype)
+        if rows is not None:
+            return np.tensordot(weights, self.grams[:, rows], 1)
+        flat, used = self.grams.reshape(self.m, -1), np.flatnonzero(weights)
+        if used.size > SOME * self.m:
+            return self._multiplied(weights[None], flat).reshape(self.n_rows, self.n)
+        out = np.empty(flat.shape[1], self.dtype)
+        self._share_out(out.size, lambda *part: add_weighted(flat, weights, used, *part, out))
+        return out.reshape(self.n_rows, self.n)
 
     def is_cheap(self, weights: np.ndarray) -> bool:
         """Whether so few kernels have weight that their sum alone is cheaper than a share in that
@@ -96,13 +103,17 @@ class DenseBank(Forwards, SumBank):
         only to the thread that first told it how many threads to use.
         """
         out = np.empty((len(few), many.shape[1]), self.dtype)
-        edges = np.linspace(0, many.shape[1], self.threads.count + 1).astype(int)
 
         def fill(start, stop):
             np.matmul(few, many[:, start:stop], out=out[:, start:stop])
 
-        self.threads.map(lambda part: fill(*part), pairwise(edges))
+        self._share_out(many.shape[1], fill)
         return out
+
+    def _share_out(self, count, work):
+        """``work(start, stop)`` for parts of so many entries, one for each thread."""
+        edges = np.linspace(0, count, self.threads.count + 1).astype(int)
+        self.threads.map(lambda part: work(*part), pairwise(edges))
 
     def columns(self, chosen):
         return self.grams[:, :, chosen].astype(float)

@@ -35,12 +35,12 @@ STEPS = 20
 WARM, HOT = 0.05, 2.0
 SOLVED = 0.3  # part of the gap that the proximal problem may have left when its center moves
 MIXED = 0.1  # of the center is uniform, so that a kernel without weight can come back
-NEGLIGIBLE = 1e-9  # part of the largest weight below which a kernel bends nothing
+NEGLIGIBLE = 1e-5  # part of the largest weight below which a kernel bends nothing
 LENGTH = 1e-3  # error of the length of a step, as a part of it
 GAINED = 0.2  # of what the dual can gain by a step: how far a program is solved
 HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
 WORSE = 4  # systems in a row that make nothing better
-CANDIDATES = 64  # kernels that a program begins with, besides those that have weight
+CANDIDATES = 256  # kernels that a program begins with, besides those that have weight
 LET_IN = 3  # times that others are
 
 

@@ -1,0 +1,25 @@
+"""Weighted sums of matrices that are in memory."""
+
+from .rbf import fast
+
+BLOCK = 4096  # entries of a sum that stay in cache while all matrices are added to them
+
+
+@fast
+def add_weighted(matrices, weights, used, start, stop, out):
+    """``out[start:stop] = sum_k weights[k] matrices[k, start:stop]`` over the used k.
+
+    Parameters
+    ----------
+    matrices : (m, entries) array
+    weights : (m,) array of the same type
+    used : (s,) int
+    out : (entries,) array
+    """
+    for first in range(start, stop, BLOCK):
+        line = out[first : min(first + BLOCK, stop)]
+        line[:] = 0.0
+        for k in used:
+            row, weight = matrices[k, first : first + line.size], weights[k]
+            for j in range(line.size):
+                line[j] += weight * row[j]
