@@ -8,7 +8,8 @@ import typer
 from ._output import Json, ends_well, print_json, print_table
 from .datasets import load_sample
 
-COLUMNS = ("method", "training s", "prediction s", "test accuracy", "kernels used")
+COLUMNS = ("columns", "method", "training s", "prediction s", "test accuracy", "kernels used")
+KEYS = ("columns", "method", "training_seconds", "prediction_seconds", "accuracy", "kernels")
 
 
 @ends_well
@@ -16,39 +17,41 @@ def bench(
     name: Annotated[
         str, typer.Argument(help="A data set of manykernels datasets list, with classes.")
     ] = "breast_cancer",
-    p: Annotated[float, typer.Option("--p", help="Norm of the kernel weights.", min=1.0)] = 1.33,
+    p: Annotated[float, typer.Option("--p", help="Norm of the kernel weights.", min=1.0)] = 1.0,
     C: Annotated[float, typer.Option("--C", help="Cost of an error.")] = 1.0,
     points: Annotated[int, typer.Option(help="Rows at most, drawn at random.", min=20)] = 1000,
-    seed: Annotated[int, typer.Option(help="For the choice of rows.", min=0)] = 0,
+    copies: Annotated[
+        int,
+        typer.Option(help="Shuffled copies of every column, which say nothing, besides.", min=0),
+    ] = 3,
+    seed: Annotated[
+        int, typer.Option(help="For the choice of rows, and for shuffling.", min=0)
+    ] = 0,
     json: Json = False,
 ):
     """Time learned kernel weights beside the plain mean of the same kernels with one SVC of
-    scikit-learn.
+    scikit-learn, and beside the SVC alone: on the columns as they are, where all sources are good
+    and a mean is hard to beat, and among columns that say nothing, where weights pay.
     """
-    X, y, X_test, y_test, kernels = _problem(name, points, seed)
-    _learned(X[:50], y[:50], X_test[:5], y_test[:5], kernels, p, C)  # loads what is compiled
-    rows = [
-        ("learned weights (manykernels)", *_learned(X, y, X_test, y_test, kernels, p, C)),
-        ("mean of kernels, then SVC", *_mean(X, y, X_test, y_test, kernels, C)),
-    ]
+    rows = []
+    for noise in (0, copies) if copies else (0,):
+        X, y, X_test, y_test, kernels = _problem(name, points, seed, noise)
+        _learned(X[:50], y[:50], X_test[:5], y_test[:5], kernels, p, C)  # loads what is compiled
+        columns = "as they are" if not noise else f"+ {noise} shuffled"
+        methods = {
+            "learned weights": lambda *data, k=kernels: _learned(*data, k, p, C),
+            "mean of kernels, SVC": lambda *data, k=kernels: _mean(*data, k, C),
+            "SVC": lambda *data: _plain(*data, C),
+        }
+        rows += [(columns, method, *run(X, y, X_test, y_test)) for method, run in methods.items()]
     if json:
-        methods = [
-            dict(
-                zip(
-                    ("method", "training_seconds", "prediction_seconds", "accuracy", "kernels"),
-                    row,
-                    strict=True,
-                )
-            )
-            for row in rows
-        ]
         print_json(
             {
                 "dataset": name,
                 "rows": len(y),
                 "test_rows": len(y_test),
                 "n_kernels": len(kernels),
-                "methods": methods,
+                "methods": [dict(zip(KEYS, row, strict=True)) for row in rows],
             }
         )
         return
@@ -59,14 +62,14 @@ def bench(
     )
 
 
-def _problem(name, points, seed):
-    """Standardized rows in two parts, and the kernels of the papers on them."""
+def _problem(name, points, seed, copies):
+    """Standardized rows in two parts, and the default kernels on them."""
     import numpy as np
     from scipy import sparse
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 
-    from ..kernels import paper_bank
+    from ..kernels import auto_bank
     from ._input import choose_task
 
     data = load_sample(name)
@@ -75,14 +78,15 @@ def _problem(name, points, seed):
             f"bench compares classifiers, and the targets of {name} are no classes; choose another "
             "data set."
         )
-    chosen = np.random.default_rng(seed).permutation(len(data.y))[:points]
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(data.y))[:points]
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X, dtype=float)
-    X, X_test, y, y_test = train_test_split(
-        X[chosen], data.y[chosen], test_size=0.3, random_state=seed, stratify=data.y[chosen]
-    )
+    X, y = X[chosen], data.y[chosen]
+    X = np.hstack([X, *(rng.permuted(X, axis=0) for _ in range(copies))])
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
     scaler = StandardScaler().fit(X)
     X, X_test = scaler.transform(X), scaler.transform(X_test)
-    bank = paper_bank(X)
+    bank = auto_bank(X)
     return X, y, X_test, y_test, [bank[k] for k in range(len(bank))]
 
 
@@ -110,6 +114,14 @@ def _mean(X, y, X_test, y_test, kernels, C):
         lambda: model.score(_mean_cross(X_test, X, kernels, scales), y_test)
     )
     return computing + training, prediction, float(accuracy), len(kernels)
+
+
+def _plain(X, y, X_test, y_test, C):
+    from sklearn.svm import SVC
+
+    model, training = _timed(lambda: SVC(C=C).fit(X, y))
+    accuracy, prediction = _timed(lambda: model.score(X_test, y_test))
+    return training, prediction, float(accuracy), 1
 
 
 def _mean_gram(X, kernels):

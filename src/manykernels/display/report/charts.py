@@ -16,6 +16,7 @@ LEFT = {"align": "left", "baseline": "middle"}
 NARROW = "windowSize()[0] < 600 ? 80 : 180"  # pixels for names beside a chart
 WIDTH = "min(windowSize()[0], 960)"  # of the page
 CELL = PALETTE[0]
+NEAR = 10.0  # standard errors below the best score that are shown
 
 
 def altair():
@@ -257,8 +258,13 @@ def surface(scores):
         for j in range(len(names))
         if math.isfinite(scores.means[i, j])
     ]
-    x = alt.X("C:Q", scale=alt.Scale(type="log", nice=False), axis=_axis(alt, "C", tickCount=6))
-    scale = alt.Scale(zero=False)
+    ticks = _powers(min(scores.costs), max(scores.costs))
+    x = alt.X("C:Q", scale=alt.Scale(type="log", nice=False), axis=_axis(alt, "C", values=ticks))
+    # what is far below the best would leave no room for what is not
+    best, error = scores.means[scores.chosen], scores.errors[scores.chosen]
+    bottom = max(min(value["low"] for value in values), best - max(NEAR * error, 0.05 * abs(best)))
+    top = max(value["high"] for value in values)
+    scale = alt.Scale(zero=False, nice=False, domain=[float(bottom), float(top)])
     y = alt.Y("score:Q", scale=scale, axis=_axis(alt, "mean score on held-out folds", tickCount=6))
     colors = alt.Scale(domain=names, range=list(PALETTE[: len(names)]))
     color = alt.Color("norm:N", scale=colors, legend=_legend(alt, names))
@@ -267,9 +273,9 @@ def surface(scores):
         size=220, strokeWidth=2, filled=False, color="currentColor"
     )
     layers = [
-        base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(y=y),
-        base.mark_point(filled=True, size=26).encode(y=y),
+        base.mark_rule(opacity=0.45, clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_line(strokeWidth=2, clip=True).encode(y=y),
+        base.mark_point(filled=True, size=26, clip=True).encode(y=y),
         ring.encode(y=y, color=_ink(alt)),
     ]
     return _dressed(alt.layer(*layers), 280)
