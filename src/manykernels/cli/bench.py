@@ -38,12 +38,12 @@ def bench(
         X, y, X_test, y_test, kernels = _problem(name, points, seed, noise)
         _learned(X[:50], y[:50], X_test[:5], y_test[:5], kernels, p, C)  # loads what is compiled
         columns = "as they are" if not noise else f"+ {noise} shuffled"
-        methods = {
-            "learned weights": lambda *data, k=kernels: _learned(*data, k, p, C),
-            "mean of kernels, SVC": lambda *data, k=kernels: _mean(*data, k, C),
-            "SVC": lambda *data: _plain(*data, C),
-        }
-        rows += [(columns, method, *run(X, y, X_test, y_test)) for method, run in methods.items()]
+        data = X, y, X_test, y_test
+        rows += [
+            (columns, "learned weights", *_learned(*data, kernels, p, C)),
+            (columns, "mean of kernels, SVC", *_mean(*data, kernels, C)),
+            (columns, "SVC", *_plain(*data, C)),
+        ]
     if json:
         print_json(
             {

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._callers import outside
 from .._shares import mean_shares
 from ..result import Status
-from ..solvers import drive
 from .contributions import TellsWeights
 from .decision import make_decision, restored_decision
 from .inputs import ReadsTables
@@ -70,9 +69,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
             prepared = run.at_hand(prepared)
-            for task in run.tasks(prepared):
-                task.result = drive(task.solver, task.state, tol=self.tol, max_iter=task.max_iter)
+            run.solve(prepared)
             self._finish(run)
+            self._warn_of_silence()
         return self
 
     def _choose(self, X, y, sample_weight, run):
@@ -128,14 +127,17 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
                 ConvergenceWarning,
                 stacklevel=outside(),
             )
+        # whoever stops a fit knows that it is not done
+        if not status.converged and status is not Status.STOPPED:
+            warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=outside())
+
+    def _warn_of_silence(self):
+        """Say if kernels have weight that tell nothing about new points."""
         silent = getattr(self, "silent_kernels_", None)
         if silent is not None:
             words = silent_words(silent, mean_shares(self.kernel_weights_), self.bank_.names)
             if words:
                 warnings.warn(words, stacklevel=outside())
-        # whoever stops a fit knows that it is not done
-        if not status.converged and status is not Status.STOPPED:
-            warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=outside())
 
     @property
     def kernel_names_(self) -> list[str]:

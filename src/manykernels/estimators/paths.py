@@ -19,7 +19,6 @@ from sklearn.utils import check_random_state
 from ..banks import Bank
 from ..banks.shared import Hub, held, width
 from ..result import Result
-from ..solvers import drive
 from .checks import check_parameters, check_real, check_weights, memory_budget
 from .frames import as_table
 from .run import Run
@@ -139,7 +138,8 @@ def _train_in_turn(models, prepared, costs):
     for place, model in enumerate(models):
         start = models[place - costs] if place >= costs else models[place - 1] if place else None
         with Run(model) as run:
-            _solve(run, prepared, None if start is None else _moved(start, model))
+            run.begin(prepared)
+            run.solve(prepared, None if start is None else _moved(start, model))
             model._finish(run)
         # a bank that had to be refined, into float64, stays so for the rest of the path
         if isinstance(model.bank_, Bank):
@@ -170,7 +170,9 @@ def _train_together(models, prepared, costs, width):
 
 def _work(run, start, prepared, bank):
     with run:
-        _solve(run, prepared._replace(bank=bank), start)
+        prepared = prepared._replace(bank=bank)
+        run.begin(prepared)
+        run.solve(prepared, start)
 
 
 def _width(template, prepared):
@@ -179,13 +181,6 @@ def _width(template, prepared):
     if template.callbacks or template.verbose or not (bank.is_sum and bank.shares_passes):
         return 1
     return width(bank, len(prepared.targets), memory_budget(template.cache_size))
-
-
-def _solve(run, prepared, start=None):
-    """From a prepared problem to the outcome of a run."""
-    run.begin(prepared)
-    for task in run.tasks(prepared, start):
-        task.result = drive(task.solver, task.state, tol=run.estimator.tol, max_iter=task.max_iter)
 
 
 def _until_broken_off(models):

@@ -17,7 +17,7 @@ from ..callbacks import Announcer
 from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..run_state import Point, RunState
-from ..solvers import Solver, choose_solver
+from ..solvers import Solver, choose_solver, drive
 from ..solvers.wrappers.resumed import FromIterate
 from .checkpoints import Journal
 from .checks import choose_regularizer, memory_budget
@@ -44,7 +44,7 @@ class Run:
         The checkpoint.
     best : the RunState under work and its best Iterate so far, or None
     outcome : Outcome or None
-        Of the last fit that went through `tasks`.
+        Of the last fit that went through `solve`.
     result : Result or None
         What the callbacks are told at the end.
     """
@@ -91,17 +91,26 @@ class Run:
         budget = min(memory_budget(estimator.cache_size), HELD)
         return prepared._replace(bank=held(bank, budget))
 
-    def tasks(self, prepared, start=None):
-        """The problems of a fit, one after the other: for every output that has weights of its own,
-        for every start. Whoever drives them gives each its result; the last leaves the `outcome`.
-
-        After Ctrl-C other outputs get one SVM at their first weights.
+    def solve(self, prepared, start=None):
+        """From a prepared problem to its `outcome`.
 
         Parameters
         ----------
         prepared : Prepared
         start : Result, optional
             An earlier result to begin from.
+        """
+        for task in self._tasks(prepared, start):
+            task.result = drive(
+                task.solver, task.state, tol=self.estimator.tol, max_iter=task.max_iter
+            )
+        return self.outcome
+
+    def _tasks(self, prepared, start):
+        """The problems of a fit, one after the other: for every output that has weights of its own,
+        for every start. Whoever drives them gives each its result; the last leaves the `outcome`.
+
+        After Ctrl-C other outputs get one SVM at their first weights.
         """
         parts, max_iter = [], self.estimator.max_iter
         for part, begin, stage in self._outputs(prepared, start):

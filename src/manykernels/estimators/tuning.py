@@ -26,7 +26,6 @@ from ..banks.shared import Hub, held, width
 from ..banks.spec import BankSpec, Training
 from ..kernels.collection import MaskedCollection
 from ..kernels.points import as_points
-from ..solvers import drive
 from .checks import memory_budget
 from .paths import like, moved, path, rows_of
 from .prepare import FLOAT32_TOL, Prepared, collection
@@ -257,12 +256,7 @@ def _solved(run, fold, start, scales, shared):
     prepared = fold.prepared._replace(bank=fold.bank(shared, scales))
     with run:
         run.begin(prepared)
-        for task in run.tasks(prepared, start):
-            task.result = drive(
-                task.solver, task.state, tol=run.estimator.tol, max_iter=task.max_iter
-            )
-            bank = task.state.bank
-    result = run.outcome.result
+        result, bank, _ = run.solve(prepared, start)
     scores = _at_all_points(bank, result) + result.intercept[:, None]
     return result, scores[:, fold.held_out] + np.reshape(fold.prepared.offset, (-1, 1))
 

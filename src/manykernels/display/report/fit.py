@@ -77,8 +77,8 @@ def tuning_section(story):
         story.charts.place(
             charts.surface(scores),
             "Mean score on held-out folds against C, a line for every p.",
-            "Bars are standard errors over the folds; the ring is what was chosen. Scores far below "
-            "it are cut off.",
+            "Bars are standard errors over the folds; the ring is what was chosen. Scores far "
+            "below it are cut off.",
         ),
         folded(
             "Table of the scores, best first",
