@@ -494,7 +494,13 @@ class TestDatasets:
 
     def test_bench(self):
         outcome = json.loads(run("bench", "iris", "--points", "60", "--json").stdout)
-        assert [method["accuracy"] > 0.7 for method in outcome["methods"]] == [True, True]
+        assert len(outcome["methods"]) == 6
+        assert all(method["accuracy"] > 0.7 for method in outcome["methods"][:3])
+        assert {method["columns"] for method in outcome["methods"]} == {
+            *("as they are", "+ 3 shuffled")
+        }
+        plain = json.loads(run("bench", "iris", "--copies", "0", "--json").stdout)
+        assert len(plain["methods"]) == 3
         assert "mean of kernels" in run("bench", "iris", "--points", "60").stdout
         assert "no classes" in run("bench", "diabetes", code=1).stderr
 
