@@ -501,7 +501,7 @@ class TestDatasets:
         }
         plain = json.loads(run("bench", "iris", "--copies", "0", "--json").stdout)
         assert len(plain["methods"]) == 3
-        assert "mean of kernels" in run("bench", "iris", "--points", "60").stdout
+        assert "shuffled" in run("bench", "iris", "--points", "60").stdout
         assert "no classes" in run("bench", "diabetes", code=1).stderr
 
 

@@ -125,11 +125,17 @@ class TestScores:
         np.testing.assert_allclose(ours.scores_, theirs, atol=1e-3)
         assert ours.oof_decision_.shape == both.shape
 
-    def test_a_little_memory_is_enough(self):
-        """Then the grid runs in parts."""
+    def test_a_little_memory_is_enough(self, capsys, caplog):
+        """Then the grid runs in parts, and says so."""
         plain = MKLClassifier(FIXED, tol=1e-5)
         whole = tuned(plain).fit(X, y)
-        parts = tuned(plain, cache_size=0.2).fit(X, y)
+        assert not capsys.readouterr().err
+        with caplog.at_level("INFO", logger="manykernels"):
+            parts = tuned(plain, cache_size=0.2, verbose=2).fit(X, y)
+        assert "the grid runs in parts" in caplog.text
+        words = capsys.readouterr().err
+        assert "the grid runs in parts" in words
+        assert "grid: 36 of 36 problems" in words
         np.testing.assert_allclose(parts.scores_, whole.scores_, atol=0.02)
 
     def test_folds_without_a_class(self):

@@ -18,7 +18,7 @@ from manykernels import (
 )
 from manykernels.banks import make_bank
 from manykernels.estimators.silent import silent_kernels
-from manykernels.kernels import RBF, KernelCollection, Linear
+from manykernels.kernels import RBF, KernelCollection, Linear, auto_bank
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 4))
@@ -97,6 +97,34 @@ class TestUnits:
             np.testing.assert_allclose(
                 model.decision_function(OTHER), alone.decision_function(OTHER), atol=0.1
             )
+
+
+class TestBank:
+    def test_kernels_follow_the_columns(self):
+        assert len(auto_bank(X)) == 6 + 4
+        assert [kernel.gamma * 4 for kernel in auto_bank(X).kernels[:5]] == [
+            *(0.125, 0.25, 0.5, 1.0, 2.0)
+        ]
+        assert len(auto_bank(X[:, :1])) == 6
+        wide = rng.normal(size=(30, 501))
+        assert len(auto_bank(wide)) == 6
+        assert len(auto_bank(wide[:, :500])) == 506
+
+    def test_constant_columns_have_no_kernel(self):
+        table = np.hstack([X, np.ones((80, 2))])
+        kernels = auto_bank(table)
+        assert len(kernels) == 10
+        assert all(set(kernel.features) <= set(range(4)) for kernel in kernels.kernels)
+        assert len(auto_bank(sparse.csr_array(table))) == 10
+        model = MKLClassifier().fit(table, y)
+        assert not any(len(found) for found in model.silent_kernels_.values())
+
+    def test_points_are_similar_to_some_others(self):
+        """However many columns, the median similarity is neither one nor zero."""
+        for d in (2, 30, 300):
+            points = np.random.default_rng(d).normal(size=(60, d))
+            for K in make_bank(auto_bank(points), points).columns(np.arange(60))[:5]:
+                assert 0.01 < np.median(K) < 0.95
 
 
 class TestSilent:

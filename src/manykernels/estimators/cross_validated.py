@@ -56,8 +56,10 @@ normalize, cache_size, device, n_jobs, random_state
     checkpoint : path or Checkpoint, optional
         A file that keeps the part of the grid that is through, as for `MKLClassifier`. `fit` goes
         on from it with any ``scoring``, ``rule`` and ``calibration``.
-    callbacks, verbose
+    callbacks
         Of the training on everything, as for `MKLClassifier`.
+    verbose : int
+        The same; and a line on every part of the grid that is through, and on memory that is short.
 
     Attributes
     ----------

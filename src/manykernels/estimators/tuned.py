@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import sys
 import warnings
 from typing import Any, Self
 
@@ -94,13 +95,20 @@ class Tuned:
         splits = list(splitter.split(X, y, **routed.splitter.split))
         costs, norms = self._grid(plain, X, y, weight)
         quiet = self._plain(checkpoint=None, callbacks=None, verbose=0)
-        task = Task(quiet, X, y, weight, splits, costs, norms)
+        task = Task(quiet, X, y, weight, splits, costs, norms, self.verbose)
         found: dict[Place, Any] = {}
         journal = None
         if self.checkpoint is not None:
             journal = GridJournal(self.checkpoint, task, read, y)
+
+        def note(done):
+            if journal is not None:
+                journal.keep(done)
+            if self.verbose:
+                print(f"grid: {len(done)} of {len(task.places())} problems", file=sys.stderr)
+
         with kept(journal, found):
-            finished = cells(task, found, None if journal is None else journal.keep)
+            finished = cells(task, found, note)
         found = {place: self._in_all_classes(cell) for place, cell in found.items()}
         self._judge(task, found, scorer, routed.scorer.score)
         if not finished:

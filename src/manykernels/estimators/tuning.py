@@ -10,6 +10,8 @@ Where passes cannot be shared (approximations, masked kernels, combinations, dev
 a path of its own.
 """
 
+import logging
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -31,6 +33,8 @@ from .paths import like, moved, path, rows_of
 from .prepare import FLOAT32_TOL, Prepared, collection
 from .run import Run
 from .units import in_units, learn_units
+
+log = logging.getLogger("manykernels")
 
 BATCH = 12  # problems side by side that make a pass over the kernels worth while
 
@@ -74,6 +78,8 @@ class Task(NamedTuple):
         As for `fit`; weights for all rows.
     splits : list of pairs of index arrays
     costs, norms : lists of float
+    verbose : int
+        Whether to say what is going on.
     """
 
     template: Any
@@ -83,6 +89,7 @@ class Task(NamedTuple):
     splits: list
     costs: list
     norms: list
+    verbose: int = 0
 
     def places(self, costs=None):
         """All cells, or those of some C."""
@@ -210,7 +217,10 @@ def _side_by_side(task, done):
                 place for place in task.places(costs) if place.fold in members and place not in done
             ]
             outputs = len(folds[0].prepared.targets)
-            for some in _batches(places, max(1, width(bank, outputs, budget))):
+            at_once = max(1, width(bank, outputs, budget))
+            if at_once < len(places):
+                _say(task, len(places), at_once, budget)
+            for some in _batches(places, at_once):
                 works = [
                     partial(
                         _solved,
@@ -227,6 +237,17 @@ def _side_by_side(task, done):
                 if not all(done[place].finished for place in some):
                     raise KeyboardInterrupt
                 yield
+
+
+def _say(task, wanted, at_once, budget):
+    """That memory is short, for those who listen."""
+    text = (
+        f"Of {wanted} problems that could run side by side, {at_once} at a time fit into "
+        f"{budget / 2**20:.0f} MB (cache_size): the grid runs in parts."
+    )
+    log.info(text)
+    if task.verbose:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _rounds(count, side_by_side):
