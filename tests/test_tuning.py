@@ -3,6 +3,7 @@
 import _thread
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -137,6 +138,21 @@ class TestScores:
         assert "the grid runs in parts" in words
         assert "grid: 36 of 36 problems" in words
         np.testing.assert_allclose(parts.scores_, whole.scores_, atol=0.02)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("megabytes", [3, 60])
+    def test_memory_stays_below_the_budget(self, megabytes):
+        points = np.random.default_rng(1).normal(size=(200, 4))
+        labels = np.where(points[:, 0] * points[:, 1] > 0, 1, -1)
+        model = MKLClassifierCV(
+            paper_bank(points), Cs=[0.1, 1.0, 10.0], cv=4, cache_size=megabytes, refit=False
+        )
+        model.fit(points[:40], labels[:40])  # compiles
+        tracemalloc.start()
+        model.fit(points, labels)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < (megabytes + 2) * 2**20  # the data and what Python needs
 
     def test_folds_without_a_class(self):
         labels = np.array(["a", "b", "c"])[rng.integers(0, 3, 90)]
