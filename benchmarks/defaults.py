@@ -113,6 +113,8 @@ def _compared(what, models, data, cv):
                 row[title] = float(cross_val_score(model, X, y, cv=cv).mean())
         rows.append(row)
         table(what, rows[-1:])
+    if not rows:
+        return {}
     scores = np.array([[row[title] for title in models] for row in rows])
     ranks = np.array([rankdata(-np.round(line, 9)) for line in scores])
     summary = []

@@ -543,10 +543,6 @@ class TestParts:
         with pytest.raises(ValueError, match=message):
             kernels_from(str(tmp_path / "kernels.json"), IRIS)
 
-    def test_too_many_kernels(self):
-        with pytest.raises(ValueError, match="would make 13000013 kernels"):
-            kernels_from("auto", sparse.csr_array((3, 1_000_000)))
-
     @pytest.mark.parametrize(
         "kind",
         [np.asarray, sparse.csr_array, lambda X: pd.DataFrame(X, columns=NAMES).assign(word="x")],

@@ -74,7 +74,9 @@ class TestResume:
         ("options", "what"),
         [
             ({"Cs": [0.1, 1.0]}, "C and p"),
-            ({"cv": 4}, "data"),
+            ({"cv": 4}, "cv"),
+            ({"tol": 1e-5}, "tol"),
+            ({"max_iter": 3}, "max_iter"),
             ({"normalize": "trace"}, "normalize"),
             ({"loss": "squared_hinge"}, "loss"),
         ],
@@ -95,11 +97,36 @@ class TestResume:
         with pytest.raises(CorruptFile):
             model(path).fit(X, y)
 
-    def test_regression_and_folds_one_by_one(self, tmp_path, counted):
-        path = tmp_path / "grid.mk"
-        regressor = MKLRegressorCV(KERNELS, **GRID, normalize="center", checkpoint=path)
+    def test_regression_and_folds_one_by_one(self, tmp_path, monkeypatch):
+        file = tmp_path / "grid.mk"
+        regressor = MKLRegressorCV(KERNELS, **GRID, normalize="center", checkpoint=file)
         first = regressor.fit(X, X[:, 0]).scores_
+        paths = []
+        monkeypatch.setattr(tuning, "path", lambda *of, **more: paths.append(1))
         np.testing.assert_array_equal(regressor.fit(X, X[:, 0]).scores_, first)
+        assert not paths
+
+    def test_errors_lose_nothing(self, tmp_path, counted, monkeypatch):
+        file, solved = tmp_path / "grid.mk", tuning._solved
+
+        def fails(*of):
+            if counted["count"] >= 12:
+                raise RuntimeError("the disk is gone")
+            return solved(*of)
+
+        lazy = MKLClassifierCV(KERNELS, **GRID, checkpoint=file)  # writes every 30 seconds
+        monkeypatch.setattr(tuning, "_solved", fails)
+        with pytest.raises(RuntimeError, match="disk"):
+            lazy.fit(X, y)
+        monkeypatch.setattr(tuning, "_solved", solved)
+        counted.update(count=0)
+        lazy.fit(X, y)
+        assert 0 < counted["count"] < 18
+
+    def test_a_whole_grid_costs_nothing_more(self, tmp_path, monkeypatch):
+        model(tmp_path / "grid.mk", refit=False).fit(X, y)
+        monkeypatch.setattr(tuning, "tiled", lambda *of: pytest.fail("kernels are computed"))
+        model(tmp_path / "grid.mk", refit=False).fit(X, y)
 
 
 PROGRAM = """

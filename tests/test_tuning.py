@@ -265,7 +265,35 @@ class TestChoice:
         )
 
 
+class TestAgain:
+    def test_a_second_fit_forgets_the_first(self):
+        other = np.where(X[:, 2] > 0, "up", "down")
+        again = MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.0], cv=3).fit(X, y)
+        again.kernel_contributions_  # noqa: B018, keeps them
+        again.set_params(kernels=FIXED).fit(X[:, ::-1], other)
+        fresh = MKLClassifierCV(FIXED, Cs=[0.1, 1.0], ps=[1.0], cv=3).fit(X[:, ::-1], other)
+        np.testing.assert_array_equal(
+            again.decision_function(X[:, ::-1]), fresh.decision_function(X[:, ::-1])
+        )
+        np.testing.assert_array_equal(again.kernel_contributions_, fresh.kernel_contributions_)
+        assert vars(again).keys() == vars(fresh).keys()
+
+    def test_without_refit_the_first_is_gone(self):
+        model = MKLClassifierCV(FIXED, Cs=[1.0], ps=[1.0], cv=3).fit(X, y)
+        model.set_params(refit=False).fit(X, y)
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+
+
 class TestInterrupts:
+    def test_nothing_was_finished(self, monkeypatch):
+        def at_once(task):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(tuning, "_folds", at_once)
+        with pytest.raises(KeyboardInterrupt):
+            MKLClassifierCV(FIXED, Cs=[1.0], cv=3).fit(X, y)
+
     def test_the_best_so_far_is_trained(self, monkeypatch):
         step = Newton.step
 

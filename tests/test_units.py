@@ -17,7 +17,10 @@ from manykernels import (
     save,
 )
 from manykernels.banks import make_bank
+from manykernels.banks.torch.tiled import DeviceTiledBank
+from manykernels.display.facts import training_rows
 from manykernels.estimators.silent import silent_kernels
+from manykernels.estimators.units import in_units
 from manykernels.kernels import RBF, KernelCollection, Linear, auto_bank
 
 rng = np.random.default_rng(0)
@@ -99,7 +102,35 @@ class TestUnits:
             )
 
 
+class TestDisplay:
+    def test_training_data_are_known_again(self):
+        model = MKLClassifier().fit(OTHER, y)
+        rows = training_rows(model, OTHER, y)
+        assert rows is not None
+        assert model.bank_.same_data(in_units(model, OTHER[rows]))
+        assert training_rows(model, OTHER + 1.0, y) is None
+
+
+class TestDevice:
+    def test_the_device_is_used(self, monkeypatch):
+        pytest.importorskip("torch")
+        called, products = [], DeviceTiledBank.products
+        monkeypatch.setattr(
+            DeviceTiledBank, "products", lambda self, b: called.append(1) or products(self, b)
+        )
+        MKLClassifier(device="torch").fit(X, y)
+        assert called
+
+
 class TestBank:
+    def test_nothing_to_make_kernels_of(self):
+        frame = pd.DataFrame({"id": [f"patient {i}" for i in range(80)], "site": 1.0})
+        with (
+            pytest.warns(UserWarning, match="hardly ever"),
+            pytest.raises(ValueError, match="No column says anything"),
+        ):
+            MKLClassifier().fit(frame, y)
+
     def test_kernels_follow_the_columns(self):
         assert len(auto_bank(X)) == 6 + 4
         assert [kernel.gamma * 4 for kernel in auto_bank(X).kernels[:5]] == [
@@ -198,6 +229,16 @@ class TestTargets:
         scores = 1.0 - ((model.predict(X) - both) ** 2).sum(axis=0) / both.var(axis=0) / len(both)
         assert scores.min() > 0.5
 
+    @pytest.mark.parametrize("constant", [0.0, 0.1, 1.0])
+    def test_a_constant_target_says_nothing_of_the_others(self, constant):
+        large = 1000.0 * self.target
+        alone = MKLRegressor(p=2.0).fit(X, large)
+        beside = MKLRegressor(p=2.0).fit(X, np.column_stack([large, np.full(80, constant)]))
+        np.testing.assert_allclose(beside.target_spreads_, alone.target_spreads_[0])
+        np.testing.assert_allclose(beside.predict(X)[:, 1], constant, atol=1e-6)
+        np.testing.assert_allclose(beside.predict(X)[:, 0], alone.predict(X), atol=50.0)
+        assert MKLRegressor().fit(X, np.full(80, constant)).target_spreads_ == [1.0]
+
     def test_a_path_over_p_alone(self):
         models = path(MKLRegressor(), X, self.target, p=[1.0, 2.0])
         assert [model.C for model in models] == ["auto", "auto"]
@@ -206,6 +247,8 @@ class TestTargets:
         np.testing.assert_allclose(numbers[-1].predict(X), alone.predict(X), atol=0.05)
 
     def test_other_words(self):
+        with pytest.raises(ValueError, match="numbers for C"):
+            path(MKLRegressor(), X, self.target, C="auto")
         for options in ({"C": "much"}, {"epsilon": "little"}):
             with pytest.raises(ValueError, match="must be a number or 'auto'"):
                 MKLRegressor(**options).fit(X, self.target)

@@ -33,12 +33,12 @@ def bench(
     scikit-learn, and beside the SVC alone: on the columns as they are, where all sources are good
     and a mean is hard to beat, and among columns that say nothing, where weights pay.
     """
-    rows = []
+    rows, counts = [], {}
     for noise in (0, copies) if copies else (0,):
         X, y, X_test, y_test, kernels = _problem(name, points, seed, noise)
         _learned(X[:50], y[:50], X_test[:5], y_test[:5], kernels, p, C)  # loads what is compiled
         columns = "as they are" if not noise else f"+ {noise} shuffled"
-        data = X, y, X_test, y_test
+        data, counts[columns] = (X, y, X_test, y_test), len(kernels)
         rows += [
             (columns, "learned weights", *_learned(*data, kernels, p, C)),
             (columns, "mean of kernels, SVC", *_mean(*data, kernels, C)),
@@ -50,13 +50,14 @@ def bench(
                 "dataset": name,
                 "rows": len(y),
                 "test_rows": len(y_test),
-                "n_kernels": len(kernels),
+                "n_kernels": counts,
                 "methods": [dict(zip(KEYS, row, strict=True)) for row in rows],
             }
         )
         return
     print_table(
-        f"{name}: {len(y)} rows to train on, {len(y_test)} to test on, {len(kernels)} kernels",
+        f"{name}: {len(y)} rows to train on, {len(y_test)} to test on, "
+        f"{' and '.join(map(str, counts.values()))} kernels",
         rows,
         COLUMNS,
     )

@@ -111,7 +111,8 @@ def train(
         str | None, _of("Model", "hinge, squared_hinge, hard_margin; epsilon_insensitive, squared.")
     ] = None,
     epsilon: Annotated[
-        float | None, _of("Model", "Errors that cost nothing, in regression (0.1 by default).")
+        float | None,
+        _of("Model", "Errors that cost nothing; by default a tenth of the targets' spread."),
     ] = None,
     normalize: Annotated[
         Normalize, _of("Model", "How kernels are made comparable.")

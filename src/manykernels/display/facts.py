@@ -12,6 +12,7 @@ from .._canonical import canonical_rows
 from .._shares import heaviest, shares
 from .._words import count
 from ..banks import Bank
+from ..estimators.units import in_units
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def training_rows(model, X, y):
     """
     if model.decision_.approximate:
         return None
-    X, y = model._read_new(X)[0], np.asarray(y)
+    X, y = model._read_new(X, in_units=False)[0], np.asarray(y)
     # as in fit: equal rows are one if they have one target, and novelty detection has none
     codes = (
         np.zeros(len(y), dtype=int)
@@ -153,7 +154,7 @@ def training_rows(model, X, y):
         rows = np.arange(X.shape[0])
     else:
         rows = canonical_rows(X, codes, np.ones(X.shape[0])).rows
-    return rows if model.bank_.same_data(X[rows]) else None
+    return rows if model.bank_.same_data(in_units(model, X[rows])) else None
 
 
 def rows_of(estimator, X):

@@ -72,8 +72,13 @@ class TuningDisplay:
                 self.costs * shift,
                 self.means[:, place],
                 self.errors[:, place],
-                label=f"p = {norm:g}".replace("inf", "∞"),
-                **({"color": PALETTE[place % len(PALETTE)]} | options),
+                **(
+                    {
+                        "color": PALETTE[place % len(PALETTE)],
+                        "label": f"p = {norm:g}".replace("inf", "∞"),
+                    }
+                    | options
+                ),
             )
         cost, norm = self.chosen
         self.ax_.plot(

@@ -93,7 +93,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         space and then gives mean diagonal one.
     cache_size : float, optional
         Memory for a combined kernel in MB, a quarter of the machine's by default. A kernel that
-        does not fit is computed row by row as needed.
+        does not fit is computed row by row as needed. Where all Gram matrices together take at most
+        a quarter of it, and no more than 512 MB, they are held; otherwise they are computed on the
+        fly.
     device : str
         Where the work on pairs of points is done: ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` for a GPU
         (with PyTorch), ``"torch"`` for PyTorch on the CPU. Problems that a GPU would not make

@@ -25,9 +25,10 @@ class MKLClassifierCV(Tuned, MKLClassifier):
     cross-validation, and probabilities.
 
     As `MKLClassifier` for every C and p on every fold, but the kernels are computed once for the
-    whole grid. Normalization, widths that follow the data and merging of equal rows see the
-    training rows of a fold only, so that scores are those of scikit-learn's ``GridSearchCV`` to the
-    solvers' tolerance.
+    whole grid, or once for every fold where they follow the data, as those of ``kernels="auto"``
+    do. Normalization, widths that follow the data and merging of equal rows see the training rows
+    of a fold only, so that scores are those of scikit-learn's ``GridSearchCV`` to the solvers'
+    tolerance.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ normalize, cache_size, device, n_jobs, random_state
         for ``multiclass="ovo"``.
     checkpoint : path or Checkpoint, optional
         A file that keeps the part of the grid that is through, as for `MKLClassifier`. `fit` goes
-        on from it with any ``scoring``, ``rule`` and ``calibration``.
+        on from it with any ``scoring``, ``rule`` and ``calibration``, but not with another ``tol``,
+        ``max_iter`` or ``solver``.
     callbacks
         Of the training on everything, as for `MKLClassifier`.
     verbose : int
@@ -231,8 +233,7 @@ normalize, cache_size, device, n_jobs, random_state
 class MKLRegressorCV(Tuned, MKLRegressor):
     """Regression with learned kernel weights, C and p chosen by cross-validation.
 
-    As `MKLRegressor` for every C and p on every fold, but the kernels are computed once for the
-    whole grid; see `MKLClassifierCV`.
+    As `MKLRegressor` for every C and p on every fold, for less; see `MKLClassifierCV`.
 
     Parameters
     ----------

@@ -68,6 +68,11 @@ class _Points:
         return np.asarray(kernel.block(A, A), dtype=np.float32)
 
 
+def mark(value):
+    """The mark of any value."""
+    return _mark(value, None)
+
+
 def _mark(value, points):
     checksum = hashlib.sha256()
     _feed(checksum, value, points)

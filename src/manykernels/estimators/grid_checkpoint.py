@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .checkpoints import Keeper
-from .fingerprints import fingerprint
+from .fingerprints import fingerprint, mark
 from .signals import Termination
 from .tuning import Cell, Place
 
@@ -78,16 +78,19 @@ class GridJournal(Keeper):
 def _marks(task, X, y):
     """What defines the cells of a grid: the data, the folds, and every parameter."""
     folds = [np.asarray(part) for split in task.splits for part in split]
-    model = task.template
-    marks = fingerprint(model, X, y, [task.sample_weight, folds])
-    marks["C and p"] = fingerprint(model, X[:1], task.costs, task.norms)["data"]
+    marks = fingerprint(task.template, X, y, task.sample_weight)
+    marks["cv"] = mark(folds)
+    # costs that are made from the data have digits that depend on the precision
+    marks["C and p"] = mark([[float(f"{cost:.6g}") for cost in task.costs], task.norms])
+    # cells are not certified again, as the result of a plain fit is
+    marks |= {name: mark(getattr(task.template, name)) for name in ("tol", "max_iter", "solver")}
     # differ from cell to cell
-    return {name: mark for name, mark in marks.items() if name not in ("C", "p")}
+    return {name: text for name, text in marks.items() if name not in ("C", "p")}
 
 
 @contextlib.contextmanager
 def kept(journal, cells):
-    """A context in which cells are computed: they are in the file when it is left, also by SIGTERM.
+    """A context in which cells are computed: they are in the file when it is left, however.
 
     Parameters
     ----------
@@ -101,7 +104,9 @@ def kept(journal, cells):
     with Termination() as termination:
         journal.open()
         cells.update(journal.cells)
-        yield
-        journal.keep(cells)
-        journal.write()
+        try:
+            yield
+        finally:
+            journal.keep(cells)
+            journal.write()
     termination.farewell(journal.path)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from ..kernels import KernelCollection
 from ..kernels.base import resolve_features
+from . import units
 from .checks import refuse_odd_arrays
 from .frames import (
     as_table,
@@ -22,7 +23,6 @@ from .frames import (
     on_host,
     through_narwhals,
 )
-from .units import in_units
 
 
 class ReadsTables:
@@ -41,15 +41,15 @@ class ReadsTables:
         self.categories_ = categories
         return out
 
-    def _read_new(self, X):
-        """New points as the kernels see them, and the entries that codes in them stand for, by
-        column.
+    def _read_new(self, X, in_units=True):
+        """New points as the kernels see them, or before that in their own units, and the entries
+        that codes in them stand for, by column.
         """
         X = as_table(X)
         refuse_odd_arrays("X", X)
         categories = getattr(self, "categories_", {})
         X, known = self._validated(X, "no_validation", categories, reset=False)
-        return in_units(self, X), known
+        return (units.in_units(self, X) if in_units else X), known
 
     def _validated(self, X, y, categories, reset=True, **options):
         """What scikit-learn makes of X and y, and the entries that codes stand for; errors say

@@ -178,7 +178,9 @@ def _work(run, start, prepared, bank):
 def _width(template, prepared):
     """How many models can be trained side by side; who listens to fits hears them in turn."""
     bank = prepared.bank
-    if template.callbacks or template.verbose or not (bank.is_sum and bank.shares_passes):
+    if template.callbacks or template.verbose or template.device != "cpu":
+        return 1
+    if not (bank.is_sum and bank.shares_passes):
         return 1
     return width(bank, len(prepared.targets), memory_budget(template.cache_size))
 
@@ -194,6 +196,10 @@ def _grid(estimator, C, p):
     """The values of C, ascending, and of p; raise where there is no path over them."""
     if C is not None and not hasattr(estimator, "C"):
         raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+    if isinstance(C, str):
+        raise ValueError(
+            f"A path needs numbers for C, got {C!r}: leave it out for the estimator's."
+        )
     costs = [getattr(estimator, "C", 1.0)] if C is None else list(np.sort(np.atleast_1d(C)))
     norms = [estimator.p] if p is None else list(np.atleast_1d(p))
     if not (costs and norms):

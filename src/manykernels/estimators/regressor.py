@@ -47,7 +47,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     Attributes
     ----------
     target_spreads_ : (n_targets,) array
-        Their standard deviations.
+        Their standard deviations; the smallest of the others for one that is constant.
     kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
     categories_
         As for `MKLClassifier`.
@@ -130,7 +130,9 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         offset = np.average(values, axis=1, weights=distinct.weight)
         centered = np.ascontiguousarray(values - offset[:, None])
         spreads = np.sqrt(np.average(centered**2, axis=1, weights=distinct.weight))
-        self.target_spreads_ = np.where(spreads > 0.0, spreads, 1.0)
+        varies = spreads > 1e-12 * np.abs(offset)  # otherwise it is rounding
+        self.target_spreads_ = np.where(varies, spreads, spreads[varies].min(initial=np.inf))
+        self.target_spreads_[np.isinf(self.target_spreads_)] = 1.0
         return prepare(self, X, distinct, Targets(centered, distinct.weight, offset), kernels)
 
     def _check_data(self, X, y):

@@ -83,7 +83,8 @@ class Run:
         little more than one.
         """
         bank, estimator = prepared.bank, self.estimator
-        if not (bank.is_sum and bank.shares_passes and estimator.solver in HOLDING):
+        can = bank.is_sum and bank.shares_passes and estimator.device == "cpu"
+        if not (can and isinstance(estimator.solver, str) and estimator.solver in HOLDING):
             return prepared
         regularizer = choose_regularizer(_norm(estimator), estimator.regularizer).bound(bank)
         if regularizer.only_weights(bank.m) is not None:

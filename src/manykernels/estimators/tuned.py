@@ -33,6 +33,7 @@ from .types import Points
 
 NORMS = (1.0, 1.33, 2.0, float("inf"))
 RULES = ("best", "one_standard_error")
+OLD = ("_held_out", "_contributions")  # what a fit leaves besides attributes that end so
 # attributes besides those of the plain estimators
 FOUND = (
     "C_",
@@ -81,6 +82,8 @@ class Tuned:
         return self._tune(X, y, sample_weight, params)
 
     def _tune(self, X, y, sample_weight, params):
+        for name in [name for name in vars(self) if name.endswith("_") or name in OLD]:
+            delattr(self, name)  # of an earlier fit
         check_choice("rule", self.rule, RULES)
         check_bool("refit", self.refit)
         plain = self._plain()
@@ -109,7 +112,11 @@ class Tuned:
 
         with kept(journal, found):
             finished = cells(task, found, note)
-        found = {place: self._in_all_classes(cell) for place, cell in found.items()}
+        found = {
+            place: self._in_all_classes(cell) for place, cell in found.items() if cell.finished
+        }
+        if not found:
+            raise KeyboardInterrupt
         self._judge(task, found, scorer, routed.scorer.score)
         if not finished:
             warnings.warn(

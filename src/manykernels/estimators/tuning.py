@@ -203,6 +203,8 @@ def _side_by_side(task, done):
     folds = _folds(task)
     results: dict[Place, Any] = {}
     for members in _alike(folds):
+        if all(place in done for place in task.places() if place.fold in members):
+            continue
         spec = folds[members[0]].spec
         budget = memory_budget(task.template.cache_size)
         compute = Compute(

@@ -32,9 +32,9 @@ def auto_bank(
     On all d columns of numbers, Gaussians with gamma ``1 / 8d … 2 / d`` and a linear kernel: widths
     that follow the distances between points, which grow with d (the papers' widths do not, and on
     thirty columns the narrow ones are identity matrices). On each column a Gaussian with gamma 1/2,
-    so that the weights say which columns matter. Columns that are constant have none. From 500
-    columns on there are no kernels on single columns: each costs as much as one on all columns, and
-    `MKLFeatureSelector` and groups of columns (`KernelCollection.on_groups`) are made for that.
+    so that the weights say which columns matter. Columns that are constant have none. Of more than
+    500 columns single ones have none: each costs as much as one on all columns, and
+    `MKLFeatureSelector` and groups of columns (`on_groups`) are made for that.
 
     The benchmark ``defaults`` compares it with others.
 
@@ -61,7 +61,12 @@ def auto_bank(
         if 1 < len(numeric) <= AUTO_MOST:
             kernels += [RBF(gamma=AUTO_SINGLE, features=(f,)) for f in numeric]
     kernels += _on_categories(_kinds(X, categorical, feature_names))
-    return KernelCollection(kernels or [Linear()])
+    if not kernels:
+        raise ValueError(
+            "No column says anything about more than one row: all are constant, or hold categories "
+            "that hardly ever come twice."
+        )
+    return KernelCollection(kernels)
 
 
 def _span(X):

@@ -165,6 +165,9 @@ def _check_silent(learned, m):
 def _check_learned(learned, model, outputs):
     """Raise unless attributes are of their types, and there are so many outputs."""
     _check_table(learned)
+    if "target_spreads_" in learned:
+        spreads = check_array(learned["target_spreads_"], "The spreads of the targets", (outputs,))
+        require((spreads > 0.0).all(), "The spreads of the targets must be above zero.")
     support = check_array(learned["support_"], "The support", (None,), "i")
     require(support.min(initial=0) >= 0, "The support vectors are negative.")
     check_array(learned["dual_coef_"], "The dual coefficients", (outputs, support.size))

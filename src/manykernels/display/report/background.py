@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._html import element, table
 from ..._words import megabytes, number, percent, seconds
+from ...estimators.regressor import FREE
 from .page import facts, section
 
 PACKAGES = ("manykernels", "numpy", "scipy", "scikit-learn", "numba", "pandas", "altair")
@@ -137,7 +138,10 @@ def _norm(model):
 
 def _value(model, name):
     value = getattr(model, name, None)
-    return value if isinstance(value, str) else None if value is None else number(value)
+    if value == "auto":  # in units of the targets
+        factor = FREE if name == "epsilon" else 1.0
+        return f"auto, {number(factor * float(np.min(model.target_spreads_)))}"
+    return None if value is None else number(value)
 
 
 def _given(model, name):
