@@ -167,7 +167,7 @@ class TestScores:
 
 class TestChoice:
     def test_what_is_learned(self):
-        model = tuned(MKLClassifier(FIXED)).fit(X, y)
+        model = tuned(MKLClassifier(FIXED), rule="best").fit(X, y)
         assert model.scores_.shape == (4, 3, 3)
         cost, norm = model.best_index_
         means = model.scores_.mean(axis=0)
@@ -189,6 +189,22 @@ class TestChoice:
             np.testing.assert_allclose(
                 model.oof_decision_[test], alone.decision_function(X[test]), atol=5e-3
             )
+
+    def test_neighbors_are_asked(self):
+        """A single lucky C is not chosen, and unknown scores do not matter."""
+        model = MKLClassifierCV(FIXED, rule="smooth")
+        model.Cs_, model.ps_ = np.arange(1.0, 7.0), np.array([1.0, 2.0])
+        low, broad = [0.5, 0.5, 0.83, 0.5, 0.5, 0.5], [0.5, 0.7, 0.8, 0.82, 0.8, 0.7]
+        model.scores_ = np.array([np.transpose([low, broad])] * 3)
+        model._choose_cell()
+        assert model.best_index_ == [3, 1]
+        assert model.best_score_ == pytest.approx(0.82)
+        model.scores_[0, 4, 1] = np.nan
+        model._choose_cell()
+        assert model.best_index_ == [3, 1]
+        model.rule = "best"
+        model._choose_cell()
+        assert model.best_index_ == [2, 0]
 
     def test_one_standard_error(self):
         best = tuned(MKLClassifier(FIXED)).fit(X, y)

@@ -5,7 +5,7 @@ import numpy as np
 from ..losses import Squared
 from .paths import like
 
-DECADES = 3.0  # upward from where the mean of the kernels has every point at its bound
+DECADES = 4.0  # upward from where the mean of the kernels has every point at its bound
 
 
 def default_costs(template, X, y, sample_weight, norms, count):

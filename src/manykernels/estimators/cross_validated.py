@@ -46,8 +46,10 @@ normalize, cache_size, device, n_jobs, random_state
         As scikit-learn has it, of decision values and predictions; accuracy by default.
     refit : bool
         Whether to train on everything with the C and p that were chosen.
-    rule : {"best", "one_standard_error"}
-        The best mean score, or the sparsest p, and then the smallest C, within one standard error
+    rule : {"smooth", "best", "one_standard_error"}
+        ``"smooth"`` takes the C and p of the best mean score after each was mixed with those of the
+        next smaller and larger C, which makes less of chance; ``"best"`` the best mean score,
+        ``"one_standard_error"`` the sparsest p, and then the smallest C, within one standard error
         of it.
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
@@ -96,12 +98,12 @@ normalize, cache_size, device, n_jobs, random_state
         self,
         kernels: Kernels = "auto",
         *,
-        Cs: int | Sequence[float] = 8,
+        Cs: int | Sequence[float] = 10,
         ps: Sequence[float] = NORMS,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
-        rule: Literal["best", "one_standard_error"] = "best",
+        rule: Literal["smooth", "best", "one_standard_error"] = "smooth",
         calibration: Literal["auto", "sigmoid", "isotonic"] | None = "auto",
         loss: str | Loss = "hinge",
         solver: str | Solver = "auto",
@@ -264,12 +266,12 @@ n_jobs, random_state
         self,
         kernels: Kernels = "auto",
         *,
-        Cs: int | Sequence[float] = 8,
+        Cs: int | Sequence[float] = 10,
         ps: Sequence[float] = NORMS,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
-        rule: Literal["best", "one_standard_error"] = "best",
+        rule: Literal["smooth", "best", "one_standard_error"] = "smooth",
         epsilon: float | Literal["auto"] = "auto",
         loss: str | Loss = "epsilon_insensitive",
         solver: str | Solver = "auto",

@@ -32,7 +32,8 @@ from .tuning import Place, Task, cells
 from .types import Points
 
 NORMS = (1.0, 1.33, 2.0, float("inf"))
-RULES = ("best", "one_standard_error")
+RULES = ("smooth", "best", "one_standard_error")
+ROUNDING = 1e-12  # relative difference of scores that are equal
 OLD = ("_held_out", "_contributions")  # what a fit leaves besides attributes that end so
 # attributes besides those of the plain estimators
 FOUND = (
@@ -203,6 +204,8 @@ class Tuned:
         means = np.where(whole, self.scores_.mean(axis=0), -np.inf)
         if not whole.any():  # broken off before any C and p was through
             means = np.nan_to_num(np.nanmean(self.scores_, axis=0), nan=-np.inf)
+        if self.rule == "smooth":
+            means = _smoothed(means)
         best = means.max()
         least = best
         if self.rule == "one_standard_error" and len(self.scores_) > 1:
@@ -211,10 +214,10 @@ class Tuned:
             least = best - spread / np.sqrt(len(self.scores_))
         order = np.lexsort((np.repeat(self.Cs_, self.ps_.size), np.tile(self.ps_, self.Cs_.size)))
         flat = means.ravel()
-        chosen = next(place for place in order if flat[place] >= least)
+        chosen = next(place for place in order if flat[place] >= least - ROUNDING * abs(least))
         self.best_index_ = [int(chosen // self.ps_.size), int(chosen % self.ps_.size)]
-        self.best_score_ = float(flat[chosen])
         cost, norm = self.best_index_
+        self.best_score_ = float(np.nanmean(self.scores_[:, cost, norm]))
         self.C_, self.p_ = float(self.Cs_[cost]), float(self.ps_[norm])
 
     def _keep_held_out(self, task, found):
@@ -267,6 +270,16 @@ class Tuned:
         }
         columns |= {f"split{fold}_test_score": row for fold, row in enumerate(flat)}
         return data_frame(columns, "pandas")
+
+
+def _smoothed(means):
+    """Scores (C, p) with a quarter of those of the C before and after: what C does is smooth, and
+    what differs between neighbors is mostly noise. Where one is not known it counts as equal.
+    """
+    padded = np.pad(means, ((1, 1), (0, 0)), mode="edge")
+    before, after = (np.where(np.isfinite(part), part, means) for part in (padded[:-2], padded[2:]))
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(means), 0.5 * means + 0.25 * (before + after), means)
 
 
 def _takes_weights(scorer):
