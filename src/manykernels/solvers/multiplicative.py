@@ -91,7 +91,7 @@ class MultiplicativeWeights(Solver):
 
     title, unit = "MWUMKL", "round"
     max_iter = ROUNDS
-    wait = 40.0, 4.5
+    wait = 32.0, 3.6
     hard_margins = True
     gains_from_sample = False
 
