@@ -101,13 +101,13 @@ class Run:
         start : Result, optional
             An earlier result to begin from.
         """
-        for task in self._tasks(prepared, start):
+        for task in self.tasks(prepared, start):
             task.result = drive(
                 task.solver, task.state, tol=self.estimator.tol, max_iter=task.max_iter
             )
         return self.outcome
 
-    def _tasks(self, prepared, start):
+    def tasks(self, prepared, start=None):
         """The problems of a fit, one after the other: for every output that has weights of its own,
         for every start. Whoever drives them gives each its result; the last leaves the `outcome`.
 
