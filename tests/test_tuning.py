@@ -337,6 +337,14 @@ class TestProbabilities:
         order = np.argsort(model.decision_function(X))
         assert (np.diff(found[order, 1]) >= 0.0).all()
 
+    @pytest.mark.parametrize("kind", ["sigmoid", "isotonic"])
+    def test_the_likeliest_class_is_predicted(self, kind):
+        points, labels = load_wine(return_X_y=True)
+        model = MKLClassifierCV(Cs=[0.1], ps=[2.0], cv=3, calibration=kind).fit(points, labels)
+        found = model.predict_proba(points)
+        np.testing.assert_array_equal(found.argmax(axis=1), model.predict(points))
+        assert np.mean(found.max(axis=1)) > 0.6
+
     def test_they_say_something_about_new_rows(self):
         fresh = np.random.default_rng(1).normal(size=(400, 3))
         truth = np.where(

@@ -12,6 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 
 MANY = 1000  # held-out rows from which on a monotone function is better than a sigmoid
 KINDS = ("sigmoid", "isotonic")
+TIE = 1e-9  # probability by which classes that are equally likely differ
 
 
 def fitted(kind, scores, positive, weight):

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses import Loss
@@ -54,8 +55,8 @@ normalize, cache_size, device, n_jobs, random_state
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
-        no probabilities. Several classes are calibrated one by one and normalized; there is nothing
-        for ``multiclass="ovo"``.
+        no probabilities. Several classes share the function, and are normalized, so that the
+        likeliest class is the one that is predicted; there is nothing for ``multiclass="ovo"``.
     checkpoint : path or Checkpoint, optional
         A file that keeps the part of the grid that is through, as for `MKLClassifier`. `fit` goes
         on from it with any ``scoring``, ``rule`` and ``calibration``, but not with another ``tol``,
@@ -185,14 +186,16 @@ normalize, cache_size, device, n_jobs, random_state
         kind = self.calibration
         if kind == "auto":
             kind = "isotonic" if known.sum() >= calibrations.MANY else "sigmoid"
+        # several classes share one function, so that the likeliest class is the predicted one
         positive, _ = self._sides()
-        self.calibration_kind_ = kind
-        self.calibration_table_ = [
-            calibrations.fitted(
-                kind, row[known], np.isin(y[known], self.classes_[side]), weight[known]
-            )
-            for row, side in zip(self._held_out, positive, strict=True)
-        ]
+        sides = [np.isin(y[known], self.classes_[side]) for side in positive]
+        table = calibrations.fitted(
+            kind,
+            self._held_out[:, known].ravel(),
+            np.concatenate(sides),
+            np.tile(weight[known], len(sides)),
+        )
+        self.calibration_kind_, self.calibration_table_ = kind, [table] * len(sides)
 
     def predict_proba(self, X: Points) -> np.ndarray:
         """Probability of every class, (n_samples, n_classes).
@@ -228,8 +231,10 @@ normalize, cache_size, device, n_jobs, random_state
         )
         if self.classes_.size == 2:
             return np.hstack([1.0 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+        each = each + calibrations.TIE * expit(
+            scores.T
+        )  # the order of equals is that of the scores
+        return each / each.sum(axis=1, keepdims=True)
 
 
 class MKLRegressorCV(Tuned, MKLRegressor):
