@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._callers import outside
-from .._shares import mean_shares
 from ..result import Status
 from ..solvers import drive
 from .contributions import TellsWeights
@@ -24,7 +23,6 @@ from .paths import choose_p
 from .rich_display import RichDisplay
 from .run import Run
 from .scikit_learn import CallbackSupportMixin, bridges
-from .silent import silent_words
 from .state import ModelState
 
 
@@ -73,7 +71,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             for task in run.tasks(prepared):  # as `Run.solve`: one call less down to the loops
                 task.result = drive(task.solver, task.state, tol=self.tol, max_iter=task.max_iter)
             self._finish(run)
-            self._warn_of_silence()
+            words = self._words_on_silence()
+            if words:
+                warnings.warn(words, stacklevel=outside())
         return self
 
     def _choose(self, X, y, sample_weight, run):
@@ -132,14 +132,6 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         # whoever stops a fit knows that it is not done
         if not status.converged and status is not Status.STOPPED:
             warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=outside())
-
-    def _warn_of_silence(self):
-        """Say if kernels have weight that tell nothing about new points."""
-        silent = getattr(self, "silent_kernels_", None)
-        if silent is not None:
-            words = silent_words(silent, mean_shares(self.kernel_weights_), self.bank_.names)
-            if words:
-                warnings.warn(words, stacklevel=outside())
 
     @property
     def kernel_names_(self) -> list[str]:

@@ -5,7 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._shares import mean_shares, shares
 from .frames import data_frame
-from .silent import remarks
+from .silent import remarks, silent_words
 
 
 class TellsWeights:
@@ -51,6 +51,15 @@ class TellsWeights:
         `group_weights_`.
         """
         return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
+
+    def _words_on_silence(self):
+        """A sentence on kernels that have weight and tell nothing about new points; empty if none
+        does, or nobody looked.
+        """
+        silent = getattr(self, "silent_kernels_", None)
+        if silent is None:
+            return ""
+        return silent_words(silent, mean_shares(self.kernel_weights_), self.bank_.names)
 
     def weights_frame(self, backend="pandas"):
         """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight,

@@ -36,15 +36,15 @@ def learn_units(estimator, X, sample_weight):
         vars(estimator).pop(name, None)
     if not _makes_kernels(estimator):
         return
-    X = as_points(X)
+    X, codes = as_points(X), list(estimator._by_column(estimator.categories_))
     spreads = np.sqrt(weighted_variance(X, sample_weight))
-    spreads[list(estimator._by_column(estimator.categories_))] = 1.0
+    spreads[codes] = 1.0
     if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
         raise ValueError("The variance of the features is too large or small; rescale them.")
     means = np.zeros(X.shape[1])
     if not is_sparse(X):
         means = sample_weight @ X / sample_weight.sum()
-        means[list(estimator._by_column(estimator.categories_))] = 0.0
+        means[codes] = 0.0
     estimator.feature_means_ = means
     estimator.feature_spreads_ = np.where(spreads > 0.0, spreads, 1.0)
 

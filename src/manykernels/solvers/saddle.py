@@ -146,8 +146,8 @@ class Saddle:
 
         def missing(at):
             """The gap to reach, or zero if it is."""
-            aim = wanted if value is None else max(wanted, GAINED * abs(at.upper - value))
-            return aim if at.gap > aim else 0.0
+            enough = wanted if value is None else max(wanted, GAINED * abs(at.upper - value))
+            return enough if at.gap > enough else 0.0
 
         if known and missing(best):
             best = self._by_equations(best, missing(best))

@@ -3,9 +3,7 @@
 import numpy as np
 
 from ..._html import element, table
-from ..._shares import mean_shares
 from ..._words import certified, count, number, percent
-from ...estimators.silent import silent_words
 from ...result import Status
 from ..facts import Surface
 from ..runs import has_gap, runs
@@ -40,10 +38,7 @@ def weights_section(story):
 
 def _silent(story):
     """A word on kernels with weight that say nothing about new points."""
-    silent = getattr(story.model, "silent_kernels_", None)
-    if silent is None:
-        return []
-    words = silent_words(silent, mean_shares(story.model.kernel_weights_), story.model.bank_.names)
+    words = story.model._words_on_silence()
     return [element("p", words)] if words else []
 
 
