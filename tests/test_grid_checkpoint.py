@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from manykernels import Checkpoint, MKLClassifierCV, MKLRegressorCV
 from manykernels._files import CorruptFile
-from manykernels.estimators import tuning
+from manykernels.estimators import folds, tuning
 from manykernels.estimators.checkpoints import OtherProblem
 from manykernels.kernels import RBF, Linear
 
@@ -125,7 +125,7 @@ class TestResume:
 
     def test_a_whole_grid_costs_nothing_more(self, tmp_path, monkeypatch):
         model(tmp_path / "grid.mk", refit=False).fit(X, y)
-        monkeypatch.setattr(tuning, "tiled", lambda *of: pytest.fail("kernels are computed"))
+        monkeypatch.setattr(folds, "tiled", lambda *of: pytest.fail("kernels are computed"))
         model(tmp_path / "grid.mk", refit=False).fit(X, y)
 
 

@@ -27,7 +27,7 @@ from manykernels import (
 )
 from manykernels.banks import make_bank
 from manykernels.banks.part import PartBank
-from manykernels.estimators import calibration, tuning
+from manykernels.estimators import calibration, folds, tuning
 from manykernels.kernels import RBF, Hamming, KernelCollection, Linear, Polynomial, paper_bank
 from manykernels.lowrank import Nystroem
 from manykernels.solvers.newton import Newton
@@ -133,9 +133,9 @@ class TestScores:
         assert not capsys.readouterr().err
         with caplog.at_level("INFO", logger="manykernels"):
             parts = tuned(plain, cache_size=0.2, verbose=2).fit(X, y)
-        assert "the grid runs in parts" in caplog.text
+        assert "they run in parts" in caplog.text
         words = capsys.readouterr().err
-        assert "the grid runs in parts" in words
+        assert "they run in parts" in words
         assert "grid: 36 of 36 problems" in words
         np.testing.assert_allclose(parts.scores_, whole.scores_, atol=0.02)
 
@@ -303,10 +303,10 @@ class TestAgain:
 
 class TestInterrupts:
     def test_nothing_was_finished(self, monkeypatch):
-        def at_once(task):
+        def at_once(*data):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(tuning, "_folds", at_once)
+        monkeypatch.setattr(tuning, "make_folds", at_once)
         with pytest.raises(KeyboardInterrupt):
             MKLClassifierCV(FIXED, Cs=[1.0], cv=3).fit(X, y)
 
@@ -467,8 +467,8 @@ def test_scikit_learn(estimator, check):
 
 def test_fixed_kernels_are_shared(monkeypatch):
     """Kernels that do not follow the data are computed once for all folds."""
-    made, tiled = [], tuning.tiled
-    monkeypatch.setattr(tuning, "tiled", lambda *of: made.append(1) or tiled(*of))
+    made, tiled = [], folds.tiled
+    monkeypatch.setattr(folds, "tiled", lambda *of: made.append(1) or tiled(*of))
     for kernels, banks in ((paper_bank(X), 1), ("auto", 3)):
         made.clear()
         MKLClassifierCV(kernels, Cs=[1.0], ps=[1.0], cv=3, refit=False).fit(X, y)

@@ -100,7 +100,7 @@ class BankSpec:
             if isinstance(kernel, Precomputed):
                 check_gram(kernel.K, f"Gram matrix {k}")
         named = replace(plain, kernels=kernels, names=_names(kernels, groups, columns, names))
-        return replace(named, scales=named._scales(training))
+        return named.normalized(training)
 
     @classmethod
     def from_resolved(
@@ -121,6 +121,10 @@ class BankSpec:
         ]
         names = _names(kernels, groups, columns, feature_names)
         return cls(kernels, groups, columns, names, normalize, scales, categories or {})
+
+    def normalized(self, training: Training) -> Self:
+        """The same kernels, normalized on other training points."""
+        return replace(self, scales=self._scales(training))
 
     def _resolved(self, k, training):
         kernel = self.kernels[k]
