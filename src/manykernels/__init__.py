@@ -17,7 +17,9 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
     from .estimators import MKLOneClass as MKLOneClass
     from .estimators import MKLRegressor as MKLRegressor
     from .estimators import MKLRegressorCV as MKLRegressorCV
+    from .estimators import group_importance as group_importance
     from .estimators import path as path
+    from .estimators import stability as stability
     from .kernels import KernelCollection as KernelCollection
     from .persistence import load as load
     from .persistence import save as save
@@ -31,10 +33,12 @@ _WHERE = {
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
     "MKLRegressorCV": ".estimators",
+    "group_importance": ".estimators",
     "load": ".persistence",
     "path": ".estimators",
     "report": ".display",
     "save": ".persistence",
+    "stability": ".estimators",
 }
 
 __all__ = [
@@ -46,10 +50,12 @@ __all__ = [
     "MKLOneClass",
     "MKLRegressor",
     "MKLRegressorCV",
+    "group_importance",
     "load",
     "path",
     "report",
     "save",
+    "stability",
 ]
 
 

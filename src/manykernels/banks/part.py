@@ -58,6 +58,20 @@ class PartBank(Forwards, SumBank):
         """``K_d beta`` at all points of the whole bank, (t, N)."""
         return self.bank.decision(self._scaled(weights), self._spread(as_outputs(beta, self.n)))
 
+    def parts(self, weights, beta, members) -> np.ndarray:
+        """`everywhere` by parts of the kernels, (g, t, N).
+
+        Parameters
+        ----------
+        weights : (m,) or (t, m) array
+        beta : (t, n) array
+        members : (g, m) bool array
+            The kernels of each part.
+        """
+        products = self.bank.products(self._spread(as_outputs(beta, self.n)))  # (m, t, N)
+        products *= np.atleast_2d(self._scaled(weights)).T[:, :, None]
+        return np.tensordot(members.astype(float), products, 1)
+
     def decision(self, weights, beta):
         return self.everywhere(weights, beta)[:, self.points].reshape(np.shape(beta))
 

@@ -3,13 +3,16 @@
 from .checkpoints import Checkpoint, OtherProblem
 from .classifier import MKLClassifier
 from .cross_validated import MKLClassifierCV, MKLRegressorCV
+from .importance import Importance, group_importance
 from .one_class import MKLOneClass
 from .paths import Path, path
 from .regressor import MKLRegressor
 from .selector import MKLFeatureSelector
+from .stability import Stability, stability
 
 __all__ = [
     "Checkpoint",
+    "Importance",
     "MKLClassifier",
     "MKLClassifierCV",
     "MKLFeatureSelector",
@@ -18,5 +21,8 @@ __all__ = [
     "MKLRegressorCV",
     "OtherProblem",
     "Path",
+    "Stability",
+    "group_importance",
     "path",
+    "stability",
 ]

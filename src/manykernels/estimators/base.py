@@ -147,6 +147,15 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             return self.decision_.scores(grams)
         return self.decision_.scores(*self._read_new(X))
 
+    def _parts(self, X, members):
+        """Decision values by parts of the kernels, (g, t, n_new)."""
+        check_is_fitted(self)
+        grams = self.decision_.grams_of(X)
+        if grams is not None:
+            return self.decision_.parts(grams, members)
+        X, categories = self._read_new(X)
+        return self.decision_.parts(X, members, categories)
+
     def model_state(self, kept: np.ndarray | None = None) -> ModelState:
         """What this fitted estimator is besides its parameters, for `restore`.
 

@@ -52,6 +52,25 @@ class TellsWeights:
         """
         return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
 
+    def group_decisions(self, X):
+        """What each group of kernels adds to the decision values of new points, as a dict from
+        group to array; with the intercept their sum is `decision_function` (one against one, that
+        of the pairs), or `predict` in a regression.
+
+        Where a row of a patient or a cell went one way, this says which source of data sent it
+        there. A group's part is known up to a constant only, which the intercept makes up for.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        """
+        names, members = grouped(self.bank_.names, self.bank_.groups)
+        return dict(zip(names, map(self._shaped_part, self._parts(X, members)), strict=True))
+
+    def _shaped_part(self, part):
+        """The part of a group, (t, n), as decision values are shaped."""
+        return part[0] if len(part) == 1 else part.T
+
     def _words_on_silence(self):
         """A sentence on kernels that have weight and tell nothing about new points; empty if none
         does, or nobody looked.
@@ -102,6 +121,18 @@ def contributions(model):
     """
     parts = model.decision_.squared_norms()
     return None if parts is None else shares(np.maximum(parts, 0.0))
+
+
+def grouped(names, groups):
+    """The groups in the order in which they come, and which kernels each has, (g, m); a kernel
+    without a group is its own.
+    """
+    of_kernel = [group or name for name, group in zip(names, groups, strict=True)]
+    order = list(dict.fromkeys(of_kernel))
+    members = np.zeros((len(order), len(of_kernel)), dtype=bool)
+    place = {group: g for g, group in enumerate(order)}
+    members[[place[group] for group in of_kernel], np.arange(len(of_kernel))] = True
+    return order, members
 
 
 def by_group(names, groups, amounts):

@@ -17,7 +17,8 @@ from . import calibration as calibrations
 from .checks import check_choice
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
-from .tuned import FOUND, NORMS, HeldOutClassifier, HeldOutRegressor, Tuned
+from .scoring import HeldOutClassifier, HeldOutRegressor
+from .tuned import FOUND, NORMS, Tuned
 from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
 
 

@@ -58,6 +58,19 @@ class Decision(ABC):
         """
 
     @abstractmethod
+    def parts(self, X, members, categories=None) -> np.ndarray:
+        """What some kernels together add to the decision values, (g, t, n_new): without the
+        intercepts, `scores` is their sum if every kernel is in one of the parts.
+
+        Parameters
+        ----------
+        X, categories
+            As for `scores`.
+        members : (g, m) bool array
+            The kernels of each part.
+        """
+
+    @abstractmethod
     def squared_norms(self) -> np.ndarray | None:
         """The part of every kernel in the squared norms of the functions, ``w_k sum_c beta_c' K_k
         beta_c``, (m,); None where it is not to be had.
@@ -130,6 +143,18 @@ class ExpansionDecision(Decision):
             scores = [cross.decision(w, b) for w, b in zip(self.weights, self.beta, strict=True)]
             return np.stack(scores) + self.intercept[:, None]
 
+    def parts(self, X, members, categories=None):
+        if not self.bank.is_sum:
+            raise AttributeError("This model is no sum of kernels: it has no parts.")
+        bank = self.bank.with_categories(categories) if categories else self.bank
+        out = np.zeros((len(members), len(self.intercept), X.shape[0]))
+        if self.support.size:
+            with one_thread():
+                products = bank.cross(X, self.support).products(self.beta)  # (m, t, n_new)
+            products *= self._weights_of_outputs.T[:, :, None]
+            out += np.tensordot(members.astype(float), products, 1)
+        return out
+
     def squared_norms(self):
         if not self.bank.is_sum:
             return None
@@ -198,6 +223,16 @@ class GramDecision(ExpansionDecision):
             if w.any():
                 scores += w[:, None] * (self.dual_coef @ K[:, self.rows].T)
         return scores
+
+    def parts(self, X, members, categories=None):
+        if not isinstance(X, list):
+            return super().parts(X, members, categories)
+        out = np.zeros((len(members), len(self.intercept), X[0].shape[0]))
+        weights = np.atleast_2d(self.weights) * self.bank.scales
+        for k, (w, K) in enumerate(zip(weights.T, X, strict=True)):
+            if w.any():
+                out[members[:, k]] += w[:, None] * (self.dual_coef @ K[:, self.rows].T)
+        return out
 
     def squared_norms(self):
         if any(isinstance(kernel, GramElsewhere) for kernel in self.bank.kernels):
@@ -272,6 +307,21 @@ class FactorDecision(Decision):
         with one_thread():
             Threads(thread_count(self.n_jobs)).map(fill, range(0, X.shape[0], FACTOR_ROWS))
         return scores + self.intercept[:, None]
+
+    def parts(self, X, members, categories=None):
+        features = self.bank.with_categories(categories) if categories else self.bank
+        out = np.empty((len(members), len(self.intercept), X.shape[0]))
+        columns = np.repeat(members, np.diff(features.offsets), axis=1)  # (g, width)
+        masked = (columns[:, None] * self.coefficients).reshape(-1, features.width)
+
+        def fill(start):
+            part = slice(start, start + FACTOR_ROWS)
+            found = masked @ features.block(as_points(X[part])).T
+            out[:, :, part] = found.reshape(*out.shape[:2], -1)
+
+        with one_thread():
+            Threads(thread_count(self.n_jobs)).map(fill, range(0, X.shape[0], FACTOR_ROWS))
+        return out
 
     def squared_norms(self):
         """From ``v_k = w_k V_k' beta``: the part is ``|v_k|^2 / w_k``."""

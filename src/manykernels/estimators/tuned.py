@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import check_cv
@@ -288,25 +288,3 @@ def _takes_weights(scorer):
     return type(scorer).__name__ == "_PassthroughScorer" or (
         "sample_weight" in inspect.signature(judge).parameters
     )
-
-
-class HeldOut(BaseEstimator):
-    """A model as scorers want it, that knows its answers for the held-out rows."""
-
-    def __init__(self, model=None, scores=None):
-        self.model, self.scores = model, scores
-        if hasattr(model, "classes_"):
-            self.classes_ = model.classes_
-
-
-class HeldOutClassifier(ClassifierMixin, HeldOut):
-    def predict(self, X):
-        return self.model.classes_from_scores(self.scores)
-
-    def decision_function(self, X):
-        return self.model._by_class(self.scores)
-
-
-class HeldOutRegressor(RegressorMixin, HeldOut):
-    def predict(self, X):
-        return self.model._shaped(self.scores)

@@ -1,0 +1,379 @@
+"""How sure it is which groups matter: models of parts of the rows, and what they say."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest
+from sklearn.model_selection import StratifiedKFold
+
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLRegressor,
+    group_importance,
+    stability,
+)
+from manykernels.estimators.importance import _corrected, _p_values, _residuals
+from manykernels.estimators.resampling import Job, Resampling
+from manykernels.estimators.stability import false_selections, halves
+from manykernels.kernels import RBF, Linear, Precomputed, on_groups
+from manykernels.lowrank import Nystroem
+
+GROUPS = {"signal": [0, 1], "weak": [2, 3], "noise a": [4, 5], "noise b": [6, 7]}
+KERNELS = on_groups(GROUPS, [RBF(0.5), Linear()])
+
+
+def table(n=120, seed=0, strength=1.5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 8))
+    f = strength * (X[:, 0] + X[:, 1]) + 0.3 * strength * X[:, 2] + rng.normal(size=n)
+    return X, np.where(f > 0, "case", "control"), f
+
+
+X, y, f = table()
+
+
+class TestRefits:
+    """Models that share a bank are those that would be trained alone."""
+
+    @pytest.mark.parametrize("p", [1.0, 1.33])
+    @pytest.mark.parametrize("normalize", ["diagonal", "trace"])
+    def test_parts_of_the_rows(self, p, normalize):
+        model = MKLClassifier(KERNELS, p=p, tol=1e-6, normalize=normalize)
+        splits = halves(y, 2, True, 0)
+        many = Resampling(model, X, y, None, splits)
+        for (train, test), one in zip(splits, many.refits([Job(s) for s in range(4)]), strict=True):
+            alone = MKLClassifier(KERNELS, p=p, tol=1e-6, normalize=normalize)
+            alone.fit(X[train], y[train])
+            assert_allclose(one.scores[0], alone.decision_function(X[test]), atol=5e-3)
+            assert_allclose(one.weights, alone.kernel_weights_, atol=5e-3)
+            assert_allclose(one.norms, alone.decision_.squared_norms(), rtol=2e-2, atol=1e-3)
+
+    @pytest.mark.parametrize("approximation", [None, Nystroem(rank=30, random_state=0)])
+    def test_without_a_group(self, approximation):
+        model = MKLClassifier(KERNELS, p=1.33, tol=1e-6, approximation=approximation)
+        train, test = halves(y, 1, True, 0)[0]
+        many = Resampling(model, X, y, None, [(train, test)])
+        one = many.refits([Job(0, 1)])[0]
+        others = {name: columns for name, columns in GROUPS.items() if name != "weak"}
+        kernels = on_groups(others, [RBF(0.5), Linear()])
+        alone = MKLClassifier(kernels, p=1.33, tol=1e-6, approximation=approximation)
+        alone.fit(X[train], y[train])
+        assert not one.parts[1].any()
+        assert not one.weights[2:4].any()
+        assert_allclose(one.scores[0], alone.decision_function(X[test]), atol=5e-3)
+
+    def test_several_classes_and_weights(self):
+        rng = np.random.default_rng(1)
+        three, weight = rng.integers(0, 3, len(X)), rng.integers(1, 3, len(X)).astype(float)
+        model = MKLClassifier(KERNELS, p=2.0, tol=1e-6, share_weights=False)
+        splits = halves(three, 1, True, 0)
+        many = Resampling(model, X, three, weight, splits)
+        one = many.refits([Job(0)])[0]
+        train, test = splits[0]
+        alone = MKLClassifier(KERNELS, p=2.0, tol=1e-6, share_weights=False)
+        alone.fit(X[train], three[train], weight[train])
+        assert_allclose(one.scores.T, alone.decision_function(X[test]), atol=5e-3)
+        assert_allclose(one.norms, alone.decision_.squared_norms(), rtol=2e-2, atol=1e-3)
+
+    def test_widths_follow_all_rows(self):
+        """So that all models share the kernels."""
+        model = MKLClassifier(on_groups(GROUPS, [RBF("scale")]), p=1.0)
+        many = Resampling(model, X, y, None, halves(y, 3, True, 0))
+        whole = MKLClassifier(on_groups(GROUPS, [RBF("scale")]), p=1.0).fit(X, y)
+        assert {id(fold.table) for fold in many._folds} == {id(many._folds[0].table)}
+        for fold in many._folds:
+            assert [k.gamma for k in fold.spec.kernels] == [k.gamma for k in whole.bank_.kernels]
+
+    def test_little_memory(self):
+        whole = stability(MKLClassifier(KERNELS, p=1.0, tol=1e-5), X, y, n_resamples=8)
+        small = MKLClassifier(KERNELS, p=1.0, tol=1e-5, cache_size=0.3)
+        assert_allclose(stability(small, X, y, n_resamples=8).weights, whole.weights, atol=0.02)
+
+
+class TestParts:
+    """What groups add to decision values."""
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            MKLClassifier(KERNELS, p=1.33),
+            MKLClassifier(KERNELS, p=1.33, approximation=Nystroem(rank=20, random_state=0)),
+            MKLClassifier(KERNELS, p=1.33, normalize="center"),
+            MKLRegressor(KERNELS, p=2.0),
+        ],
+    )
+    def test_they_sum_to_the_whole(self, model):
+        is_regressor = isinstance(model, MKLRegressor)
+        model.fit(X[:80], f[:80] if is_regressor else y[:80])
+        parts = model.group_decisions(X[80:])
+        assert list(parts) == list(GROUPS)
+        whole = model.predict(X[80:]) if is_regressor else model.decision_function(X[80:])
+        assert_allclose(sum(parts.values()) + model.intercept_[0], whole, atol=1e-5)
+
+    @pytest.mark.parametrize("share", [True, False])
+    def test_several_classes(self, share):
+        three = np.arange(len(X)) % 3
+        model = MKLClassifier(KERNELS, p=2.0, share_weights=share).fit(X, three)
+        parts = model.group_decisions(X[:10])
+        assert parts["signal"].shape == (10, 3)
+        total = sum(parts.values()) + model.intercept_
+        assert_allclose(total, model.decision_function(X[:10]), atol=1e-5)
+
+    def test_matrices(self):
+        grams = [X[:, [k]] @ X[:, [k]].T for k in range(3)]
+        model = MKLClassifier([Precomputed(K) for K in grams], p=1.33)
+        model.fit(np.arange(len(X))[:, None], y)
+        parts = model.group_decisions([K[:5] for K in grams])
+        assert_allclose(
+            sum(parts.values()) + model.intercept_[0],
+            model.decision_function([K[:5] for K in grams]),
+            atol=1e-5,
+        )
+
+    def test_products_have_none(self):
+        model = MKLClassifier(combination="product").fit(X[:40], y[:40])
+        with pytest.raises(AttributeError, match="no sum"):
+            model.group_decisions(X[:3])
+
+
+class TestStability:
+    def test_signal_and_noise(self):
+        found = stability(MKLClassifier(KERNELS, p=1.0, C=0.1), X, y, n_resamples=20, max_groups=2)
+        by_name = dict(zip(found.groups, found.frequencies, strict=True))
+        assert by_name["signal"] == 1.0
+        assert max(by_name["noise a"], by_name["noise b"]) < 0.75
+        assert found.stable()[0] == "signal"
+        assert found.scores.mean() > found.baseline + 0.2
+        assert found.mean_selected <= 2.0
+        frame = found.frame()
+        assert frame["group"][0] == "signal"
+        assert (frame["weight low"] <= frame["weight high"]).all()
+        assert "signal" in repr(found)
+
+    def test_shares(self):
+        found = stability(MKLClassifier(KERNELS, p=1.0), X, y, n_resamples=6)
+        model = MKLClassifier(KERNELS, p=1.0).fit(X, y)
+        assert_allclose(found.whole_weights, list(model.group_weights_.values()), atol=5e-3)
+        assert_allclose(
+            found.whole_contributions, list(model.group_contributions_.values()), atol=5e-3
+        )
+        assert_allclose(found.weights.sum(axis=1), 1.0)
+        assert_allclose(found.contributions.sum(axis=1), 1.0)
+        assert_array_equal(found.frequencies, (found.weights > 0).mean(axis=0))
+
+    def test_same_from_run_to_run(self):
+        one, other = (
+            stability(MKLClassifier(KERNELS, p=1.0), X, y, n_resamples=8) for _ in range(2)
+        )
+        assert_array_equal(one.weights, other.weights)
+
+    def test_regression(self):
+        found = stability(MKLRegressor(KERNELS, p=1.0), X, f, n_resamples=10, max_groups=1)
+        assert found.stable() == ["signal"]
+        assert found.baseline < 0.05 < found.scores.mean()
+
+    def test_tuned(self):
+        model = MKLClassifierCV(KERNELS, Cs=[0.1], ps=[1.0], cv=3)
+        with pytest.raises(ValueError, match="fitted first"):
+            stability(model, X, y)
+        found = stability(model.fit(X, y), X, y, n_resamples=6)
+        assert found.frequencies[0] == 1.0
+
+    def test_duplicates_share(self):
+        """Two copies of a group have together what one has."""
+        twice = {**GROUPS, "signal again": [0, 1]}
+        kernels = on_groups(twice, [RBF(0.5), Linear()])
+        one = stability(MKLClassifier(KERNELS, p=1.33), X, y, n_resamples=8, max_groups=2)
+        two = stability(MKLClassifier(kernels, p=1.33), X, y, n_resamples=8, max_groups=2)
+        assert_allclose(two.weights[:, 0], two.weights[:, 4], atol=1e-2)
+        both = two.contributions[:, 0] + two.contributions[:, 4]
+        assert (both >= one.contributions[:, 0] - 0.02).all()
+
+    def test_noise_raises_nobody(self):
+        """Another group of noise does not make the others more frequent beyond chance."""
+        rng = np.random.default_rng(3)
+        wider = np.hstack([X, rng.normal(size=(len(X), 2))])
+        kernels = on_groups({**GROUPS, "noise c": [8, 9]}, [RBF(0.5), Linear()])
+        before = stability(MKLClassifier(KERNELS, p=1.0, C=0.1), X, y, n_resamples=40)
+        after = stability(MKLClassifier(kernels, p=1.0, C=0.1), wider, y, n_resamples=40)
+        chance = 2.0 * np.sqrt(0.25 / 20)  # twice the spread of a share of twenty pairs
+        assert (after.frequencies[:4] <= before.frequencies + chance).all()
+
+    def test_halves(self):
+        labels = np.array([0] * 7 + [1] * 5 + [2] * 4)
+        for one, other in halves(labels, 3, True, 0):
+            assert not np.intersect1d(one, other).size
+            assert one.size == other.size == 8
+            assert set(labels[one]) == set(labels[other]) == {0, 1, 2}
+        numbers = halves(np.arange(9.0), 1, False, 0)
+        assert len(numbers) == 2
+        assert len(numbers[0][0]) == 4
+        with pytest.raises(ValueError, match="at least two rows"):
+            halves(np.array([0, 0, 1]), 1, True, 0)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"n_resamples": 5}, "even number"),
+            ({"threshold": 0.5}, "above 0.5"),
+            ({"max_groups": 0}, "at least 1"),
+        ],
+    )
+    def test_refusals(self, options, words):
+        with pytest.raises(ValueError, match=words):
+            stability(MKLClassifier(KERNELS, p=1.0), X, y, **options)
+
+    def test_refusals_of_models(self):
+        with pytest.raises(ValueError, match="max_groups"):
+            stability(MKLClassifier(KERNELS, p=2.0), X, y)
+        with pytest.raises(ValueError, match="one group"):
+            stability(MKLClassifier({"all": [RBF(1.0)]}, p=1.0), X, y)
+        with pytest.raises(TypeError, match="estimator of manykernels"):
+            stability(object(), X, y)
+
+
+class TestBound:
+    """Shah and Samworth's theorems."""
+
+    def test_first(self):
+        assert_allclose(false_selections(10, 200, 0.75, 50, unimodal=False), 100 / 200 / 0.5)
+
+    @pytest.mark.parametrize(
+        ("threshold", "factor"), [(0.6, 0.5 / (0.2 - 0.01)), (0.9, 4 * (0.1 + 0.01) / 1.02)]
+    )
+    def test_second(self, threshold, factor):
+        assert_allclose(false_selections(10, 200, threshold, 50), factor * 100 / 200)
+
+    def test_never_above_the_first(self):
+        for threshold in np.linspace(0.51, 1.0, 30):
+            for selected in (1.0, 5.0, 30.0):
+                first = false_selections(selected, 40, threshold, 50, unimodal=False)
+                assert false_selections(selected, 40, threshold, 50) <= first + 1e-12
+
+    def test_exact_distribution(self):
+        """Groups that are selected blindly: the expected number of stable ones is below."""
+        rng, pairs, groups, selected = np.random.default_rng(0), 25, 30, 4
+        count = 0
+        for _ in range(200):
+            chosen = np.zeros((2 * pairs, groups), dtype=bool)
+            for row in chosen:
+                row[rng.permutation(groups)[:selected]] = True
+            count += (chosen.mean(axis=0) >= 0.6).sum()
+        assert count / 200 <= false_selections(selected, groups, 0.6, pairs)
+
+
+class TestImportance:
+    @pytest.mark.parametrize("method", ["permutation", "leave_out"])
+    def test_signal_and_noise(self, method):
+        found = group_importance(
+            MKLClassifier(KERNELS, p=1.33), X, y, method=method, scoring="roc_auc"
+        )
+        assert found.adjusted[0] < 0.05
+        assert found.adjusted[2:].min() > 0.05
+        assert found.drops.mean(axis=0).argmax() == 0
+        assert (found.adjusted >= found.p_values).all()
+        assert found.frame()["group"][0] == "signal"
+        assert "signal" in repr(found)
+        assert_allclose(found.baseline, 0.5)
+
+    def test_copies(self):
+        """A group that another says too is relied on, and not missed."""
+        rng = np.random.default_rng(5)
+        wider = np.hstack([X, X[:, :2] + 1e-3 * rng.normal(size=(len(X), 2))])
+        kernels = on_groups({**GROUPS, "copy": [8, 9]}, [RBF(0.5), Linear()])
+        model = MKLClassifier(kernels, p=2.0)
+        mixed = group_importance(model, wider, y, scoring="roc_auc", cv=3, n_permutations=99)
+        without = group_importance(
+            model, wider, y, scoring="roc_auc", cv=3, n_permutations=99, method="leave_out"
+        )
+        both = mixed.drops.mean(axis=0)[[0, 4]]
+        assert both.min() > 0.01
+        assert np.abs(without.drops.mean(axis=0)[[0, 4]]).max() < 0.5 * both.min()
+
+    def test_regression_of_two_targets(self):
+        Y = np.column_stack([f, X[:, 4] + 0.1 * f])
+        found = group_importance(MKLRegressor(KERNELS, p=2.0), X, Y, cv=3, n_permutations=199)
+        assert found.p_values[0] < 0.05
+        assert found.p_values[3] > 0.05
+
+    def test_approximation(self):
+        model = MKLClassifier(KERNELS, p=1.33, approximation=Nystroem(rank=20, random_state=0))
+        found = group_importance(model, X, y, cv=2, n_permutations=99)
+        assert found.drops.mean(axis=0).argmax() == 0
+
+    def test_three_classes(self):
+        three = np.digitize(f, [-1.0, 1.0])
+        splits = StratifiedKFold(3, shuffle=True, random_state=0)
+        found = group_importance(MKLClassifier(KERNELS, p=1.33), X, three, cv=splits)
+        assert found.drops.mean(axis=0).argmax() == 0
+        assert found.p_values[0] < 0.01
+
+    def test_groups_without_weight(self):
+        model = MKLClassifier(KERNELS, p=1.0, C=0.05)
+        found = group_importance(model, X, y, cv=[(np.arange(80), np.arange(80, 120))])
+        fitted = MKLClassifier(KERNELS, p=1.0, C=0.05).fit(X[:80], y[:80])
+        unused = np.array(list(fitted.group_weights_.values())) == 0.0
+        assert unused.any()
+        assert (found.p_values[unused] == 1.0).all()
+        assert not found.drops[:, unused].any()
+
+    def test_refusals(self):
+        model = MKLClassifier(KERNELS)
+        with pytest.raises(ValueError, match="method"):
+            group_importance(model, X, y, method="guess")
+        with pytest.raises(ValueError, match="correction"):
+            group_importance(model, X, y, correction="none")
+        with pytest.raises(ValueError, match="n_permutations"):
+            group_importance(model, X, y, n_permutations=0)
+        with pytest.raises(ValueError, match="class 'control'"):
+            cases = np.flatnonzero(y == "case")
+            group_importance(model, X, y, cv=[(cases, np.flatnonzero(y == "control"))])
+
+
+class TestPValues:
+    def test_uniform_where_the_target_says_nothing(self):
+        """Also where the group and the rest are correlated, and in the normal limit."""
+        rng, n, found, limit = np.random.default_rng(0), 60, [], []
+        rest = rng.normal(size=(1, n))
+        added = 0.7 * rest + rng.normal(size=(1, n))
+        for _ in range(300):
+            target = rng.choice([-1.0, 1.0], size=(1, n))
+            pair = [_residuals(target, added, rest)]
+            found.append(_p_values(pair, 199, np.random.RandomState(rng.integers(2**31)))[0])
+        assert kstest(found, "uniform").pvalue > 0.01
+        rest = rng.normal(size=(1, 2000))
+        added = 0.7 * rest + rng.normal(size=(1, 2000))
+        for _ in range(300):
+            target = rng.choice([-1.0, 1.0], size=(1, 2000))
+            limit.append(_p_values([_residuals(target, added, rest)], None, None)[0])
+        assert kstest(limit, "uniform").pvalue > 0.01
+
+    def test_limit_of_many_permutations(self):
+        rng = np.random.default_rng(0)
+        left, own = rng.normal(size=(2, 2, 3000))
+        left -= left.mean(axis=1, keepdims=True)
+        own = own - own.mean(axis=1, keepdims=True) + 0.02 * left
+        limit = _p_values([(left, own)], None, None)[0]
+        counted = _p_values([(left, own)], 3999, np.random.RandomState(0))[0]
+        assert 0.001 < limit < 0.6
+        assert_allclose(limit, counted, atol=0.03)
+
+    def test_holm(self):
+        assert_allclose(_corrected(np.array([0.01, 0.04, 0.03]), "holm"), [0.03, 0.06, 0.06])
+        assert_allclose(_corrected(np.array([0.01, 0.04, 0.03]), "fdr"), [0.03, 0.04, 0.04])
+        assert_allclose(_corrected(np.array([0.9, 0.8]), "holm"), [1.0, 1.0])
+
+    @pytest.mark.long
+    def test_permuted_labels(self):
+        """From labels to p-values: one split gives uniform ones, several give none too small."""
+        model, rng, one, several = MKLClassifier(KERNELS, p=1.33), np.random.default_rng(0), [], []
+        for _ in range(60):
+            mixed = rng.permutation(y)
+            rows = rng.permutation(len(X))
+            once = [(rows[:80], rows[80:])]
+            one += list(group_importance(model, X, mixed, cv=once, n_permutations=99).p_values[:1])
+            found = group_importance(model, X, mixed, cv=3, n_permutations=99).p_values
+            several.append(found[1])
+        assert kstest(one, "uniform").pvalue > 0.01
+        assert np.mean(np.array(several) <= 0.1) <= 0.1 + 2.5 * np.sqrt(0.09 / 60)
