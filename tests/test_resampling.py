@@ -326,9 +326,9 @@ class TestImportance:
             group_importance(model, X, y, correction="none")
         with pytest.raises(ValueError, match="n_permutations"):
             group_importance(model, X, y, n_permutations=0)
+        cases, others = np.flatnonzero(y == "case"), np.flatnonzero(y == "control")
         with pytest.raises(ValueError, match="class 'control'"):
-            cases = np.flatnonzero(y == "case")
-            group_importance(model, X, y, cv=[(cases, np.flatnonzero(y == "control"))])
+            group_importance(model, X, y, cv=[(cases, others)])
 
 
 class TestPValues:

@@ -150,7 +150,8 @@ def group_importance(
     if cv is None:
         kind = StratifiedShuffleSplit if classes else ShuffleSplit
         cv = kind(SPLITS, test_size=HELD_OUT, random_state=rng.randint(2**31 - 1))
-    splits = list(check_cv(cv, np.asarray(y), classifier=classes).split(np.zeros(len(y)), y))
+    labels = np.asarray(y)
+    splits = list(check_cv(cv, labels, classifier=classes).split(np.zeros(len(labels)), labels))
     many = Resampling(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
     models = many.refits([Job(split) for split in range(len(splits))])

@@ -93,8 +93,8 @@ class Resampling:
                 missing = np.setdiff1d(template.classes_, y[train][self.weight[train] > 0])
                 if missing.size:
                     raise ValueError(
-                        f"Some training rows have no row of class {str(missing[0])!r}: it is too rare, "
-                        "or the splits should be stratified."
+                        f"Some training rows have no row of class {str(missing[0])!r}: it is too "
+                        "rare, or the splits should be stratified."
                     )
         else:
             template._y_ndim_ = y.ndim
