@@ -85,6 +85,7 @@ class TestScores:
         labels = y if isinstance(plain, MKLClassifier) else target
         scoring = "roc_auc" if isinstance(plain, MKLClassifier) else None
         ours = tuned(plain, scoring=scoring).fit(X, labels)
+        plain = clone(plain).set_params(kernels=getattr(ours, "kernels_", plain.kernels))
         theirs = by_grid_search(plain, labels=labels, scoring=scoring)
         np.testing.assert_allclose(ours.scores_, theirs, atol=3e-3)
 
@@ -190,21 +191,43 @@ class TestChoice:
                 model.oof_decision_[test], alone.decision_function(X[test]), atol=5e-3
             )
 
-    def test_neighbors_are_asked(self):
-        """A single lucky C is not chosen, and unknown scores do not matter."""
-        model = MKLClassifierCV(FIXED, rule="smooth")
-        model.Cs_, model.ps_ = np.arange(1.0, 7.0), np.array([1.0, 2.0])
-        low, broad = [0.5, 0.5, 0.83, 0.5, 0.5, 0.5], [0.5, 0.7, 0.8, 0.82, 0.8, 0.7]
-        model.scores_ = np.array([np.transpose([low, broad])] * 3)
-        model._choose_cell()
-        assert model.best_index_ == [3, 1]
-        assert model.best_score_ == pytest.approx(0.82)
-        model.scores_[0, 4, 1] = np.nan
-        model._choose_cell()
-        assert model.best_index_ == [3, 1]
-        model.rule = "best"
-        model._choose_cell()
-        assert model.best_index_ == [2, 0]
+    def test_accuracy_and_brier_score(self):
+        """Of C and p that are about as often right, the surer one; other scores are taken as they
+        are.
+        """
+        model = tuned(MKLClassifier(FIXED)).fit(X, y)
+        means = model.scores_.mean(axis=0)
+        errors = np.zeros(means.shape)
+        for cost, norm in np.ndindex(means.shape):
+            one = MKLClassifierCV(
+                FIXED, Cs=[GRID["C"][cost]], ps=[GRID["p"][norm]], cv=SPLITS, calibration="sigmoid"
+            ).fit(X, y)
+            truth, said = y == one.classes_[1], one._probabilities(one._held_out)[:, 1]
+            errors[cost, norm] = np.mean(np.square(said - truth))
+        best = means - errors
+        np.testing.assert_allclose(best[tuple(model.best_index_)], best.max(), atol=1e-3)
+        named = tuned(MKLClassifier(FIXED), scoring="accuracy").fit(X, y)
+        plain = tuned(MKLClassifier(FIXED), rule="best").fit(X, y)
+        assert named.best_index_ == plain.best_index_
+        assert plain.best_score_ == means.max()
+
+    def test_kernels_that_are_made(self):
+        """With those on single columns and without: the better ones are taken."""
+        rng = np.random.default_rng(0)
+        A = rng.normal(size=(90, 6))
+        for labels in (np.sign(A[:, 0]), np.sign(A.sum(axis=1))):
+            found = {
+                kernels: MKLClassifierCV(kernels, Cs=[0.1, 1.0], ps=[1.33], cv=3, rule="best")
+                for kernels in ("auto", "whole")
+            }
+            both, whole = found["auto"].fit(A, labels), found["whole"].fit(A, labels)
+            assert not hasattr(whole, "kernels_")
+            assert both.best_score_ >= whole.best_score_
+            if both.kernels_ == "whole":
+                np.testing.assert_array_equal(both.scores_, whole.scores_)
+            alone = MKLClassifier(both.kernels_, C=both.C_, p=both.p_).fit(A, labels)
+            np.testing.assert_array_equal(alone.decision_function(A), both.decision_function(A))
+        assert len(MKLClassifier("whole").fit(A, labels).kernel_names_) == 6
 
     def test_one_standard_error(self):
         best = tuned(MKLClassifier(FIXED)).fit(X, y)
@@ -469,7 +492,7 @@ def test_fixed_kernels_are_shared(monkeypatch):
     """Kernels that do not follow the data are computed once for all folds."""
     made, tiled = [], folds.tiled
     monkeypatch.setattr(folds, "tiled", lambda *of: made.append(1) or tiled(*of))
-    for kernels, banks in ((paper_bank(X), 1), ("auto", 3)):
+    for kernels, banks in ((paper_bank(X), 1), ("auto", 6)):
         made.clear()
         MKLClassifierCV(kernels, Cs=[1.0], ps=[1.0], cv=3, refit=False).fit(X, y)
         assert len(made) == banks

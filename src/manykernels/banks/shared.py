@@ -68,6 +68,11 @@ class Hub:
     ----------
     bank : SumBank
         As many problems compute at a time as it has threads.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C came in the last run; problems that were nearly done may not have noticed.
     """
 
     def __init__(self, bank: SumBank) -> None:
@@ -76,7 +81,7 @@ class Hub:
         self._slots = threading.Semaphore(bank.threads.count)
         self._waiting: dict[int, Request] = {}
         self._told: set[int] = set()
-        self._stopped = self._serving = False
+        self._stopped = self._serving = self.interrupted = False
         self._finer: SumBank | None = None
         self._finer_held: DenseBank | None = None
         self._finer_asked = 0
@@ -119,7 +124,7 @@ class Hub:
         with one_thread():
             for thread in threads:
                 thread.start()
-            interrupted = self._wait_for(threads)
+            self.interrupted = interrupted = self._wait_for(threads)
         for error in errors:
             if error is not None and not (interrupted and isinstance(error, KeyboardInterrupt)):
                 raise error

@@ -19,14 +19,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV, kernels
+from ..estimators.units import MADE
 from ..kernels import RBF, Laplacian, Linear, Polynomial
 from ..kernels.points import as_points
 from ..kernels.vector import weighted_variance
 from ..lowrank import Nystroem
 
 WORDS = (
-    "auto, or some of rbf, laplacian, linear, poly and polyN with commas between them, or a JSON "
-    "file"
+    "auto, whole, or some of rbf, laplacian, linear, poly and polyN with commas between them, or a "
+    "JSON file"
 )
 FACTORS = 2.0 ** np.arange(-5, 5)  # of gamma="scale", for ten widths
 TUNING_FOLDS = 5
@@ -169,8 +170,8 @@ def kernels_from(text, X):
     ``rbf`` and ``laplacian`` are ten widths around scikit-learn's ``gamma="scale"``, ``poly`` the
     degrees 2 and 3, all on all features that are numbers.
     """
-    if text == "auto":
-        return "auto"
+    if text in MADE:
+        return text
     if text.lower().endswith(".json"):
         return _from_file(text)
     features, gamma = _numeric(X)

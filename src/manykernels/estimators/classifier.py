@@ -40,11 +40,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     Parameters
     ----------
-    kernels : "auto", list of kernels, mapping from group to kernels, or KernelCollection
+    kernels : "auto", "whole", list of kernels, mapping from group to kernels, or KernelCollection
         ``"auto"`` is `auto_bank` on columns in units of their own spread, so that the model is the
         same in metres and in millimetres: Gaussians of five widths and a linear kernel on all
-        columns, a Gaussian on each (of at most 500), and `Hamming` for categories. Kernels that are
-        given see the columns as they are. `on_groups` makes kernels for groups of columns,
+        columns, a Gaussian on each (of at most 500), and `Hamming` for categories; ``"whole"`` is
+        the same without kernels on single columns. Kernels that are given see the columns as they
+        are. `on_groups` makes kernels for groups of columns,
         `paper_bank` is that of the papers.
     combination : {"sum", "product"} or Combination
         ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see

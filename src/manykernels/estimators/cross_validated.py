@@ -34,7 +34,9 @@ class MKLClassifierCV(Tuned, MKLClassifier):
 
     Parameters
     ----------
-    kernels, loss, solver, approximation, tol, max_iter, class_weight, share_weights, multiclass, \
+    kernels
+        As for `MKLClassifier`; ``"auto"`` also tries ``"whole"``, and takes what does better.
+    loss, solver, approximation, tol, max_iter, class_weight, share_weights, multiclass, \
 normalize, cache_size, device, n_jobs, random_state
         As for `MKLClassifier`.
     Cs : int or sequence of floats
@@ -48,11 +50,12 @@ normalize, cache_size, device, n_jobs, random_state
         As scikit-learn has it, of decision values and predictions; accuracy by default.
     refit : bool
         Whether to train on everything with the C and p that were chosen.
-    rule : {"smooth", "best", "one_standard_error"}
-        ``"smooth"`` takes the C and p of the best mean score after each was mixed with those of the
-        next smaller and larger C, which makes less of chance; ``"best"`` the best mean score,
-        ``"one_standard_error"`` the sparsest p, and then the smallest C, within one standard error
-        of it.
+    rule : {"auto", "best", "one_standard_error"}
+        ``"best"`` takes the best mean score, ``"one_standard_error"`` the sparsest p, and then the
+        smallest C, within one standard error of it. ``"auto"`` is the best, but for accuracy, which
+        moves in steps of a row, less the Brier score of the probabilities that a sigmoid makes of
+        decision values of held-out rows: of C and p that are about as often right, that which is
+        surer when it is.
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
@@ -71,6 +74,9 @@ normalize, cache_size, device, n_jobs, random_state
     ----------
     C_, p_ : float
         What was chosen; also ``C`` and ``p``.
+    kernels_ : str
+        With ``kernels="auto"``, which of ``"auto"`` and ``"whole"`` was chosen; ``Cs_`` and
+        ``scores_`` are those of its grid.
     best_score_ : float
         Its mean score on held-out folds.
     best_index_ : list of two int
@@ -105,7 +111,7 @@ normalize, cache_size, device, n_jobs, random_state
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
-        rule: Literal["smooth", "best", "one_standard_error"] = "smooth",
+        rule: Literal["auto", "best", "one_standard_error"] = "auto",
         calibration: Literal["auto", "sigmoid", "isotonic"] | None = "auto",
         loss: str | Loss = "hinge",
         solver: str | Solver = "auto",
@@ -178,6 +184,21 @@ normalize, cache_size, device, n_jobs, random_state
         whole[known] = scores
         return cell._replace(scores=whole, classes=self.classes_)
 
+    def _finer(self, scores, known, task):
+        """Minus the Brier score of held-out rows, of what a sigmoid makes of decision values; zero
+        where there are no probabilities.
+        """
+        known = known & (task.sample_weight > 0)
+        if self.multiclass == "ovo" or not known.any():
+            return 0.0
+        positive, _ = self._sides()
+        sides = np.array([np.isin(task.y[known], self.classes_[side]) for side in positive])
+        weight = np.tile(task.sample_weight[known], len(sides))
+        values = scores[:, known].ravel()
+        table = calibrations.fitted("sigmoid", values, sides.ravel(), weight)
+        errors = calibrations.probabilities("sigmoid", table, values) - sides.ravel()
+        return -float(np.average(np.square(errors), weights=weight))
+
     def _calibrate(self, y, weight):
         """Learn probabilities from the decision values of held-out rows."""
         self.calibration_kind_ = self.calibration_table_ = None
@@ -245,8 +266,10 @@ class MKLRegressorCV(Tuned, MKLRegressor):
 
     Parameters
     ----------
-    kernels, epsilon, loss, solver, approximation, tol, max_iter, normalize, cache_size, device, \
-n_jobs, random_state
+    kernels
+        As for `MKLRegressor`; ``"auto"`` also tries ``"whole"``, and takes what does better.
+    epsilon, loss, solver, approximation, tol, max_iter, normalize, cache_size, device, n_jobs, \
+random_state
         As for `MKLRegressor`.
     Cs, ps, cv, scoring, refit, rule, checkpoint, callbacks, verbose
         As for `MKLClassifierCV`; five folds and the coefficient of determination by default. Values
@@ -254,7 +277,7 @@ n_jobs, random_state
 
     Attributes
     ----------
-    C_, p_, best_score_, best_index_, Cs_, ps_, scores_, n_kernels_, cv_results_
+    C_, p_, kernels_, best_score_, best_index_, Cs_, ps_, scores_, n_kernels_, cv_results_
         As for `MKLClassifierCV`.
     oof_decision_ : (n_samples,) array, or (n_samples, n_targets)
         Predictions of the chosen C and p at rows that were held out.
@@ -277,7 +300,7 @@ n_jobs, random_state
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
-        rule: Literal["smooth", "best", "one_standard_error"] = "smooth",
+        rule: Literal["auto", "best", "one_standard_error"] = "auto",
         epsilon: float | Literal["auto"] = "auto",
         loss: str | Loss = "epsilon_insensitive",
         solver: str | Solver = "auto",
@@ -324,6 +347,10 @@ n_jobs, random_state
     def _in_all_classes(self, cell):
         """There are no classes."""
         return cell
+
+    def _finer(self, scores, known, task):
+        """The coefficient of determination has no steps."""
+        return 0.0
 
     def _calibrate(self, y, weight):
         """There are no probabilities."""

@@ -205,6 +205,11 @@ class Together:
         """What works, each a function of a bank, return."""
         return self._hub.run(works)
 
+    @property
+    def interrupted(self):
+        """Whether Ctrl-C came in the last run."""
+        return self._hub.interrupted
+
     def _say(self, wanted):
         """That memory is short, for those who listen."""
         text = (

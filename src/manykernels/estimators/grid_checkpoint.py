@@ -21,8 +21,8 @@ class GridJournal(Keeper):
     Parameters
     ----------
     checkpoint : Checkpoint, or the path
-    task : Task
-        The grid.
+    tasks : list of Task
+        The grid, for all kernels.
     X, y : checked arrays
         What is to be tuned on.
 
@@ -34,12 +34,12 @@ class GridJournal(Keeper):
 
     kind = "grid"
 
-    def __init__(self, checkpoint, task, X, y):
-        self.classes = np.unique(y) if is_classifier(task.template) else None
-        super().__init__(checkpoint, _marks(task, X, y))
+    def __init__(self, checkpoint, tasks, X, y):
+        self.classes = np.unique(y) if is_classifier(tasks[0].template) else None
+        super().__init__(checkpoint, _marks(tasks, X, y))
         self.cells: dict[Place, Cell] = {}
-        self._shapes = [len(test) for _, test in task.splits]
-        self._known = set(task.places())
+        self._shapes = [len(test) for _, test in tasks[0].splits]
+        self._known = {place for task in tasks for place in task.places()}
 
     def keep(self, cells):
         """Take note of cells, and write them if it is time."""
@@ -75,13 +75,15 @@ class GridJournal(Keeper):
         return marks
 
 
-def _marks(task, X, y):
+def _marks(tasks, X, y):
     """What defines the cells of a grid: the data, the folds, and every parameter."""
+    task = tasks[0]
     folds = [np.asarray(part) for split in task.splits for part in split]
     marks = fingerprint(task.template, X, y, task.sample_weight)
     marks["cv"] = mark(folds)
     # costs that are made from the data have digits that depend on the precision
-    marks["C and p"] = mark([[float(f"{cost:.6g}") for cost in task.costs], task.norms])
+    costs = [float(f"{cost:.6g}") for task in tasks for cost in task.costs]
+    marks["C and p"] = mark([costs, task.norms])
     # cells are not certified again, as the result of a plain fit is
     marks |= {name: mark(getattr(task.template, name)) for name in ("tol", "max_iter", "solver")}
     # differ from cell to cell

@@ -164,7 +164,7 @@ def _train_together(models, prepared, costs, width):
             hub.run([partial(_work, *of, prepared) for of in zip(runs, starts, strict=True)])
             for run in runs:
                 run.estimator._finish(run)
-            if any(run.estimator.result_.status.broken_off for run in runs):
+            if hub.interrupted or any(run.estimator.result_.status.broken_off for run in runs):
                 return
 
 

@@ -17,7 +17,7 @@ from ..kernels.collection import MaskedCollection
 from .checks import choose_combination, memory_budget
 from .fingerprints import fingerprint
 from .silent import silent_kernels
-from .units import in_units, learn_units, warn_of_scales
+from .units import MADE, in_units, learn_units, warn_of_scales
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 
@@ -157,12 +157,12 @@ def collection(estimator, X):
         kernels = kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels)
         names = getattr(estimator, "feature_names_in_", None)
         return kernels.for_columns(X.shape[1], names, categories)
-    if kernels != "auto":
+    if kernels not in MADE:
         raise ValueError(
-            f"kernels={kernels!r} is not known; use 'auto', kernels, a mapping or a "
+            f"kernels={kernels!r} is not known; use 'auto', 'whole', kernels, a mapping or a "
             "KernelCollection."
         )
-    return auto_bank(X, list(categories), estimator._column_names())
+    return auto_bank(X, list(categories), estimator._column_names(), single=kernels == "auto")
 
 
 def _given_bank(estimator):

@@ -139,10 +139,10 @@ class Resampling:
         found: dict[Job, Any] = {}
         for some in self._together.batches(jobs):
             works = [partial(self._refit, job) for job in some]
-            for job, (result, refit) in zip(some, self._together.run(works), strict=True):
-                if result.status.broken_off:
-                    raise KeyboardInterrupt
+            for job, (_, refit) in zip(some, self._together.run(works), strict=True):
                 found[job] = refit
+            if self._together.interrupted:
+                raise KeyboardInterrupt
         return [found[job] for job in jobs]
 
     def _refit(self, job, shared):

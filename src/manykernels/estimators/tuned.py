@@ -6,7 +6,7 @@ import inspect
 import numbers
 import sys
 import warnings
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,9 +30,10 @@ from .frames import as_table, data_frame
 from .grid_checkpoint import GridJournal, kept
 from .tuning import Place, Task, cells
 from .types import Points
+from .units import MADE
 
 NORMS = (1.0, 1.33, 2.0, float("inf"))
-RULES = ("smooth", "best", "one_standard_error")
+RULES = ("auto", "best", "one_standard_error")
 ROUNDING = 1e-12  # relative difference of scores that are equal
 OLD = ("_held_out", "_contributions")  # what a fit leaves besides attributes that end so
 # attributes besides those of the plain estimators
@@ -45,7 +46,19 @@ FOUND = (
     "best_score_",
     "best_index_",
     "oof_decision_",
+    "kernels_",
 )
+
+
+class Judged(NamedTuple):
+    """A grid with its scores and numbers of kernels, (folds, C, p), and what to choose by, (C,
+    p).
+    """
+
+    task: Task
+    scores: np.ndarray
+    kernels: np.ndarray
+    means: np.ndarray
 
 
 class Tuned:
@@ -97,35 +110,39 @@ class Tuned:
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
         splits = list(splitter.split(X, y, **routed.splitter.split))
-        costs, norms = self._grid(plain, X, y, weight)
-        quiet = self._plain(checkpoint=None, callbacks=None, verbose=0)
-        task = Task(quiet, X, y, weight, splits, costs, norms, self.verbose)
+        tasks = []
+        for number, kernels in enumerate(self._choices()):
+            quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
+            costs, norms = self._grid(quiet, X, y, weight)
+            task = Task(quiet, X, y, weight, splits, costs, norms, number, self.verbose)
+            tasks.append(task)
         found: dict[Place, Any] = {}
         journal = None
         if self.checkpoint is not None:
-            journal = GridJournal(self.checkpoint, task, read, y)
+            journal = GridJournal(self.checkpoint, tasks, read, y)
+        problems = sum(len(task.places()) for task in tasks)
 
         def note(done):
             if journal is not None:
                 journal.keep(done)
             if self.verbose:
-                print(f"grid: {len(done)} of {len(task.places())} problems", file=sys.stderr)
+                print(f"grid: {len(done)} of {problems} problems", file=sys.stderr)
 
         with kept(journal, found):
-            finished = cells(task, found, note)
+            finished = all(cells(task, found, note) for task in tasks)
         found = {
             place: self._in_all_classes(cell) for place, cell in found.items() if cell.finished
         }
         if not found:
             raise KeyboardInterrupt
-        self._judge(task, found, scorer, routed.scorer.score)
+        judged = [self._judged(task, found, scorer, routed.scorer.score) for task in tasks]
         if not finished:
             warnings.warn(
                 "The grid was broken off; what was finished decides.",
                 ConvergenceWarning,
                 stacklevel=outside(),
             )
-        self._choose_cell()
+        task = self._choose_cell(judged)
         self._keep_held_out(task, found)
         self._calibrate(y, weight)
         if self.refit:
@@ -177,12 +194,19 @@ class Tuned:
             )
         return router
 
-    def _judge(self, task, found, scorer, score_params):
+    def _choices(self):
+        """The kernels to choose from: where they are made for the table, with those on single
+        columns and without.
+        """
+        is_free = isinstance(self.kernels, str) and self.kernels == "auto"
+        return MADE if is_free and self.combination == "sum" else [self.kernels]
+
+    def _judged(self, task, found, scorer, score_params):
         """Scores and numbers of kernels of every cell that is there, NaN elsewhere."""
         shape = len(task.splits), len(task.costs), len(task.norms)
         scores, kernels = np.full(shape, np.nan), np.full(shape, np.nan)
-        for place, cell in found.items():
-            test = task.splits[place.fold][1]
+        for place in [place for place in task.places() if place in found]:
+            cell, test = found[place], task.splits[place.fold][1]
             given = {
                 name: np.asarray(value)[test] if np.shape(value)[:1] == (len(task.y),) else value
                 for name, value in score_params.items()
@@ -195,23 +219,33 @@ class Tuned:
                 **given,
             )
             kernels[at] = cell.kernels
-        self.Cs_, self.ps_ = np.array(task.costs), np.array(task.norms)
-        self.scores_, self.n_kernels_ = scores, kernels
+        whole = ~np.isnan(scores).any(axis=0)
+        if whole.any():
+            means = np.where(whole, scores.mean(axis=0), -np.inf)
+        else:  # broken off before any C and p was through
+            known = ~np.isnan(scores)
+            totals, counts = np.where(known, scores, 0.0).sum(axis=0), known.sum(axis=0)
+            means = np.where(counts > 0, totals / np.maximum(counts, 1), -np.inf)
+        if self.rule == "auto" and self.scoring is None:
+            for cost, norm in np.argwhere(np.isfinite(means)):
+                means[cost, norm] += self._finer(*self._at_held_out(task, found, cost, norm), task)
+        return Judged(task, scores, kernels, means)
 
-    def _choose_cell(self):
-        """C and p by the rule; of equals the sparsest and smallest."""
-        whole = ~np.isnan(self.scores_).any(axis=0)
-        means = np.where(whole, self.scores_.mean(axis=0), -np.inf)
-        if not whole.any():  # broken off before any C and p was through
-            means = np.nan_to_num(np.nanmean(self.scores_, axis=0), nan=-np.inf)
-        if self.rule == "smooth":
-            means = _smoothed(means)
-        best = means.max()
-        least = best
-        if self.rule == "one_standard_error" and len(self.scores_) > 1:
+    def _choose_cell(self, judged):
+        """C, p and kernels by the rule; of equals the sparsest and smallest. The task that they
+        belong to.
+        """
+        best = max(judged, key=lambda one: one.means.max())  # the first of equals
+        task, scores, means = best.task, best.scores, best.means
+        self.Cs_, self.ps_ = np.array(task.costs), np.array(task.norms)
+        self.scores_, self.n_kernels_ = scores, best.kernels
+        if len(judged) > 1:
+            self.kernels_ = task.template.kernels
+        least = means.max()
+        if self.rule == "one_standard_error" and len(scores) > 1:
             place = np.unravel_index(np.argmax(means), means.shape)
-            spread = np.nanstd(self.scores_[(slice(None), *place)], ddof=1)
-            least = best - spread / np.sqrt(len(self.scores_))
+            spread = np.nanstd(scores[(slice(None), *place)], ddof=1)
+            least -= spread / np.sqrt(len(scores))
         order = np.lexsort((np.repeat(self.Cs_, self.ps_.size), np.tile(self.ps_, self.Cs_.size)))
         flat = means.ravel()
         chosen = next(place for place in order if flat[place] >= least - ROUNDING * abs(least))
@@ -219,28 +253,33 @@ class Tuned:
         cost, norm = self.best_index_
         self.best_score_ = float(np.nanmean(self.scores_[:, cost, norm]))
         self.C_, self.p_ = float(self.Cs_[cost]), float(self.ps_[norm])
+        return task
 
     def _keep_held_out(self, task, found):
-        """Decision values of the chosen C and p at rows that were held out; the mean where a row
-        was so more than once, NaN where it never was.
+        """Decision values of what was chosen at rows that were held out."""
+        self._held_out, _ = self._at_held_out(task, found, *self.best_index_)
+        self.oof_decision_ = self._shaped(self._held_out)
+
+    def _at_held_out(self, task, found, cost, norm):
+        """Decision values of a C and p at rows that were held out, (t, n), the mean where a row was
+        so more than once, NaN where it never was; and whether it was.
         """
-        cost, norm = self.best_index_
         total, times = 0.0, np.zeros(len(task.y))
         for fold, (_, test) in enumerate(task.splits):
-            cell = found.get(Place(fold, norm, cost))
+            cell = found.get(Place(fold, norm, cost, task.kernels))
             if cell is not None:
                 part = np.zeros((len(cell.scores), len(task.y)))
                 np.add.at(part, (slice(None), test), cell.scores)
                 np.add.at(times, test, 1.0)
                 total = total + part
         with np.errstate(invalid="ignore", divide="ignore"):
-            scores = total / times
-        self._held_out = scores
-        self.oof_decision_ = self._shaped(scores)
+            return total / times, times > 0.0
 
     def _refit(self, X, y, sample_weight):
         """Train on everything, and become that model."""
-        model = self._plain(C=self.C_, p=self.p_, checkpoint=None)  # that is the grid's
+        kernels = getattr(self, "kernels_", self.kernels)
+        # the checkpoint is the grid's
+        model = self._plain(kernels=kernels, C=self.C_, p=self.p_, checkpoint=None)
         model.fit(X, y, sample_weight)
         kept = {name for name in vars(self) if name.endswith("_")}
         vars(self).update(
@@ -270,16 +309,6 @@ class Tuned:
         }
         columns |= {f"split{fold}_test_score": row for fold, row in enumerate(flat)}
         return data_frame(columns, "pandas")
-
-
-def _smoothed(means):
-    """Scores (C, p) with a quarter of those of the C before and after: what C does is smooth, and
-    what differs between neighbors is mostly noise. Where one is not known it counts as equal.
-    """
-    padded = np.pad(means, ((1, 1), (0, 0)), mode="edge")
-    before, after = (np.where(np.isfinite(part), part, means) for part in (padded[:-2], padded[2:]))
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(means), 0.5 * means + 0.25 * (before + after), means)
 
 
 def _takes_weights(scorer):

@@ -39,11 +39,14 @@ class Cell(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Of a cell: fold, p and C by their numbers."""
+    """Of a cell: fold, p and C, and the kernels where there are several to choose from, by their
+    numbers.
+    """
 
     fold: int
     norm: int
     cost: int
+    kernels: int = 0
 
 
 class Task(NamedTuple):
@@ -57,6 +60,8 @@ class Task(NamedTuple):
         As for `fit`; weights for all rows.
     splits : list of pairs of index arrays
     costs, norms : lists of float
+    kernels : int
+        The number of the kernels.
     verbose : int
         Whether to say what is going on.
     """
@@ -68,13 +73,14 @@ class Task(NamedTuple):
     splits: list
     costs: list
     norms: list
+    kernels: int = 0
     verbose: int = 0
 
     def places(self, costs=None):
         """All cells, or those of some C."""
         chosen = range(len(self.costs)) if costs is None else costs
         return [
-            Place(fold, norm, cost)
+            Place(fold, norm, cost, self.kernels)
             for cost in chosen
             for norm in range(len(self.norms))
             for fold in range(len(self.splits))
@@ -126,7 +132,7 @@ def _fold_by_fold(task, done):
         for number, model in enumerate(models):
             norm, cost = divmod(number, len(task.costs))
             scores = model._scores(held_out)
-            done[Place(fold, norm, cost)] = _cell(model, model.result_, scores)
+            done[Place(fold, norm, cost, task.kernels)] = _cell(model, model.result_, scores)
         if len(models) < len(places):
             raise KeyboardInterrupt
         yield
@@ -160,7 +166,7 @@ def _side_by_side(task, done):
                 for place, (result, scores) in zip(some, together.run(works), strict=True):
                     results[place] = result
                     done[place] = _cell(folds[place.fold].template, result, scores)
-                if not all(done[place].finished for place in some):
+                if together.interrupted or not all(done[place].finished for place in some):
                     raise KeyboardInterrupt
                 yield
 

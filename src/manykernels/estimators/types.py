@@ -16,7 +16,7 @@ from .checkpoints import Checkpoint
 
 Points = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str]
 Kernels = (
-    Literal["auto"]
+    Literal["auto", "whole"]
     | Kernel
     | Sequence[Kernel | Callable[..., ArrayLike]]
     | Mapping[str, Any]

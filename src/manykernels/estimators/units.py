@@ -17,6 +17,7 @@ from ..kernels.base import resolve_features
 from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import RBF, Laplacian, Linear, Polynomial, weighted_variance
 
+MADE = ("auto", "whole")  # kernels that an estimator makes for a table
 LARGEST = 1e150  # standard deviations whose squares are numbers
 APART = 1e3  # ratio of standard deviations in one kernel from which on there is a warning
 TOGETHER = (RBF, Laplacian, Linear, Polynomial)  # kernels of distances and products of rows
@@ -105,6 +106,6 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
 def _makes_kernels(estimator):
     return (
         isinstance(estimator.kernels, str)
-        and estimator.kernels == "auto"
+        and estimator.kernels in MADE
         and estimator.combination == "sum"
     )

@@ -26,8 +26,10 @@ def auto_bank(
     X: Any,
     categorical: Iterable[int] = (),
     feature_names: Sequence[str] | None = None,
+    single: bool = True,
 ) -> KernelCollection:
-    """What ``kernels="auto"`` makes for a table whose columns of numbers have unit variance.
+    """What ``kernels="auto"`` makes for a table whose columns of numbers have unit variance, or,
+    without kernels on single columns, ``kernels="whole"``.
 
     On all d columns of numbers, Gaussians with gamma ``1 / 8d … 2 / d`` and a linear kernel: widths
     that follow the distances between points, which grow with d (the papers' widths do not, and on
@@ -43,6 +45,8 @@ def auto_bank(
     X : array or CSR matrix of shape (n_samples, n_features)
     categorical, feature_names
         As for `paper_bank`.
+    single : bool
+        Whether to make kernels on single columns.
 
     Returns
     -------
@@ -58,9 +62,9 @@ def auto_bank(
             RBF(gamma=float(factor / len(numeric)), features=together) for factor in AUTO_FACTORS
         ]
         kernels.append(Linear(features=together))
-        if 1 < len(numeric) <= AUTO_MOST:
+        if single and 1 < len(numeric) <= AUTO_MOST:
             kernels += [RBF(gamma=AUTO_SINGLE, features=(f,)) for f in numeric]
-    kernels += _on_categories(_kinds(X, categorical, feature_names))
+    kernels += _on_categories(_kinds(X, categorical, feature_names), single)
     if not kernels:
         raise ValueError(
             "No column says anything about more than one row: all are constant, or hold categories "
@@ -143,8 +147,10 @@ def _on_numbers(X, sample_weight, columns):
     return kernels + _one_subset(variances.mean(), everything)
 
 
-def _on_categories(columns):
+def _on_categories(columns, single=True):
     kernels = [Hamming(features=(f,)) for f in columns]
+    if not single and len(columns) > 1:
+        return [Hamming(features=columns)]
     return [*kernels, Hamming(features=columns)] if len(columns) > 1 else kernels
 
 

@@ -29,6 +29,7 @@ from ..estimators.checks import (
     choose_regularizer,
 )
 from ..estimators.state import ModelState
+from ..estimators.units import MADE
 from ..result import Certificate, Counters, Record, Result, Resumed, Status
 from . import banks
 from .checks import (
@@ -202,6 +203,8 @@ def _check_tuned(learned):
     shape = (None, costs.size, norms.size)
     check_array(learned["scores_"], "The scores of folds", shape, finite=False)
     check_array(learned["n_kernels_"], "The numbers of kernels", shape, finite=False)
+    if "kernels_" in learned:
+        require(learned["kernels_"] in MADE, "The chosen kernels are not known.")
     check_real("C_", check_number(learned["C_"], "The chosen C"))
     check_number(learned["best_score_"], "The best score")
     places = check_list(learned["best_index_"], "The best place", 2)
