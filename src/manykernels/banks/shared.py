@@ -80,6 +80,7 @@ class Hub:
         self._live, self._changed = 0, threading.Condition()
         self._slots = threading.Semaphore(bank.threads.count)
         self._waiting: dict[int, Request] = {}
+        self._ended = threading.Lock()
         self._told: set[int] = set()
         self._stopped = self._serving = self.interrupted = False
         self._finer: SumBank | None = None
@@ -104,7 +105,9 @@ class Hub:
         """
         outcomes: list[Any] = [None] * len(works)
         errors: list[BaseException | None] = [None] * len(works)
-        self._live, self._stopped = len(works), False
+        self._live, self._stopped, self.interrupted = len(works), False, False
+        self._ended = threading.Lock()
+        self._ended.acquire()
         self._told.clear()
 
         def run(place):
@@ -123,8 +126,9 @@ class Hub:
         # were
         with one_thread():
             for thread in threads:
-                thread.start()
-            self.interrupted = interrupted = self._wait_for(threads)
+                self._start(thread)
+            self._wait_for_all()
+        interrupted = self.interrupted
         for error in errors:
             if error is not None and not (interrupted and isinstance(error, KeyboardInterrupt)):
                 raise error
@@ -132,27 +136,37 @@ class Hub:
             raise KeyboardInterrupt
         return outcomes
 
-    def _wait_for(self, threads):
-        """Wait for all threads; whether Ctrl-C came."""
-        interrupted = False
-        for thread in threads:
-            while thread.is_alive():
-                try:
-                    thread.join(HEARD)
-                except KeyboardInterrupt:
-                    interrupted = True
-                    self.stop()
-        return interrupted
+    def _start(self, thread):
+        """Start a thread; after Ctrl-C too, since the others wait for it."""
+        while thread.ident is None:
+            try:
+                thread.start()
+            except KeyboardInterrupt:
+                self.stop()
+
+    def _wait_for_all(self):
+        """Wait until all problems have ended. (Joining threads will not do: one that is interrupted
+        meanwhile takes them for dead.)
+        """
+        while self._live:
+            try:
+                while self._live and not self._ended.acquire(timeout=HEARD):
+                    pass
+            except KeyboardInterrupt:
+                self.stop()
 
     def _leave(self):
         """A problem has ended."""
         self._slots.release()
         with self._changed:
             self._live -= 1
+            if not self._live:
+                self._ended.release()
             self._changed.notify_all()
 
     def stop(self) -> None:
         """Every problem gets a KeyboardInterrupt, once; what it asks for then is answered alone."""
+        self.interrupted = True
         with self._changed:
             self._stopped = True
             for place, request in self._waiting.items():
