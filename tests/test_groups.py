@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from conftest import data_folder, toy
-from manykernels import MKLClassifier, MKLRegressor
+from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressor, load, save
 from manykernels.banks import make_bank
 from manykernels.kernels import (
     RBF,
@@ -19,6 +21,7 @@ from manykernels.kernels import (
     Linear,
     Spectrum,
     on_groups,
+    vector,
 )
 from manykernels.lowrank import IncompleteCholesky, Nystroem
 
@@ -36,10 +39,10 @@ class TestOnGroups:
         bank = on_groups(GROUPS)
         assert bank.groups == ["clinical"] * 5 + ["mrna"] * 5
         assert bank.kernels[:5] == [
-            *(RBF(factor=factor, features=("age", "dose")) for factor in (0.0625, 0.25, 1.0, 4.0)),
+            *(RBF("median", ("age", "dose"), factor) for factor in (0.125, 0.5, 2.0, 8.0)),
             Linear(features=("age", "dose")),
         ]
-        assert bank.names()[0] == "clinical: RBF(gamma=0.0625 scale) on age, dose"
+        assert bank.names()[0] == "clinical: RBF(gamma=0.125 median) on age, dose"
 
     @pytest.mark.parametrize(
         "columns", [[2, 3], slice(2, 4), FRAME.columns[2:], np.array([False, False, True, True])]
@@ -100,6 +103,101 @@ class TestOnGroups:
         np.testing.assert_array_equal(RBF(0.5, factor=4.0).block(X, X), RBF(2.0).block(X, X))
         with pytest.raises(ValueError, match="factor > 0"):
             make_bank(KernelCollection([RBF(factor=0.0)]), X)
+
+
+class TestMedianWidths:
+    """``gamma="median"``, by hand and in estimators."""
+
+    @pytest.mark.parametrize("sparse_table", [False, True])
+    @pytest.mark.parametrize(("kernel", "metric"), [(RBF, "sqeuclidean"), (Laplacian, "cityblock")])
+    def test_by_hand(self, kernel, metric, sparse_table):
+        table = np.where(np.abs(X) < 1.0, 0.0, X)
+        table[:30] = 0.0  # equal rows do not count
+        distances = pdist(table, metric)
+        expected = 2.0 / np.quantile(distances[distances > 0], 0.5, method="inverted_cdf")
+        points = sparse.csr_array(table) if sparse_table else table
+        resolved = kernel("median", factor=2.0).resolved(points, None)
+        assert resolved == kernel(pytest.approx(expected))
+
+    def test_rows_that_come_twice_and_weights(self):
+        counts = np.random.default_rng(1).integers(1, 4, len(X))
+        repeated = np.repeat(X, counts, axis=0)
+        gamma = RBF("median").resolved(X, counts).gamma
+        assert gamma == pytest.approx(RBF("median").resolved(repeated, None).gamma)
+        assert gamma == RBF("median").resolved(X, 2 * counts).gamma
+
+    def test_a_sample_is_near_all(self):
+        points = np.random.default_rng(0).standard_normal((3000, 20))
+        expected = 1.0 / np.median(pdist(points[:1500], "sqeuclidean"))
+        assert RBF("median").resolved(points, None).gamma == pytest.approx(expected, rel=0.05)
+        assert RBF("median") == RBF("median")  # and nothing is remembered of it
+        half_of_scale = 0.5 * RBF("scale").resolved(points, None).gamma
+        assert expected == pytest.approx(half_of_scale, rel=0.1)
+
+    def test_sparse_points_are_made_dense_in_the_sample_only(self, monkeypatch):
+        seen = []
+        monkeypatch.setattr(vector, "dense", lambda A: seen.append(A.shape) or A.toarray())
+        points = sparse.random_array((5000, 40), density=0.1, random_state=0, format="csr")
+        RBF("median").resolved(points, None)
+        assert seen == [(vector.SAMPLE, 40)]
+
+    def test_odd_samples_change_little(self):
+        odd = X.copy()
+        odd[0] = 1e4
+        change = [
+            RBF(gamma).resolved(X, None).gamma / RBF(gamma).resolved(odd, None).gamma
+            for gamma in ("median", "scale")
+        ]
+        assert change[0] < 1.2
+        assert change[1] > 1e4
+
+    def test_equal_points(self):
+        assert RBF("median", factor=3.0).resolved(np.ones((5, 2)), None).gamma == 3.0
+        assert RBF("median").resolved(np.ones((1, 2)), None).gamma == 1.0
+
+    @pytest.mark.parametrize("points", [np.eye(4) * 1e200, np.eye(4) * 1e-155])
+    def test_out_of_range(self, points):
+        with pytest.raises(ValueError, match="gamma='median' is out of range"):
+            make_bank(KernelCollection([RBF("median")]), points)
+
+    def test_unknown_words(self):
+        with pytest.raises(ValueError, match="gamma > 0, 'scale' or 'median', got 'mean'"):
+            make_bank(KernelCollection([RBF("mean")]), X)
+
+    def test_widths_of_a_group_are_computed_once(self, monkeypatch):
+        calls = []
+        real = vector.median_distance
+        monkeypatch.setattr(
+            vector, "median_distance", lambda *given: calls.append(1) or real(*given)
+        )
+        bank = make_bank(on_groups(GROUPS), X, feature_names=list(FRAME.columns))
+        assert len(calls) == len(GROUPS)
+        gammas = [kernel.gamma for kernel in bank.kernels[:4]]
+        np.testing.assert_allclose(np.divide(gammas, gammas[0]), [1.0, 4.0, 16.0, 64.0])
+        assert bank.kernels[1] == on_groups(GROUPS)[1].resolved(X[:, :2], None)
+
+    def test_folds_see_their_training_rows_only(self):
+        """Every fold of the grid has the widths of its training rows, as a plain fit would."""
+        cv = KFold(3, shuffle=True, random_state=0)
+        grid = MKLClassifierCV(on_groups(GROUPS), Cs=[1.0], ps=[2.0], cv=cv, tol=1e-7)
+        held_out = grid.fit(FRAME, y).oof_decision_
+        for train, test in cv.split(X):
+            model = MKLClassifier(on_groups(GROUPS), p=2.0, tol=1e-7)
+            model.fit(FRAME.iloc[train], y[train])
+            np.testing.assert_allclose(
+                model.decision_function(FRAME.iloc[test]), held_out[test], atol=1e-4
+            )
+
+    def test_model_files(self, tmp_path):
+        model = MKLClassifier(on_groups(GROUPS, [RBF("median", factor=2.0)]), p=2.0).fit(FRAME, y)
+        save(model, tmp_path / "model.mk")
+        again = load(tmp_path / "model.mk")
+        assert again.kernels.kernels == model.kernels.kernels
+        assert again.kernels[0].gamma == "median"
+        assert again.kernel_names_ == model.kernel_names_
+        np.testing.assert_array_equal(
+            again.decision_function(FRAME), model.decision_function(FRAME)
+        )
 
 
 def contributions_by_hand(model, grams):

@@ -18,6 +18,7 @@ from .holder import Indices
 
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
+WIDTHS = (RBF, Laplacian)  # with a gamma that may come from the data, times a factor
 HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
 
 
@@ -95,7 +96,8 @@ class BankSpec:
         plain = cls(
             list(collection.kernels), groups, columns, [], normalize, np.empty(0), categories
         )
-        kernels = [plain._resolved(k, training) for k in range(len(groups))]
+        known: dict[tuple, float] = {}
+        kernels = [plain._resolved(k, training, known) for k in range(len(groups))]
         for k, kernel in enumerate(kernels):
             if isinstance(kernel, Precomputed):
                 check_gram(kernel.K, f"Gram matrix {k}")
@@ -126,10 +128,20 @@ class BankSpec:
         """The same kernels, normalized on other training points."""
         return replace(self, scales=self._scales(training))
 
-    def _resolved(self, k, training):
-        kernel = self.kernels[k]
-        seen = self.seen(k, training.X) if kernel.needs_data else None
-        return kernel.resolved(seen, training.sample_weight)
+    def _resolved(self, k, training, known):
+        """Kernel k with numbers for all parameters; widths that differ by a factor alone are
+        computed once, and kept in `known`.
+        """
+        kernel, weight = self.kernels[k], training.sample_weight
+        if not kernel.needs_data:
+            return kernel.resolved(None, weight)
+        if type(kernel) not in WIDTHS:
+            return kernel.resolved(self.seen(k, training.X), weight)
+        key = type(kernel), kernel.gamma, self.columns_key(k)
+        if key not in known:
+            seen = self.seen(k, training.X)
+            known[key] = replace(kernel, factor=1.0).resolved(seen, weight).gamma
+        return replace(kernel, gamma=known[key]).resolved(None, weight)
 
     def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
         """The same with some of the kernels, each times a factor."""

@@ -8,6 +8,8 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
+from .annotated import Annotated, as_annotated, is_annotated
+
 PLAIN = (str, int, float, bool)
 CATEGORIES = (nw.Categorical, nw.Enum)
 WORDS = (nw.String, nw.Object, nw.Unknown)  # types of columns that may hold strings
@@ -18,12 +20,16 @@ def as_table(X):
     beside strings.
 
     A list, array or series of strings becomes one column, tensors of PyTorch and arrays of CuPy
-    come to the host; everything else stays what it is.
+    come to the host, an AnnData becomes `Annotated`; everything else stays what it is.
     """
     X = on_host(X)
+    if isinstance(X, Annotated):
+        return X
     seen = through_narwhals(X)
     if sparse.issparse(X) or isinstance(seen, nw.DataFrame):
         return X
+    if is_annotated(X):
+        return as_annotated(X)
     if isinstance(seen, nw.Series):
         return seen.to_frame().to_native() if _holds_strings(seen.to_list()) else X
     if isinstance(X, (list, tuple)):
@@ -82,7 +88,12 @@ def learned_categories(X, types=None):
     dict from name to list of str, int, float or bool
         Other entries, such as intervals, by their names.
     """
-    if sparse.issparse(X) or len(getattr(X, "shape", ())) != 2 or _plain_numbers(X):
+    if (
+        sparse.issparse(X)
+        or isinstance(X, Annotated)
+        or len(getattr(X, "shape", ())) != 2
+        or _plain_numbers(X)
+    ):
         return {}
     names, seen = column_names(X), through_narwhals(X)
     chosen = _categorical(seen, column_types(X) if types is None else types)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from ..kernels import KernelCollection
 from ..kernels.base import resolve_features
 from . import units
+from .annotated import Annotated
 from .checks import refuse_odd_arrays
 from .frames import (
     as_table,
@@ -56,15 +57,18 @@ class ReadsTables:
         which group is in trouble.
         """
         options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        annotated = isinstance(X, Annotated)
         try:
-            if not categories:
+            if not (categories or annotated):
                 return validate_data(self, X, y, reset=reset, **options), {}
-            validate_data(self, X, y, reset=reset, skip_check_array=True)
-            X, known = encoded(X, categories, self._column_names())
-            known = self._by_column(known)
+            named, numbers, known = (X.header, X.matrix, {}) if annotated else (X, X, {})
+            validate_data(self, named, y, reset=reset, skip_check_array=True)
+            if categories:
+                numbers, known = encoded(numbers, categories, self._column_names())
+                known = self._by_column(known)
             if isinstance(y, str) and y == "no_validation":
-                return check_array(X, estimator=self, input_name="X", **options), known
-            return check_X_y(X, y, estimator=self, **options), known
+                return check_array(numbers, estimator=self, input_name="X", **options), known
+            return check_X_y(numbers, y, estimator=self, **options), known
         except ValueError as error:
             names = getattr(self, "feature_names_in_", None)
             raise ValueError(f"{error}{_advice(self.kernels, X, names)}") from error
@@ -88,18 +92,20 @@ def _advice(kernels, X, names):
     Parameters
     ----------
     kernels : as estimators take them
-    X : array, sparse matrix or data frame
+    X : array, sparse matrix, data frame or Annotated
     names : sequence of str, optional
         Of the columns that there should be.
     """
+    frame = X.header if isinstance(X, Annotated) else X
+    X = X.matrix if isinstance(X, Annotated) else X
     grouped = isinstance(kernels, Mapping) or (
         isinstance(kernels, KernelCollection) and any(kernels.groups)
     )
-    if not grouped or sparse.issparse(X) or len(getattr(X, "shape", ())) != 2:
+    if not grouped or len(getattr(X, "shape", ())) != 2:
         return ""
     names = None if names is None else list(map(str, names))
     groups = _group_columns(kernels, X.shape[1] if names is None else len(names), names)
-    absent = _absent(groups, X, names)
+    absent = _absent(groups, frame, names)
     lines = absent or _incomplete(groups, X)
     if not lines:
         return ""
@@ -144,15 +150,23 @@ def _absent(groups, X, names):
 
 def _incomplete(groups, X):
     """A line for each group with missing values."""
-    X = through_narwhals(X)
-    missing = np.column_stack([missing_in(X[:, f]) for f in range(X.shape[1])])
-    lines = []
+    missing, lines = _missing(X), []
     for group, columns in groups.items():
-        mine = missing[:, [f for f in columns if f < missing.shape[1]]]
-        some, every = mine.any(axis=1).sum(), mine.all(axis=1).sum()
+        columns = [f for f in columns if f < missing.shape[1]]
+        counts = np.asarray(missing[:, columns].sum(axis=1)).ravel()
+        some, every = np.count_nonzero(counts), np.count_nonzero(counts == len(columns))
         if some:
             whole = f", in {every} of them all" if every else ""
             lines.append(
-                f"Group {group!r} has missing values in {some} of {len(mine)} rows{whole}."
+                f"Group {group!r} has missing values in {some} of {len(counts)} rows{whole}."
             )
     return lines
+
+
+def _missing(X):
+    """Where values are missing, of the shape of X; sparse where X is."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        return sparse.csr_array((np.isnan(X.data), X.indices, X.indptr), shape=X.shape)
+    X = through_narwhals(X)
+    return np.column_stack([missing_in(X[:, f]) for f in range(X.shape[1])])

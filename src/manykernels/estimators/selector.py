@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..combinations import Product
 from ..regularizers import L1
+from .annotated import is_annotated
 from .checks import check_choice, check_real
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
@@ -98,6 +99,8 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
                 "max_features must be a whole number of at least 1 or None, got "
                 f"{self.max_features!r}."
             )
+        if is_annotated(X):  # scikit-learn could not make a table of the chosen columns of it
+            raise TypeError("Features are chosen of tables: give adata.to_df() or adata.X.")
         validate_data(self, X, y, accept_sparse="csr", multi_output=True)
         options: dict[str, Any] = {
             "combination": Product(starts=self.starts),

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,21 @@ from ..kernels import Kernel, KernelCollection
 from ..result import Record
 from .checkpoints import Checkpoint
 
-Points = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str]
+
+class Named(Protocol):
+    """An AnnData, or what has numbers and names as it has."""
+
+    @property
+    def X(self) -> Any: ...
+
+    @property
+    def obs_names(self) -> Any: ...
+
+    @property
+    def var_names(self) -> Any: ...
+
+
+Points = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str] | Named
 Kernels = (
     Literal["auto", "whole"]
     | Kernel

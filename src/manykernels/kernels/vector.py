@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from .base import Features, Kernel
 from .points import is_sparse
 
 FEW = 8  # rows that are made dense for a product with a sparse matrix
+SAMPLE = 300  # rows whose distances gamma="median" looks at
 
 
 def dense(A: Any) -> np.ndarray:
@@ -83,13 +84,38 @@ def check_number(kernel: Kernel, value: Any, what: str, positive: bool = True) -
         )
 
 
+def median_distance(A: Any, sample_weight: np.ndarray | None, metric: str) -> float:
+    """Median distance between rows that differ, over at most 300 rows chosen once for all; zero if
+    none differ.
+
+    Rows that are equal are left out: half of all pairs of cells may have none of a few genes. Each
+    pair counts as often as its rows do together, so that a row that comes twice and one of weight
+    two are the same.
+    """
+    n = A.shape[0]
+    chosen = np.sort(np.random.default_rng(0).permutation(n)[:SAMPLE])
+    distances = pdist(dense(A[chosen]), metric)
+    counts = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    counts = counts[chosen]
+    first, second = np.triu_indices(chosen.size, 1)
+    pairs = (counts[first] * counts[second])[distances > 0.0]
+    distances = distances[distances > 0.0]
+    if not distances.size:
+        return 0.0
+    order = np.argsort(distances, kind="stable")
+    below = np.cumsum(pairs[order])
+    return float(distances[order[np.searchsorted(below, 0.5 * below[-1])]])
+
+
 @dataclass(frozen=True)
 class _Scaled(Kernel):
-    """A kernel with a factor `gamma` on its pairwise number; ``"scale"`` is one over the summed
-    variance of its features.
+    """A kernel with a factor `gamma` on its pairwise number, which may come from the training
+    points.
 
     What gamma is gets multiplied by `factor`: ``RBF(factor=4)`` is half as wide as ``RBF()``.
     """
+
+    metric = ""  # the pairwise number, by SciPy's name
 
     gamma: float | str = "scale"
     features: Features = None
@@ -97,26 +123,37 @@ class _Scaled(Kernel):
 
     @property
     def needs_data(self) -> bool:
-        return isinstance(self.gamma, str) and self.gamma == "scale"
+        return isinstance(self.gamma, str) and self.gamma in ("scale", "median")
 
     def resolved(self, A: Any, sample_weight: np.ndarray | None) -> Self:
         check_number(self, self.factor, "factor")
         if not self.needs_data:
+            if isinstance(self.gamma, str):
+                raise ValueError(
+                    f"{type(self).__name__} needs gamma > 0, 'scale' or 'median', got "
+                    f"{self.gamma!r}."
+                )
             check_number(self, self.gamma, "gamma")
             return (
                 self
                 if self.factor == 1.0
                 else replace(self, gamma=float(self._number()), factor=1.0)
             )
-        with np.errstate(over="ignore", divide="ignore"):
-            variance = weighted_variance(A, sample_weight).sum()
-            gamma = self.factor / variance if variance > 0 else self.factor
-        if not (np.isfinite(gamma) and gamma > 0):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            unit = self._unit(A, sample_weight)
+            gamma = self.factor * (1.0 / unit) if unit > 0 else self.factor
+        if not (np.isfinite(unit) and np.isfinite(gamma) and gamma > 0):
             raise ValueError(
-                "gamma='scale' is out of range: the variance of the features is too large or "
-                "small; rescale them."
+                f"gamma={self.gamma!r} is out of range: the variance of the features is too large "
+                "or small; rescale them."
             )
         return replace(self, gamma=float(gamma), factor=1.0)
+
+    def _unit(self, A, sample_weight):
+        """The pairwise number at which gamma times it is one; zero if all points are equal."""
+        if self.gamma == "median":
+            return median_distance(A, sample_weight, self.metric)
+        return weighted_variance(A, sample_weight).sum()
 
     def _number(self) -> float:
         if isinstance(self.gamma, str):
@@ -141,17 +178,21 @@ class RBF(_Scaled):
 
     Parameters
     ----------
-    gamma : float or "scale"
-        ``"scale"`` is one over the summed variance of its features.
+    gamma : float, "scale" or "median"
+        ``"scale"`` is one over the summed variance of its features, ``"median"`` one over the
+        median of the squared distances between training points that differ (over 300 of them),
+        which a few far points do not change. Between points of a normal distribution ``"median"``
+        is about half of ``"scale"``.
     features : as for `Kernel`
     factor : float
         What gamma is gets multiplied by it: ``RBF(factor=4)`` is half as wide as ``RBF()``.
     """
 
     unit_diagonal = True
+    metric = "sqeuclidean"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
-        distances = cdist(dense(A), dense(B), "sqeuclidean")
+        distances = cdist(dense(A), dense(B), self.metric)
         return np.exp(-self._number() * distances)
 
 
@@ -162,12 +203,14 @@ class Laplacian(_Scaled):
     Parameters
     ----------
     gamma, features, factor : as for `RBF`
+        ``gamma="median"`` is one over the median of ``|x - y|_1``.
     """
 
     unit_diagonal = True
+    metric = "cityblock"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
-        return np.exp(-self._number() * cdist(dense(A), dense(B), "cityblock"))
+        return np.exp(-self._number() * cdist(dense(A), dense(B), self.metric))
 
 
 @dataclass(frozen=True)

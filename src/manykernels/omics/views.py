@@ -1,0 +1,379 @@
+"""One table with groups of columns from an AnnData or a MuData."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..estimators.annotated import unique_names
+from .blocks import Source, block_of, is_several, opened_data, sources_of
+from .report import Report, some
+from .sets import Naming, Sizes, choose
+
+SHOWN = 6  # groups that are printed
+
+Names = str | Iterable[str]
+Sets = Mapping[str, Iterable[str]] | str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Where a column comes from: a table, and its name there."""
+
+    source: Source
+    name: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Views:
+    """Samples, their columns in groups, and what is known of both. Made by `views`.
+
+    Estimators take it in the place of X, and then know the columns by name; indexing by
+    rows gives some of the samples, so that scikit-learn's splitters and searches take it, too.
+
+    Attributes
+    ----------
+    X : (n, d) array or csr_array
+        Every column once, in however many groups it is. Sparse if one of the tables is.
+    y : (n,) array or None
+        The labels.
+    groups : dict from name to (s,) array of int
+        Columns of each gene set, or of each view that has no gene sets; for `on_groups`.
+    columns : (d,) array of str
+        Their names; with the view before them, ``rna:CD3D``, for a MuData, for obsm, and where
+        several tables of an AnnData have the same names.
+    samples : (n,) array of str
+    views : dict from name to (s,) array of int
+        Columns of each view.
+    present : (n, len(views)) array of bool
+        Which sample has which view. Where it does not, X is NaN in all columns of the view; a
+        sparse X stores each of these.
+    report : Report
+        What was not found and what was left out.
+    origins : list of Column
+        The table of each column, and its name there.
+    """
+
+    X: Any
+    y: np.ndarray | None
+    groups: dict[str, np.ndarray]
+    columns: np.ndarray
+    samples: np.ndarray
+    views: dict[str, np.ndarray]
+    present: np.ndarray
+    report: Report
+    origins: list[Column] = field(default_factory=list)
+
+    # what estimators ask of a table with names
+    @property
+    def obs_names(self) -> np.ndarray:
+        return self.samples
+
+    @property
+    def var_names(self) -> np.ndarray:
+        return self.columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    def __getitem__(self, rows: Any) -> Views:
+        if isinstance(rows, tuple):
+            if len(rows) != 2 or rows[1] not in (Ellipsis, slice(None)):
+                raise IndexError("Views are indexed by samples alone.")
+            rows = rows[0]
+        chosen = np.atleast_1d(np.arange(len(self))[rows])
+        return replace(
+            self,
+            X=self.X[chosen],
+            y=None if self.y is None else self.y[chosen],
+            samples=self.samples[chosen],
+            present=self.present[chosen],
+        )
+
+    def __repr__(self) -> str:
+        n, d = self.shape
+        kind = "dense"
+        if sparse.issparse(self.X):
+            kind = f"sparse, {self.X.nnz / max(n * d, 1):.1%} stored"
+        lines = [f"Views of {n} samples × {d} columns ({kind})"]
+        lines += [
+            f"  {view}: {columns.size} columns"
+            + (f", {n - there} samples lack it" if there < n else "")
+            for (view, columns), there in zip(
+                self.views.items(), self.present.sum(axis=0).tolist(), strict=True
+            )
+        ]
+        sized = [f"{group} ({columns.size})" for group, columns in self.groups.items()]
+        lines.append(f"  {len(sized)} groups: {some(sized, SHOWN)}")
+        if self.report.dropped:
+            lines.append(f"  {len(self.report.dropped)} gene sets dropped: print(….report)")
+        if self.y is not None:
+            lines.append(f"  y: {_described(self.y)}")
+        return "\n".join(lines)
+
+
+def _described(y):
+    if y.dtype.kind == "f":
+        return f"{y.min():.4g} to {y.max():.4g}"
+    classes, counts = np.unique(y, return_counts=True)
+    return some((f"{label} ({count})" for label, count in zip(classes, counts, strict=True)), SHOWN)
+
+
+def views(
+    data: Any,
+    *,
+    labels: str | None = None,
+    groups: Sets | Mapping[str, Sets] | None = None,
+    layers: Names | Mapping[str, Names] | None = None,
+    obsm: Names | Mapping[str, Names] | None = None,
+    modalities: Names | None = None,
+    gene_names: str | Mapping[str, str] | None = None,
+    ignore_case: bool = False,
+    min_size: int = 5,
+    max_size: int | None = None,
+    split: bool = True,
+    unlabeled: Literal["error", "drop"] = "error",
+    incomplete: Literal["keep", "drop"] = "keep",
+    like: Views | None = None,
+) -> Views:
+    """The tables of an AnnData or MuData as one, with groups of columns for `on_groups`.
+
+    ``v = views("cells.h5ad", labels="cell_type", groups="hallmark.gmt")`` and then
+    ``MKLClassifier(on_groups(v.groups)).fit(v, v.y)``.
+
+    Only columns that are in a group are read. Sparse tables stay sparse, and a gene that is in
+    twenty sets is stored once. The samples of a MuData are brought together by their names.
+
+    Parameters
+    ----------
+    data : AnnData, MuData or path
+        In memory or backed by a file. A path ends in ``.h5ad`` or ``.h5mu``.
+    labels : str, optional
+        The column of ``obs`` that becomes y; ``modality:column`` for one that only a modality has.
+    groups : mapping from name to genes, path of a GMT file, or mapping from view to these, optional
+        Gene sets: every one becomes a group of columns. By view (``{"rna": "hallmark.gmt"}``),
+        the other views are a group each; without, all views are.
+    layers : str, list, or mapping from modality to these, optional
+        Layers that are views; ``"X"`` stands for X itself, which is the only one by default.
+    obsm : str, list, or mapping from modality to these, optional
+        Entries of ``obsm`` that are views, each a group as a whole; for a MuData its own, or by
+        modality those of the modalities.
+    modalities : str or list, optional
+        Of a MuData; all by default.
+    gene_names : str, or mapping from modality to str, optional
+        The column of ``var`` that has the names that gene sets use; ``var_names`` by default.
+    ignore_case : bool
+        Whether ``Cd3d`` is ``CD3D``.
+    min_size, max_size : int, optional
+        Gene sets with fewer or more columns are dropped, and reported.
+    split : bool
+        Whether a set on several views is a group on each (``rna:NAME``, ``protein:NAME``), or one
+        on all of them.
+    unlabeled : {"error", "drop"}
+        What to do with samples whose label is missing.
+    incomplete : {"keep", "drop"}
+        What to do with samples that lack a view, such as a modality of a MuData: keep them with
+        NaN, or leave them out.
+    like : Views, optional
+        Take the same columns and groups as these, such as those of the training samples for new
+        ones, in whatever order the new data have them. What chooses columns is then left out.
+
+    Returns
+    -------
+    Views
+
+    Raises
+    ------
+    ValueError
+        Naming what is not there, and what is.
+    ImportError
+        Where a file is to be read without anndata or mudata.
+    """
+    _check_options(min_size, max_size, unlabeled, incomplete)
+    choice = {
+        "groups": groups,
+        "layers": layers,
+        "obsm": obsm,
+        "modalities": modalities,
+        "gene_names": gene_names,
+    }
+    given = [name for name, value in choice.items() if value is not None]
+    if like is not None and given:
+        raise ValueError(f"like= says what the columns are; leave out {some(given)}.")
+    with opened_data(data) as found:
+        if like is not None:
+            plan = _same(found, like)
+        else:
+            sources = sources_of(found, layers, obsm, modalities)
+            naming = Naming(gene_names, ignore_case)
+            sizes = Sizes(min_size, max_size)
+            plan = _planned(found, sources, groups, naming, sizes, split)
+        y, labeled = _labels(found, labels, unlabeled)
+        return _assembled(found, plan, y, labeled, incomplete == "drop")
+
+
+def _check_options(min_size, max_size, unlabeled, incomplete):
+    if not min_size >= 1 or (max_size is not None and not max_size >= min_size):
+        raise ValueError(
+            f"min_size must be at least 1, and max_size None or as large; got {min_size!r} and "
+            f"{max_size!r}."
+        )
+    for name, value, known in (
+        ("unlabeled", unlabeled, ("error", "drop")),
+        ("incomplete", incomplete, ("keep", "drop")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not known; use {' or '.join(map(repr, known))}.")
+
+
+class _Plan(NamedTuple):
+    """What is to be read: columns of every table, their names, and groups of them."""
+
+    blocks: list
+    columns: list
+    names: np.ndarray
+    groups: dict
+    matches: list
+
+
+def _planned(data, sources, groups, naming, sizes, split):
+    blocks = [block_of(data, source) for source in sources]
+    chosen, matches = choose(blocks, groups, naming, sizes, split, is_several(data))
+    used = [
+        np.unique(np.concatenate([[], *(some[k] for some in chosen.values() if k in some)]))
+        for k in range(len(blocks))
+    ]
+    kept = [k for k, columns in enumerate(used) if columns.size]
+    columns = [used[k].astype(np.intp) for k in kept]
+    starts = dict(zip(kept, np.cumsum([0, *map(len, columns)]), strict=False))
+    groups = {
+        name: np.concatenate(
+            [starts[k] + np.searchsorted(used[k], some[k]) for k in sorted(some)]
+        ).astype(np.intp)
+        for name, some in chosen.items()
+    }
+    blocks = [blocks[k] for k in kept]
+    alone = not is_several(data) and sum(block.variables is not None for block in blocks) == 1
+    names = [
+        name if alone and block.variables is not None else f"{block.source.view}:{name}"
+        for block, mine in zip(blocks, columns, strict=True)
+        for name in block.names[mine]
+    ]
+    return _Plan(blocks, columns, unique_names(names, "The names of columns"), groups, matches)
+
+
+def _same(data, like):
+    """The plan that gives the columns of other views."""
+    blocks, columns = [], []
+    for chosen in like.views.values():
+        source = like.origins[chosen[0]].source
+        wanted = [like.origins[column].name for column in chosen]
+        block = block_of(data, source)
+        places = {name: place for place, name in enumerate(block.names)}
+        missing = [name for name in wanted if name not in places]
+        if missing:
+            raise ValueError(
+                f"View {source.view!r} lacks {len(missing)} of the {len(wanted)} columns that are "
+                f"needed: {some(missing)}."
+            )
+        blocks.append(block)
+        columns.append(np.array([places[name] for name in wanted], dtype=np.intp))
+    return _Plan(blocks, columns, like.columns, like.groups, list(like.report.matches))
+
+
+def _labels(data, labels, unlabeled):
+    """y, and the samples that are labeled; (None, all) if no labels are asked for."""
+    if labels is None:
+        return None, np.arange(data.n_obs)
+    column = _label_column(data, labels)
+    missing = column.isna().to_numpy()
+    if missing.any() and unlabeled == "error":
+        raise ValueError(
+            f"The labels {labels!r} are missing in {np.count_nonzero(missing)} of {len(missing)} "
+            f"samples ({some(column.index[missing])}): say unlabeled='drop' to leave them out."
+        )
+    if missing.all():
+        raise ValueError(f"The labels {labels!r} are missing in all samples.")
+    y = np.asarray(column[~missing].to_list())
+    return y, np.flatnonzero(~missing)
+
+
+def _label_column(data, labels):
+    if labels in data.obs:
+        return data.obs[labels]
+    modality, _, name = labels.partition(":")
+    if is_several(data) and modality in data.mod and name in data.mod[modality].obs:
+        return data.mod[modality].obs[name].reindex(data.obs_names)
+    raise ValueError(
+        f"There is no column {labels!r} in obs for the labels; there is "
+        f"{some(data.obs.columns, 10) or 'none'}."
+    )
+
+
+def _assembled(data, plan, y, samples, only_complete):
+    parts = [
+        block.read(columns, samples)
+        for block, columns in zip(plan.blocks, plan.columns, strict=True)
+    ]
+    present = np.column_stack([~_empty_rows(part) for part in parts])
+    names = unique_names(data.obs_names, "obs_names")
+    unlabeled = tuple(np.delete(names, samples).tolist())
+    names, incomplete = names[samples], ()
+    if only_complete and not present.all():
+        whole = present.all(axis=1)
+        if not whole.any():
+            raise ValueError("No sample has all views: say incomplete='keep', or name fewer views.")
+        incomplete = tuple(names[~whole].tolist())
+        parts, names, present = [part[whole] for part in parts], names[whole], present[whole]
+        y = None if y is None else y[whole]
+    ends = np.cumsum([len(columns) for columns in plan.columns])
+    view_names = [block.source.view for block in plan.blocks]
+    lacking = {
+        view: int(count)
+        for view, count in zip(view_names, (~present).sum(axis=0), strict=True)
+        if count
+    }
+    return Views(
+        _stacked(parts),
+        y,
+        plan.groups,
+        plan.names,
+        names,
+        {
+            view: np.arange(end - columns.size, end)
+            for view, columns, end in zip(view_names, plan.columns, ends, strict=True)
+        },
+        present,
+        Report(tuple(plan.matches), unlabeled, incomplete, lacking),
+        [
+            Column(block.source, name)
+            for block, columns in zip(plan.blocks, plan.columns, strict=True)
+            for name in block.names[columns]
+        ],
+    )
+
+
+def _stacked(parts):
+    """The tables side by side; sparse if one is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(map(sparse.issparse, parts)):
+        return sparse.csr_array(sparse.hstack(parts, format="csr"))
+    return np.hstack(parts)
+
+
+def _empty_rows(part):
+    """Rows of NaN only."""
+    if not sparse.issparse(part):
+        return np.isnan(part).all(axis=1)
+    missing = sparse.csr_array((np.isnan(part.data), part.indices, part.indptr), shape=part.shape)
+    return np.asarray(missing.sum(axis=1)).ravel() == part.shape[1]
