@@ -84,7 +84,7 @@ def check_number(kernel: Kernel, value: Any, what: str, positive: bool = True) -
         )
 
 
-def median_distance(A: Any, sample_weight: np.ndarray | None, metric: str) -> float:
+def median_distance(A: Any, sample_weight: np.ndarray | None, metric: Any) -> float:
     """Median distance between rows that differ, over at most 300 rows chosen once for all; zero if
     none differ.
 
@@ -189,7 +189,7 @@ class RBF(_Scaled):
     """
 
     unit_diagonal = True
-    metric = "sqeuclidean"
+    metric: Any = "sqeuclidean"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
         distances = cdist(dense(A), dense(B), self.metric)
@@ -207,7 +207,7 @@ class Laplacian(_Scaled):
     """
 
     unit_diagonal = True
-    metric = "cityblock"
+    metric: Any = "cityblock"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
         return np.exp(-self._number() * cdist(dense(A), dense(B), self.metric))

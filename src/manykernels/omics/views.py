@@ -102,8 +102,9 @@ class Views:
     def __repr__(self) -> str:
         n, d = self.shape
         kind = "dense"
-        if sparse.issparse(self.X):
-            kind = f"sparse, {self.X.nnz / max(n * d, 1):.1%} stored"
+        stored = getattr(self.X, "nnz", None)
+        if stored is not None:
+            kind = f"sparse, {stored / max(n * d, 1):.1%} stored"
         lines = [f"Views of {n} samples × {d} columns ({kind})"]
         lines += [
             f"  {view}: {columns.size} columns"
