@@ -6,6 +6,7 @@ import numpy as np
 
 from .._loops.smo import smo
 from .._threads import Threads
+from . import curved
 from .base import Machine
 from .row_cache import RowCache
 
@@ -136,7 +137,11 @@ class BlockedMachine(Machine):
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
         bounds = box.bounds(chosen)
-        steps, _ = smo(square, diagonal + bounds.ridge, bounds, part, gradient, tol, limit)
+        if box.curve is not None:
+            alone = box.among(chosen)._replace(total=part.sum())
+            steps, _ = curved.ascend(square, alone, part, gradient, tol, limit)
+        else:
+            steps, _ = smo(square, diagonal + bounds.ridge, bounds, part, gradient, tol, limit)
         change = part - beta[chosen]
         F += rows.sums(change)
         F[chosen] += bounds.ridge * change
