@@ -5,7 +5,8 @@ With ``K = A A'`` and features A of few columns the SVM is a linear one,
     min_{w, b}  |w|^2 / 2 + loss(A w + b),
 
 and Newton's method on it needs, at every step, the Gram matrix of the features of those points
-whose loss bends. Losses with corners do not bend: the dual gets a proximal term around the last
+whose loss bends. A loss that bends everywhere, the logistic one, needs no more. Losses with corners
+do not bend: the dual gets a proximal term around the last
 coefficients, ``width / cost |beta - center|^2 / 2``, which rounds off the corners by the width, and
 its center moves until nothing is left of it (the method of multipliers: X. Li, D. Sun and K.-C.
 Toh, A highly efficient semismooth Newton augmented Lagrangian method for solving Lasso problems,
@@ -89,6 +90,8 @@ class FactoredMachine(Machine):
         return kernel.dot(kernel.correlate(beta))
 
     def ascend(self, kernel, box, beta, F, tol, max_steps):
+        if box.curve is not None:
+            return self._bent(kernel, box, beta, F, tol, max_steps)
         violation, done, waited = _violation(box, beta, F), 0, 0
         width = WIDTH * violation
         place = Place(kernel.correlate(beta), 0.0, F - box.ridge * beta + box.linear)
@@ -100,6 +103,21 @@ class FactoredMachine(Machine):
             before, violation = violation, _violation(box, beta, F)
             done, width = done + max(steps, 1), NARROWER * min(width, violation)
             waited = 0 if violation < 0.9 * before else waited + 1
+        return done, violation
+
+    def _bent(self, kernel, box, beta, F, tol, max_steps):
+        """`ascend` for a loss with a curve, which Newton's method takes as it is."""
+        used, place, done = box.upper > box.lower, Place(kernel.correlate(beta), 0.0, F), 0
+        curved = _Curved(box, tol)
+        for _ in range(STUCK):
+            place = curved.leveled(place)
+            beta[:] = box.feasible(curved.response(place.f)[0])
+            F[:] = self.multiply(kernel, beta)
+            violation = float(np.ptp((F - place.f)[used])) if used.any() else 0.0
+            if violation < tol or done >= max_steps:
+                break
+            place, steps = self._centered(kernel, curved, place, min(STEPS, max_steps - done))
+            done, curved = done + max(steps, 1), curved.finer()
         return done, violation
 
     @staticmethod
@@ -192,6 +210,29 @@ class _Rounded:
         losses = beta * (self.linear - at.f) - self.box.kink * np.abs(beta)
         losses -= 0.5 * self.ridge * beta**2
         return 0.5 * float(at.w @ at.w) + float(losses.sum()) + self.total * at.b
+
+
+class _Curved(_Rounded):
+    """A loss with a curve, as it is; what is left of the slope is to change the decision values by
+    a part of the width.
+    """
+
+    def __init__(self, box, width):
+        self.box, self.total, self.width = box, box.total, width
+        self.enough = (CENTERED * width) ** 2 / max(box.squares, 1e-300)
+
+    def finer(self):
+        return _Curved(self.box, CENTERED * self.width)
+
+    def response(self, f):
+        return self.box.curve.response(f)
+
+    def leveled(self, at):
+        change = self.box.curve.level(at.f, self.total)
+        return Place(at.w, at.b + change, at.f + change)
+
+    def value(self, at):
+        return 0.5 * float(at.w @ at.w) + self.box.curve.loss(at.f) + self.total * at.b
 
 
 def _violation(box, beta, F):

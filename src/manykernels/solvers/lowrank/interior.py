@@ -116,6 +116,7 @@ class Interior(FactorSolver):
     """
 
     max_iter = 200
+    curved_losses = False
 
     def needs(self, run):
         super().needs(run)
