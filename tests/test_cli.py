@@ -243,6 +243,7 @@ class TestOptions:
             (["--p", "inf"], "p", float("inf")),
             (["--p", "auto"], "p", "auto"),
             (["--loss", "squared_hinge"], "loss", "squared_hinge"),
+            (["--loss", "logistic"], "loss", "logistic"),
             (["--solver", "spg"], "solver", "spg"),
             (["--normalize", "trace"], "normalize", "trace"),
             (["--normalize", "none"], "normalize", None),

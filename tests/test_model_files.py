@@ -27,6 +27,7 @@ from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegress
 from manykernels._files import CannotWrite, CorruptFile, read, write
 from manykernels.banks import make_bank
 from manykernels.combinations import Combination, PolynomialMixture, Product
+from manykernels.losses import Logistic
 from manykernels.kernels import (
     RBF,
     Hamming,
@@ -82,6 +83,12 @@ MODELS = {
         MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"),
         X,
         y > 0,
+    ),
+    "logistic": (MKLClassifier(KERNELS, loss="logistic"), X, three),
+    "logistic, nystroem": (
+        MKLClassifier(KERNELS, loss=Logistic(), approximation=Nystroem(20)),
+        X,
+        y,
     ),
     "cosine": (MKLClassifier(KERNELS, normalize="cosine"), X, y.astype(int)),
     "trace": (MKLClassifier(KERNELS, normalize="trace", C=100.0), X, y),

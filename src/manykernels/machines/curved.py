@@ -21,9 +21,9 @@ from ..losses import FLATTEST
 
 ROWS = 256
 STEPS = 100
-STUCK = 4  # steps without a smaller violation
+STUCK = 25  # steps without a smaller violation
 LENGTH = 1e-2  # error of the length of a step, as a part of it
-ROUNDING = 1e-13  # relative to decision values, below which a violation is rounding
+ROUNDING = 1e-16  # relative to what decision values are sums of
 
 
 class Place(NamedTuple):
@@ -65,20 +65,33 @@ class _Newton:
         self.kernel, self.used, self.whole = kernel, used, used.size == len(kernel)
         self.K = kernel if self.whole else kernel[np.ix_(used, used)]
         self.box = box if self.whole else box.among(used)
+        self.largest = float(np.diagonal(self.K).max())
 
     def solved(self, beta, F, tol, most):
         """The answer, and the steps that led to it."""
-        at = Place(beta, self._leveled(F))
-        found, best, waited, steps = self._answer(at, F), None, 0, 0
-        tol = max(tol, ROUNDING * float(np.abs(at.f).max(initial=0.0)))
-        while found.violation >= tol and steps < most and waited < STUCK:
-            if best is None or found.violation < best.violation:
-                best, waited = found, 0
-            else:
-                waited += 1
+        at, F = self._start(beta, F)
+        found = best = self._answer(at, F)
+        waited = steps = 0
+        while best.violation >= max(tol, self._rounding(best)) and steps < most and waited < STUCK:
             at, F = self._step(at, F)
             found, steps = self._answer(at, F), steps + 1
-        return found if best is None or found.violation < best.violation else best, steps
+            waited = 0 if found.violation < best.violation else waited + 1
+            best = found if waited == 0 else best
+        return best, steps
+
+    def _start(self, beta, F):
+        """The place to begin, and F there: the given one, or none if that is better."""
+        product, curve = self._times(beta), self.box.curve
+        places = [
+            (Place(beta, self._leveled(F)), F),
+            (Place(np.zeros_like(beta), self._leveled(F - product)), F - product),
+        ]
+        half = 0.5 * float(beta @ product)
+        return places[int(half + curve.loss(places[0][0].f) > curve.loss(places[1][0].f))]
+
+    def _rounding(self, answer):
+        """The violation that rounding leaves."""
+        return ROUNDING * self.largest * float(np.abs(answer.beta).sum())
 
     def _leveled(self, f):
         return f + self.box.curve.level(f, self.box.total)
@@ -98,30 +111,36 @@ class _Newton:
         H = roots[:, None] * self.K
         H *= roots
         H[np.diag_indices_from(H)] += 1.0
-        factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+        # transposed, the same matrix lies as LAPACK wants it
+        factor = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
         right = np.stack([(response - at.beta) / roots, roots], axis=1)
         x, ones = roots * cho_solve(factor, right, check_finite=False).T
         rise = (x.sum() + at.beta.sum() - self.box.total) / ones.sum()  # of the intercept
         change = x - rise * ones
         moved = self._times(change)
-        length = self._length(at, change, moved, rise)
+        norms = float(at.beta @ moved) + self.box.total * rise, float(change @ moved)
+        length = best_length(curve, at.f, moved + rise, *norms)
         f = at.f + length * (moved + rise)
         return Place(at.beta + length * change, f), F + length * moved
-
-    def _length(self, at, change, moved, rise):
-        """The step in (0, 1] that is best for the primal: its slope grows along the step."""
-        curve, whole = self.box.curve, moved + rise
-        start, bend = float(at.beta @ moved), float(change @ moved)
-
-        def slope(length):
-            return start + length * bend - float(curve.response(at.f + length * whole)[0] @ whole)
-
-        if slope(1.0) <= 0.0 or slope(0.0) >= 0.0:
-            return 1.0
-        return brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)
 
     def _times(self, x):
         out = np.empty(x.size)
         for start in range(0, x.size, ROWS):  # which are turned into float64
             out[start : start + ROWS] = self.K[start : start + ROWS] @ x
         return out
+
+
+def best_length(curve, f, change, start, bend):
+    """The step in (0, 1] along a change of the decision values f that makes the primal smallest:
+    where its slope, which grows, is zero.
+
+    What the primal has besides the loss, the norm and a sum of coefficients times the intercept,
+    has the slope ``start + length bend``.
+    """
+
+    def slope(length):
+        return start + length * bend - float(curve.response(f + length * change)[0] @ change)
+
+    if slope(1.0) <= 0.0 or slope(0.0) >= 0.0:
+        return 1.0
+    return brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)

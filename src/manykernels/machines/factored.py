@@ -21,6 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from .base import Machine
+from .curved import best_length
 
 WIDTH, NARROWER = 0.3, 0.3  # of the first corners, in units of the violation, and of the next ones
 HALVINGS, STEPS = 40, 50  # of a step's length, and steps around one center, at most
@@ -107,18 +108,24 @@ class FactoredMachine(Machine):
 
     def _bent(self, kernel, box, beta, F, tol, max_steps):
         """`ascend` for a loss with a curve, which Newton's method takes as it is."""
-        used, place, done = box.upper > box.lower, Place(kernel.correlate(beta), 0.0, F), 0
-        curved = _Curved(box, tol)
-        for _ in range(STUCK):
-            place = curved.leveled(place)
-            beta[:] = box.feasible(curved.response(place.f)[0])
-            F[:] = self.multiply(kernel, beta)
-            violation = float(np.ptp((F - place.f)[used])) if used.any() else 0.0
-            if violation < tol or done >= max_steps:
-                break
-            place, steps = self._centered(kernel, curved, place, min(STEPS, max_steps - done))
-            done, curved = done + max(steps, 1), curved.finer()
-        return done, violation
+        used, place = box.upper > box.lower, Place(kernel.correlate(beta), 0.0, F)
+        best, waited, done = np.inf, 0, 0
+        while True:
+            change = box.curve.level(place.f, box.total)
+            place = Place(place.w, place.b + change, place.f + change)
+            response, bends = box.curve.response(place.f)
+            found = box.feasible(response)
+            scores = self.multiply(kernel, found)
+            violation = float(np.ptp((scores - place.f)[used])) if used.any() else 0.0
+            waited = 0 if violation < best else waited + 1
+            if violation < best:
+                best, beta[:], F[:] = violation, found, scores
+            if violation < tol or done >= max_steps or waited >= STUCK:
+                return done, best
+            step = _newton(kernel, place.w - kernel.correlate(response), bends)
+            norms = float(place.w @ step.w), float(step.w @ step.w)
+            place = place.moved(step, best_length(box.curve, place.f, step.f, *norms))
+            done += 1 + round(GRAM)
 
     @staticmethod
     def _centered(kernel, rounded, at, most):
@@ -210,29 +217,6 @@ class _Rounded:
         losses = beta * (self.linear - at.f) - self.box.kink * np.abs(beta)
         losses -= 0.5 * self.ridge * beta**2
         return 0.5 * float(at.w @ at.w) + float(losses.sum()) + self.total * at.b
-
-
-class _Curved(_Rounded):
-    """A loss with a curve, as it is; what is left of the slope is to change the decision values by
-    a part of the width.
-    """
-
-    def __init__(self, box, width):
-        self.box, self.total, self.width = box, box.total, width
-        self.enough = (CENTERED * width) ** 2 / max(box.squares, 1e-300)
-
-    def finer(self):
-        return _Curved(self.box, CENTERED * self.width)
-
-    def response(self, f):
-        return self.box.curve.response(f)
-
-    def leveled(self, at):
-        change = self.box.curve.level(at.f, self.total)
-        return Place(at.w, at.b + change, at.f + change)
-
-    def value(self, at):
-        return 0.5 * float(at.w @ at.w) + self.box.curve.loss(at.f) + self.total * at.b
 
 
 def _violation(box, beta, F):

@@ -38,7 +38,8 @@ def maximizer(run, beta, gap, program):
             F += kernel @ (target[c] - beta[c])
             if len(beta) > 1:
                 F += program.coupling(c)
-            steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
+            with run.algebra():
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
             run.counters.machine_steps += steps
             program.moved(c, target[c] - beta[c])
         if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():

@@ -116,7 +116,6 @@ class Interior(FactorSolver):
     """
 
     max_iter = 200
-    curved_losses = False
 
     def needs(self, run):
         super().needs(run)
@@ -128,7 +127,7 @@ class Interior(FactorSolver):
                 f"Interior is for losses whose dual has bounds, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
-        if any(box.ridge.any() for box in run.problem.boxes):
+        if run.problem.loss.curved or any(box.ridge.any() for box in run.problem.boxes):
             raise ValueError(
                 f"Interior is for losses with corners, not for {run.problem.loss!r}: use "
                 "solver='primal'."
