@@ -66,9 +66,9 @@ class TestScales:
     def test_smooth_losses_with_large_costs(self, C, p, loss):
         A, b = load_breast_cancer(return_X_y=True)
         A = StandardScaler().fit_transform(A)[:300]
-        clf = MKLClassifier(
-            [RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss=loss
-        ).fit(A, b[:300])
+        clf = MKLClassifier([RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss=loss).fit(
+            A, b[:300]
+        )
         assert clf.result_.status.name == "OPTIMAL"
 
     @pytest.mark.parametrize("scale", [1e160, 1e200, 1e300])

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from conftest import MIXED, toy
@@ -18,18 +19,18 @@ from manykernels.losses import NEVER, Entropy, Hinge, Logistic
 from manykernels.lowrank import Nystroem, RandomFourier
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
 from manykernels.problem import Problem
-from manykernels.regularizers import L1, GeneralizedKL, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, GeneralizedKL, PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import SOLVERS, SPG, Newton, PrimalNewton, choose_solver, solve
 from reference import mkl_optimum
 
-X, y = toy(50)
+X, y = toy(40)
 CODES = np.digitize(X[:, 0] + X[:, 1], np.linspace(-1, 1, 2))
 CLASSES = np.stack([np.where(CODES == c, 1.0, -1.0) for c in range(3)])
 BANK = make_bank(KernelCollection(MIXED), X)
-GRAMS = BANK.columns(np.arange(50))
-LOW = Nystroem(rank=3).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X, dtype=float)
-COST = np.random.default_rng(0).uniform(0.5, 3.0, 50)
+GRAMS = BANK.columns(np.arange(40))
+LOW = Nystroem(rank=2).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X, dtype=float)
+COST = np.random.default_rng(0).uniform(0.5, 3.0, 40)
 LINE = make_bank(KernelCollection([Linear(features=0)]), X, normalize=None)
 FEW = [RBF(0.1), RBF(1.0), Linear()]
 REFUSED = ("smo", "mwu", "interior", "gfb")
@@ -58,14 +59,14 @@ class TestEntropy:
     CURVE = Entropy(y, COST)
 
     def test_slopes_are_those_of_the_value(self):
-        alpha, step = COST * np.random.default_rng(0).uniform(0.02, 0.98, 50), 1e-6
+        alpha, step = COST * np.random.default_rng(0).uniform(0.02, 0.98, 40), 1e-6
         slopes = self.CURVE.slopes(y * alpha)
-        for i in range(0, 50, 7):
-            ends = [self.CURVE.value(y * alpha + h * step * np.eye(50)[i]) for h in (1, -1)]
+        for i in range(0, 40, 7):
+            ends = [self.CURVE.value(y * alpha + h * step * np.eye(40)[i]) for h in (1, -1)]
             assert slopes[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-8)
 
     def test_response_and_slopes_are_inverse(self):
-        f = 5.0 * np.random.default_rng(0).standard_normal(50)
+        f = 5.0 * np.random.default_rng(0).standard_normal(40)
         beta, bends = self.CURVE.response(f)
         np.testing.assert_allclose(self.CURVE.slopes(beta), f, atol=1e-8)
         moved = self.CURVE.response(f + 1e-6)[0] - self.CURVE.response(f - 1e-6)[0]
@@ -75,13 +76,13 @@ class TestEntropy:
         """Fenchel's inequality, with equality for coefficients that belong to decision values."""
         rng = np.random.default_rng(1)
         for _ in range(20):
-            f, alpha = 4.0 * rng.standard_normal(50), COST * rng.uniform(0.0, 1.0, 50)
+            f, alpha = 4.0 * rng.standard_normal(40), COST * rng.uniform(0.0, 1.0, 40)
             own = self.CURVE.response(f)[0]
             assert self.CURVE.value(own) - own @ f == pytest.approx(self.CURVE.loss(f), rel=1e-12)
             assert self.CURVE.value(y * alpha) - (y * alpha) @ f <= self.CURVE.loss(f) + 1e-9
 
     def test_the_ends_of_the_box_are_finite(self):
-        for alpha in (np.zeros(50), COST):
+        for alpha in (np.zeros(40), COST):
             assert self.CURVE.value(y * alpha) == 0.0
             assert np.isfinite(self.CURVE.slopes(y * alpha)).all()
         assert self.CURVE.loss(y * 1e4) == 0.0
@@ -89,7 +90,7 @@ class TestEntropy:
 
     @pytest.mark.parametrize("spread", [0.0, 1.0, 1e3, 1e6])
     def test_level(self, spread):
-        f = spread * np.random.default_rng(2).standard_normal(50)
+        f = spread * np.random.default_rng(2).standard_normal(40)
         for total in (0.0, 1.0, -2.0):
             beta = self.CURVE.response(f + self.CURVE.level(f, total))[0]
             # far apart, one rounding of a decision value moves a whole coefficient
@@ -103,7 +104,7 @@ class TestEntropy:
 
     def test_the_quadratic_model_has_value_and_slope_of_the_curve(self):
         box, alpha = Logistic().box(y, COST), 0.3 * COST
-        model, change = box.around(y * alpha), 1e-4 * np.random.default_rng(3).normal(size=50)
+        model, change = box.around(y * alpha), 1e-4 * np.random.default_rng(3).normal(size=40)
         assert model.curve is None
         assert model.slope(y * alpha, change) == pytest.approx(box.slope(y * alpha, change))
         rise = [one.value(y * alpha + change) - one.value(y * alpha) for one in (box, model)]
@@ -111,8 +112,9 @@ class TestEntropy:
 
 
 class TestOptimum:
-    @pytest.mark.parametrize("targets", [y, CLASSES], ids=["two", "three"])
-    @pytest.mark.parametrize("p", [1, 1.33, 2, np.inf])
+    @pytest.mark.parametrize(
+        ("p", "targets"), [(1, y), (1.33, y), (2, y), (np.inf, y), (1, CLASSES), (2, CLASSES)]
+    )
     def test_what_cvxpy_finds(self, p, targets):
         task = problem(PNormBall(p), targets=targets)
         result = solve(task, choose_solver("auto", RunState(task)), tol=1e-7)
@@ -121,9 +123,7 @@ class TestOptimum:
         optimum = mkl_optimum(GRAMS, targets, COST, PNormBall(p), Logistic())
         assert result.objective == pytest.approx(optimum, rel=2e-6)
 
-    @pytest.mark.parametrize(
-        "regularizer", [SquaredPNorm(2, 0.5), L1(0.7), GeneralizedKL(0.3, 2.0)], ids=repr
-    )
+    @pytest.mark.parametrize("regularizer", [L1(0.7), GeneralizedKL(0.3, 2.0)], ids=repr)
     def test_other_regularizers(self, regularizer):
         task = problem(regularizer)
         result = solve(task, choose_solver("auto", RunState(task)), tol=1e-5)
@@ -153,7 +153,7 @@ class TestOptimum:
         assert np.linalg.norm(result.weights, p) == pytest.approx(1.0)
 
     def test_points_without_cost_are_as_if_not_there(self):
-        cost, some = COST.copy(), np.arange(50) % 3 > 0
+        cost, some = COST.copy(), np.arange(40) % 3 > 0
         cost[~some] = 0.0
         whole = solve(problem(PNormBall(1.33), cost), Newton(), tol=1e-8)
         bank = BANK.among(np.flatnonzero(some))
@@ -164,7 +164,7 @@ class TestOptimum:
         np.testing.assert_allclose(whole.beta[0, some], part.beta[0], atol=1e-3)
 
     def test_one_output_with_a_single_class(self):
-        both = np.stack([y, np.ones(50)])
+        both = np.stack([y, np.ones(40)])
         result = solve(problem(PNormBall(2), targets=both), Newton(), tol=1e-6)
         assert result.status.name == "OPTIMAL"
         assert not result.beta[1].any()
@@ -176,7 +176,7 @@ class TestOptimum:
     @pytest.mark.parametrize("p", [1, 2])
     def test_costs_from_small_to_large(self, bank, C, p):
         """Kernels separate the classes: coefficients are far below their bounds."""
-        task = problem(PNormBall(p), np.full(50, C), bank=bank)
+        task = problem(PNormBall(p), np.full(40, C), bank=bank)
         solver = choose_solver("auto", RunState(task))
         result = solve(task, solver, tol=1e-6)
         assert isinstance(solver, PrimalNewton if bank is LOW else Newton)
@@ -207,7 +207,8 @@ class TestSolvers:
             assert bank is BANK
             assert name in ("primal", "interior", "gfb")
             return
-        result = solve(task, solver, tol=1e-3)
+        # given time: SimpleMKL would not be waited for
+        result = solve(task, solver, tol=1e-3, max_iter=solver.max_iter)
         assert result.status.converged
         fresh = task.certificate(result.weights, result.beta)
         best = solve(task, Newton(), tol=1e-7)
@@ -219,7 +220,7 @@ class TestSolvers:
     @pytest.mark.parametrize("p", [1, 1.5])
     def test_newton_needs_few_passes(self, p):
         for C in (1.0, 100.0, 1e4):
-            result = solve(problem(PNormBall(p), np.full(50, C)), Newton())
+            result = solve(problem(PNormBall(p), np.full(40, C)), Newton())
             assert result.status.name == "OPTIMAL"
             assert result.counters.kernel_passes <= 15
 
@@ -231,7 +232,7 @@ class TestSolvers:
     def test_rows_on_demand(self):
         """A kernel that does not fit into memory."""
         task = problem(PNormBall(1.5))
-        result = solve(task, SPG(), tol=1e-4, memory_budget=50 * 8 * 20)
+        result = solve(task, SPG(), tol=1e-4, memory_budget=40 * 8 * 20)
         assert result.status.name == "OPTIMAL"
         assert result.objective == pytest.approx(solve(task, Newton()).objective, rel=1.2e-3)
 
@@ -244,12 +245,12 @@ class TestSolvers:
     @pytest.mark.parametrize("far", [1.0, 30.0, 300.0])
     def test_an_offset_that_no_kernel_explains(self, far):
         """Decision values far on the wrong side: coefficients are at their bounds, to rounding."""
-        K = np.outer(X[:, 0], X[:, 0]) + 1e-3 * np.eye(50)
-        flipped = np.where(np.arange(50) < 3, -np.sign(X[:, 0]), np.sign(X[:, 0]))
-        found = DenseMachine().solve(far * K, Logistic(), flipped, np.full(50, 1e3), tol=1e-6)
+        K = np.outer(X[:, 0], X[:, 0]) + 1e-3 * np.eye(40)
+        flipped = np.where(np.arange(40) < 3, -np.sign(X[:, 0]), np.sign(X[:, 0]))
+        found = DenseMachine().solve(far * K, Logistic(), flipped, np.full(40, 1e3), tol=1e-6)
         assert found.primal - found.dual <= 1e-9 * found.primal
         kernel = KernelRows(LINE, np.array([far]), 10**6)
-        blocked = BlockedMachine(8).solve(kernel, Logistic(), flipped, np.full(50, 10.0), tol=1e-4)
+        blocked = BlockedMachine(8).solve(kernel, Logistic(), flipped, np.full(40, 10.0), tol=1e-4)
         assert blocked.primal - blocked.dual <= 1e-6 * blocked.primal
 
 
@@ -258,14 +259,14 @@ class TestLogisticRegression:
 
     def ours(self, **options):
         return MKLClassifier(
-            [Linear()], loss="logistic", normalize=None, p=np.inf, tol=1e-9, **options
+            [Linear()], loss="logistic", normalize=None, p=np.inf, tol=1e-12, **options
         )
 
     def test_the_same_function(self):
-        weight = np.random.default_rng(4).choice([0.0, 0.5, 2.0], 50)
+        weight = np.random.default_rng(4).choice([0.0, 0.5, 2.0], 40)
         for options in ({}, {"class_weight": "balanced"}, {"class_weight": {1.0: 3.0}}):
             ours = self.ours(C=0.7, **options).fit(X, y, weight)
-            theirs = LogisticRegression(C=0.7, tol=1e-10, max_iter=1000, **options)
+            theirs = LogisticRegression(C=0.7, solver="newton-cholesky", tol=1e-9, **options)
             theirs.fit(X, y, weight)
             new = toy(30, seed=7)[0]
             np.testing.assert_allclose(
@@ -279,7 +280,9 @@ class TestLogisticRegression:
         points, labels = load_iris(return_X_y=True)
         ours = self.ours(C=1.0).fit(points, labels)
         for c in range(3):
-            alone = LogisticRegression(C=1.0, tol=1e-10, max_iter=5000).fit(points, labels == c)
+            alone = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-9).fit(
+                points, labels == c
+            )
             np.testing.assert_allclose(
                 ours.decision_function(points)[:, c], alone.decision_function(points), atol=1e-4
             )
@@ -293,11 +296,13 @@ class TestProbabilities:
         np.testing.assert_allclose(chances[:, 1], 1.0 / (1.0 + np.exp(-f)), rtol=1e-12)
         np.testing.assert_allclose(chances.sum(axis=1), 1.0)
         np.testing.assert_allclose(np.exp(self.CLF.predict_log_proba(X)), chances, rtol=1e-12)
-        np.testing.assert_array_equal(self.CLF.classes_[chances.argmax(axis=1)], self.CLF.predict(X))
+        np.testing.assert_array_equal(
+            self.CLF.classes_[chances.argmax(axis=1)], self.CLF.predict(X)
+        )
 
     def test_mean_probability_is_the_share_of_a_class(self):
         """What the intercept makes true, where rows weigh the same."""
-        weights = np.random.default_rng(0).uniform(0.5, 2.0, 50)
+        weights = np.random.default_rng(0).uniform(0.5, 2.0, 40)
         clf = MKLClassifier(FEW, loss="logistic", tol=1e-8).fit(X, y, weights)
         said = weights @ clf.predict_proba(X)[:, 1]
         assert said == pytest.approx(weights[y > 0].sum(), rel=1e-4)
@@ -307,7 +312,7 @@ class TestProbabilities:
         chances, each = clf.predict_proba(X), expit(clf.decision_function(X))
         np.testing.assert_allclose(chances, each / each.sum(axis=1, keepdims=True), rtol=1e-9)
         np.testing.assert_array_equal(chances.argmax(axis=1), clf.predict(X))
-        assert clf.dual_coef_.shape == (3, 50)
+        assert clf.dual_coef_.shape == (3, 40)
 
     def test_far_points_have_probabilities_too(self):
         clf = MKLClassifier([Linear()], loss="logistic", C=100.0).fit(X, CODES)
@@ -357,12 +362,12 @@ class TestEstimators:
         np.testing.assert_allclose(again.predict_proba(X), clf.predict_proba(X), atol=1e-9)
         if approximation is None:
             assert isinstance(clf.decision_, ExpansionDecision)
-            assert clf.support_.size == 50
+            assert clf.support_.size == 40
 
     def test_a_checkpoint_is_gone_on_from(self, tmp_path):
         whole = MKLClassifier(FEW, loss="logistic", p=2.0, tol=1e-6).fit(X, y)
         part = clone(whole).set_params(max_iter=1, checkpoint=tmp_path / "c.mk")
-        with pytest.warns(UserWarning):
+        with pytest.warns(ConvergenceWarning):
             part.fit(X, y)
         again = clone(part).set_params(max_iter=None).fit(X, y)
         assert again.result_.resumed is not None
@@ -384,8 +389,8 @@ class TestEstimators:
         np.testing.assert_allclose(one.kernel_weights_, two.kernel_weights_, atol=1e-5)
 
     def test_a_row_of_weight_two_is_two_rows(self):
-        weight = np.where(np.arange(50) % 4 == 0, 2.0, 1.0)
+        weight = np.where(np.arange(40) % 4 == 0, 2.0, 1.0)
         one = MKLClassifier(FEW, loss="logistic", tol=1e-8).fit(X, y, weight)
-        rows = np.repeat(np.arange(50), weight.astype(int))
+        rows = np.repeat(np.arange(40), weight.astype(int))
         two = MKLClassifier(FEW, loss="logistic", tol=1e-8).fit(X[rows], y[rows])
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)

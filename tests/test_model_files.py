@@ -27,7 +27,6 @@ from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegress
 from manykernels._files import CannotWrite, CorruptFile, read, write
 from manykernels.banks import make_bank
 from manykernels.combinations import Combination, PolynomialMixture, Product
-from manykernels.losses import Logistic
 from manykernels.kernels import (
     RBF,
     Hamming,
@@ -39,6 +38,7 @@ from manykernels.kernels import (
     Spectrum,
     on_groups,
 )
+from manykernels.losses import Logistic
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.persistence.banks import _rebuild_points
 from manykernels.persistence.values import CannotSave

@@ -55,7 +55,7 @@ normalize, cache_size, device, n_jobs, random_state
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
-        no probabilities. It is as good for ``loss="logistic"``, whose own probabilities are those of
+        no probabilities. They are calibrated with ``loss="logistic"`` too, whose own are those of
         rows that were seen. Several classes share the function, and are normalized, so that the
         likeliest class is the one that is predicted; there is nothing for ``multiclass="ovo"``.
     checkpoint : path or Checkpoint, optional

@@ -8,9 +8,7 @@ def rounded_corners(problem, width):
     none.
     """
     pairs = zip(problem.boxes, problem.cost, strict=True)
-    return [
-        Corner(box, cost, width) if box.curve is None else box.curve for box, cost in pairs
-    ]
+    return [Corner(box, cost, width) if box.curve is None else box.curve for box, cost in pairs]
 
 
 class Corner:

@@ -3,9 +3,9 @@ hinge, logistic, squared).
 
 The slope of the loss at point i is minus the coefficient beta_i that its box gives at the decision
 value f_i. For squared losses its second derivative is one over the ridge where beta_i is inside the
-box and zero elsewhere: the Newton step needs the factors of those points only. It minimizes the quadratic model
-of the loss together with the kernel weights (see `factored`); a step costs a few passes over the
-factors and one Gram matrix of the points that bend.
+box and zero elsewhere: the Newton step needs the factors of those points only. It minimizes the
+quadratic model of the loss together with the kernel weights (see `factored`); a step costs a few
+passes over the factors and one Gram matrix of the points that bend.
 """
 
 from typing import NamedTuple
