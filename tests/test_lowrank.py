@@ -478,7 +478,7 @@ class TestReduced:
             "p": 1.5,
             "C": 10.0,
             "loss": loss,
-            "tol": 1e-4,
+            "tol": 1e-5,
             "approximation": Nystroem(20),
         }
         small = MKLClassifier(**options).fit(A, b)
@@ -548,7 +548,7 @@ class TestEstimators:
         options = {"loss": loss, "p": p, "C": 3.0, "tol": 1e-5}
         exact = MKLClassifier(MIXED, **options).fit(A, b)
         if solver == "on factors":
-            solver = {"hinge": "interior", "squared_hinge": "primal"}[loss]
+            solver = "interior" if loss == "hinge" else "primal"
         low = MKLClassifier(
             MIXED, **options, approximation=Nystroem(100, cutoff=0.0), solver=solver
         ).fit(A, b)
