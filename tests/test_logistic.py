@@ -17,11 +17,26 @@ from manykernels.estimators.decision import ExpansionDecision
 from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.losses import NEVER, Entropy, Hinge, Logistic
 from manykernels.lowrank import Nystroem, RandomFourier
-from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
+from manykernels.machines import (
+    BlockedMachine,
+    DenseMachine,
+    FactoredKernel,
+    FactoredMachine,
+    KernelRows,
+)
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, GeneralizedKL, PNormBall
 from manykernels.run_state import RunState
-from manykernels.solvers import SOLVERS, SPG, Newton, PrimalNewton, choose_solver, solve
+from manykernels.solvers import (
+    SOLVERS,
+    SPG,
+    GroupLasso,
+    Newton,
+    PrimalNewton,
+    choose_solver,
+    solve,
+)
+from manykernels.solvers.wrappers.points_first import FromPoints
 from reference import mkl_optimum
 
 X, y = toy(40)
@@ -241,6 +256,29 @@ class TestSolvers:
         first = DenseMachine().solve(K, Logistic(), y, COST, tol=1e-6)
         again = DenseMachine().solve(1.01 * K, Logistic(), y, COST, first.beta.copy(), tol=1e-6)
         assert again.steps < first.steps
+
+    def test_a_bad_start_is_not_begun_with(self):
+        """Coefficients of 1e4 put every point far on a side, where the loss has no curvature."""
+        cost, start = np.full(40, 1e4), 1e4 * np.random.default_rng(0).uniform(0.0, 1.0, 40) * y
+        K = LOW.combine(np.ones(LOW.m))
+        for machine, kernel in (
+            (DenseMachine(), K),
+            (FactoredMachine(), FactoredKernel(LOW, np.ones(LOW.m))),
+        ):
+            found = machine.solve(kernel, Logistic(), y, cost, start.copy(), tol=1e-5)
+            cold = machine.solve(kernel, Logistic(), y, cost, tol=1e-5)
+            assert found.violation <= 1e-5
+            assert found.steps <= cold.steps
+            assert found.primal - found.dual <= 1e-9 * found.primal
+
+    def test_from_a_sample_of_the_points(self):
+        A, b = toy(120)
+        bank = make_bank(KernelCollection(FEW), A)
+        task = problem(PNormBall(1.33), np.ones(120), b, bank)
+        sampled = FromPoints(GroupLasso(), lambda run: Newton(), size=60)
+        found, whole = solve(task, sampled), solve(task, Newton(), tol=1e-6)
+        assert found.status.name == "OPTIMAL"
+        assert found.objective == pytest.approx(whole.objective, rel=1.01e-3)
 
     @pytest.mark.parametrize("far", [1.0, 30.0, 300.0])
     def test_an_offset_that_no_kernel_explains(self, far):

@@ -3,12 +3,12 @@
 The primal is smooth: with ``f = K beta + b`` and the response ``beta(f)`` of the loss to decision
 values,
 
-    min_{beta, b}  beta' K beta / 2 + loss(f),
+    min_{beta, b}  beta' K beta / 2 + loss(f).
 
-Newton's method on it needs few steps from anywhere, each a system of equations ``I + W^1/2 K
-W^1/2`` with the curvatures W of the loss (iteratively reweighted least squares). The response at
-its decision values, whose sum the intercept makes right, is the dual solution: strictly inside of
-the box, so that no step has to look at bounds.
+Newton's method on it needs few steps from anywhere, each a system of equations with the matrix ``I
++ W^1/2 K W^1/2`` and the curvatures W of the loss (iteratively reweighted least squares). The
+response to its decision values, whose sum the intercept makes right, is the dual solution: always
+in the box, so that no step has to look at bounds.
 """
 
 from typing import NamedTuple
@@ -62,7 +62,7 @@ class _Newton:
     """Newton's method for the points that have a cost."""
 
     def __init__(self, kernel, box, used):
-        self.kernel, self.used, self.whole = kernel, used, used.size == len(kernel)
+        self.whole = used.size == len(kernel)
         self.K = kernel if self.whole else kernel[np.ix_(used, used)]
         self.box = box if self.whole else box.among(used)
         self.largest = float(np.diagonal(self.K).max())
@@ -70,8 +70,7 @@ class _Newton:
     def solved(self, beta, F, tol, most):
         """The answer, and the steps that led to it."""
         at, F = self._start(beta, F)
-        found = best = self._answer(at, F)
-        waited = steps = 0
+        best, waited, steps = self._answer(at, F), 0, 0
         while best.violation >= max(tol, self._rounding(best)) and steps < most and waited < STUCK:
             at, F = self._step(at, F)
             found, steps = self._answer(at, F), steps + 1
@@ -80,7 +79,9 @@ class _Newton:
         return best, steps
 
     def _start(self, beta, F):
-        """The place to begin, and F there: the given one, or none if that is better."""
+        """The place to begin, and F there: that of the given coefficients, or of none if that is
+        better.
+        """
         product, curve = self._times(beta), self.box.curve
         places = [
             (Place(beta, self._leveled(F)), F),
