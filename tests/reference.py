@@ -107,6 +107,10 @@ def _loss_dual(cp, beta, y, cost, loss, unit):
         return cp.sum(alpha), [balanced, alpha >= 0]
     if name == "SquaredHinge":
         return cp.sum(alpha) - squares, [balanced, alpha >= 0]
+    if name == "Logistic":  # entr(x) = -x log(x), and x = alpha / cost
+        share = cp.multiply(1.0 / cost, alpha)
+        entropies = cp.entr(share) + cp.entr(1.0 - share)
+        return cp.sum(cp.multiply(cost, entropies)), [balanced]
     if name == "EpsilonInsensitive":
         return cp.sum(alpha) - loss.epsilon * cp.sum(cp.abs(beta)), [balanced, cp.abs(beta) <= cost]
     if name == "Squared":

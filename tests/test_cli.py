@@ -115,6 +115,15 @@ class TestTrainAndPredict:
         wrong = run("predict", folder / "model.mk", folder / "iris.csv", "--probabilities", code=1)
         assert "--tune" in wrong.stderr
 
+    def test_probabilities_without_tuning(self, folder):
+        model, _ = trained(folder, *FEW, "--loss", "logistic")
+        lines = run(
+            "predict", folder / "model.mk", folder / "iris.csv", "--probabilities"
+        ).stdout.splitlines()
+        found = np.array([line.split("\t")[1:] for line in lines], dtype=float)
+        expected = model.predict_proba(pd.DataFrame(IRIS, columns=NAMES))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
     def test_labels_go_to_a_file(self, folder):
         trained(folder, *FEW)
         result = run(
@@ -243,6 +252,7 @@ class TestOptions:
             (["--p", "inf"], "p", float("inf")),
             (["--p", "auto"], "p", "auto"),
             (["--loss", "squared_hinge"], "loss", "squared_hinge"),
+            (["--loss", "logistic"], "loss", "logistic"),
             (["--solver", "spg"], "solver", "spg"),
             (["--normalize", "trace"], "normalize", "trace"),
             (["--normalize", "none"], "normalize", None),
@@ -355,7 +365,7 @@ class TestHowItEnds:
             (["--p", "0.5"], "p must be"),
             (["--p", "two"], "--p must be a number"),
             (["--solver", "sgd"], "Unknown solver 'sgd'"),
-            (["--loss", "logistic"], "does not suit"),
+            (["--loss", "squared"], "does not suit"),
             (["--kernels", "gauss"], "--kernels 'gauss' is not known"),
             (["--kernels", "none.json"], "No such file"),
             (["--target", "z"], "has no column 'z'"),

@@ -9,7 +9,14 @@ from conftest import toy
 from manykernels import MKLClassifier, MKLRegressor
 from manykernels.banks import CombinationBank
 from manykernels.combinations import Combination, PolynomialMixture, Product, namespace
-from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
@@ -54,13 +61,13 @@ class TestProduct:
 
     @pytest.mark.parametrize(
         "loss",
-        [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Squared(), OneClass(0.3)],
+        [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.1), Squared(), OneClass(0.3)],
         ids=repr,
     )
     @pytest.mark.parametrize("combination", [Product(), PolynomialMixture()], ids=repr)
     def test_gradient_of_w_by_finite_differences(self, loss, combination):
         bank, step = CombinationBank(combination.fit(X)), 1e-4
-        targets = y if isinstance(loss, (Hinge, SquaredHinge)) else NUMBERS
+        targets = y if loss.separates else NUMBERS
         run = RunState(Problem(bank, targets, np.full(60, 0.7), SquaredPNorm(1.5), loss=loss))
         weights = np.random.default_rng(0).uniform(0.2, 0.4, 4)
 

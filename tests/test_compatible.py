@@ -12,6 +12,7 @@ ESTIMATORS = [
     MKLClassifier(
         [RBF(), Linear()], p=1.33, loss="squared_hinge", share_weights=False, multiclass="ovo"
     ),
+    MKLClassifier([RBF(), Linear()], loss="logistic"),
     MKLClassifier(combination="product", regularizer=L1(), random_state=0),
     MKLRegressor([RBF(), Linear()]),
     MKLRegressor([RBF(), Linear()], loss="squared", p=2.0),

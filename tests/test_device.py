@@ -164,6 +164,7 @@ def test_tiles_of_one_row_that_do_not_fit_are_an_error():
 
 
 @pytest.mark.parametrize("held", [True, False])
+# runs do not give it the logistic loss, whose systems of equations are solved on the host
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)], ids=repr)
 def test_the_machine(loss, held, device, monkeypatch):
     A, b = toy(200)

@@ -13,7 +13,7 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier, load, save
 from manykernels.banks import KernelsOnPoints, make_bank
 from manykernels.kernels import RBF, KernelCollection
-from manykernels.losses import HardMargin, Hinge, SquaredHinge
+from manykernels.losses import HardMargin, Hinge, Logistic, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
@@ -206,7 +206,7 @@ class TestFactors:
     """Solvers that solve an SVM at every trial of weights do so in the space of narrow factors."""
 
     @pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
-    @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=repr)
+    @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Logistic()], ids=repr)
     @pytest.mark.parametrize("name", ["group_lasso", "spg"])
     def test_they_agree_with_those_made_for_factors(self, name, loss, p):
         problem = Problem(LOW, Y, np.full(len(Y), 5.0), PNormBall(p), loss)

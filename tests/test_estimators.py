@@ -128,7 +128,7 @@ class TestOneClass:
 class TestSeveralClasses:
     @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
     @pytest.mark.parametrize("share_weights", [True, False])
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
     def test_all_ways_work_and_are_certified(self, multiclass, share_weights, loss):
         clf = MKLClassifier(
             CHEAP, p=1.33, C=5.0, multiclass=multiclass, share_weights=share_weights, loss=loss

@@ -62,12 +62,13 @@ class TestScales:
 
     @pytest.mark.parametrize("p", [1.0, 2.0])
     @pytest.mark.parametrize("C", [1e4, 1e5])
-    def test_squared_hinge_with_large_costs(self, C, p):
+    @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+    def test_smooth_losses_with_large_costs(self, C, p, loss):
         A, b = load_breast_cancer(return_X_y=True)
         A = StandardScaler().fit_transform(A)[:300]
-        clf = MKLClassifier(
-            [RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss="squared_hinge"
-        ).fit(A, b[:300])
+        clf = MKLClassifier([RBF(0.01), RBF(0.1), RBF(1.0), Linear()], p=p, C=C, loss=loss).fit(
+            A, b[:300]
+        )
         assert clf.result_.status.name == "OPTIMAL"
 
     @pytest.mark.parametrize("scale", [1e160, 1e200, 1e300])

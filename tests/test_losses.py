@@ -13,7 +13,14 @@ from sklearn.svm import SVR, OneClassSVM
 from conftest import MIXED, toy
 from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection
-from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
 from manykernels.machines import BlockedMachine, DenseMachine, KernelRows
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
@@ -24,6 +31,7 @@ from reference import mkl_optimum
 LOSSES = [
     Hinge(),
     SquaredHinge(),
+    Logistic(),
     EpsilonInsensitive(0.2),
     EpsilonInsensitive(0.0),
     Squared(),
@@ -38,7 +46,7 @@ COST = RNG.uniform(0.5, 3.0, 50)
 
 
 def targets_of(loss):
-    return LABELS if isinstance(loss, (Hinge, SquaredHinge)) else NUMBERS
+    return LABELS if loss.separates else NUMBERS
 
 
 @pytest.fixture(params=LOSSES, ids=repr)

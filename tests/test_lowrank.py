@@ -23,7 +23,14 @@ from manykernels.kernels import (
     Polynomial,
     Precomputed,
 )
-from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
 from manykernels.lowrank import (
     IncompleteCholesky,
     Nystroem,
@@ -46,11 +53,11 @@ EXACT = make_bank(KERNELS, X)
 FULL = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64)
 SHORT = Nystroem(rank=12).fit(ON_POINTS, X, dtype=np.float64)
 FIRST = PNormBall(1)
-LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), Squared()]
+LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), Squared()]
 
 
 def targets(loss):
-    return Y if isinstance(loss, (Hinge, SquaredHinge)) else NUMBERS
+    return Y if loss.separates else NUMBERS
 
 
 class TestFactors:
@@ -303,7 +310,7 @@ class TestOnFactors:
         )
         assert abs(fresh.gap) <= 1.01 * tol
 
-    @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
+    @pytest.mark.parametrize("loss", LOSSES[:3], ids=repr)
     def test_several_outputs_and_costs(self, loss):
         y = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)])
         cost = np.random.default_rng(0).choice([0.0, 1.0, 5.0], (2, 80))
@@ -350,7 +357,7 @@ class TestOnFactors:
         assert not found.beta[1].any()
 
     def test_starts_from_an_earlier_result(self):
-        for loss in LOSSES[:2]:
+        for loss in LOSSES[:3]:
             first = solve(
                 Problem(SHORT, Y, np.ones(80), PNormBall(2), loss=loss), on_factors(loss), tol=1e-4
             )
@@ -462,7 +469,7 @@ class TestReduced:
         some = np.arange(0, 400, 7)
         np.testing.assert_allclose(small.among(some).whole(), plain.factors[some])
 
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
     def test_predictions(self, loss, monkeypatch):
         _, _, A, b = self.banks()
         new = toy(100, seed=5)[0]
@@ -471,7 +478,7 @@ class TestReduced:
             "p": 1.5,
             "C": 10.0,
             "loss": loss,
-            "tol": 1e-4,
+            "tol": 1e-5,
             "approximation": Nystroem(20),
         }
         small = MKLClassifier(**options).fit(A, b)
@@ -533,7 +540,7 @@ class TestGFB:
 
 
 class TestEstimators:
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
     @pytest.mark.parametrize("p", [1, 1.33, 2])
     @pytest.mark.parametrize("solver", ["on factors", "auto"])
     def test_full_rank_is_exact(self, loss, p, solver):
@@ -541,7 +548,7 @@ class TestEstimators:
         options = {"loss": loss, "p": p, "C": 3.0, "tol": 1e-5}
         exact = MKLClassifier(MIXED, **options).fit(A, b)
         if solver == "on factors":
-            solver = {"hinge": "interior", "squared_hinge": "primal"}[loss]
+            solver = "interior" if loss == "hinge" else "primal"
         low = MKLClassifier(
             MIXED, **options, approximation=Nystroem(100, cutoff=0.0), solver=solver
         ).fit(A, b)

@@ -8,7 +8,14 @@ from conftest import MIXED, toy
 from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
 from manykernels.banks.basis import ReducedBank
 from manykernels.kernels import RBF, KernelCollection
-from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
 from manykernels.lowrank import Nystroem
 from manykernels.machines import (
     BlockedMachine,
@@ -146,7 +153,14 @@ def test_blocked_machine_on_more_points_than_fit():
 class TestFactoredMachine:
     """The machine in the space of factors gives what the machine with the kernel gives."""
 
-    LOSSES = (Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), Squared(), OneClass(0.3))
+    LOSSES = (
+        Hinge(),
+        SquaredHinge(),
+        Logistic(),
+        EpsilonInsensitive(0.2),
+        Squared(),
+        OneClass(0.3),
+    )
 
     @pytest.fixture(params=[False, True], ids=["factors", "their space"])
     def low(self, request):
@@ -162,7 +176,7 @@ class TestFactoredMachine:
     @pytest.mark.parametrize("loss", LOSSES, ids=repr)
     @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
     def test_it_agrees_with_the_dense_one(self, low, loss, C):
-        targets = y if isinstance(loss, (Hinge, SquaredHinge)) else X[:, 0] * X[:, 1]
+        targets = y if loss.separates else X[:, 0] * X[:, 1]
         weights, cost = np.linspace(0.0, 1.0, low.m), np.full(len(y), C)
         cost[::7] = 0.0
         kernel = FactoredKernel(low, weights)

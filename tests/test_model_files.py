@@ -38,6 +38,7 @@ from manykernels.kernels import (
     Spectrum,
     on_groups,
 )
+from manykernels.losses import Logistic
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.persistence.banks import _rebuild_points
 from manykernels.persistence.values import CannotSave
@@ -82,6 +83,12 @@ MODELS = {
         MKLClassifier({"wide": KERNELS[:2], "narrow": KERNELS[2:]}, loss="squared_hinge"),
         X,
         y > 0,
+    ),
+    "logistic": (MKLClassifier(KERNELS, loss="logistic"), X, three),
+    "logistic, nystroem": (
+        MKLClassifier(KERNELS, loss=Logistic(), approximation=Nystroem(20)),
+        X,
+        y,
     ),
     "cosine": (MKLClassifier(KERNELS, normalize="cosine"), X, y.astype(int)),
     "trace": (MKLClassifier(KERNELS, normalize="trace", C=100.0), X, y),

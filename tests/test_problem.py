@@ -6,7 +6,7 @@ import pytest
 from conftest import MIXED, toy
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection
-from manykernels.losses import EpsilonInsensitive, Hinge, SquaredHinge
+from manykernels.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, Regularizer, SquaredPNorm
 from manykernels.run_state import RunState
@@ -121,7 +121,9 @@ def test_one_kernel_of_masked_bank():
     assert a.objective == pytest.approx(b.objective, rel=1e-7)
 
 
-@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.3)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.3)], ids=repr
+)
 def test_the_dual_is_that_of_the_best_multiple(loss):
     """For a ball, at coefficients far from the optimum too."""
     problem = Problem(BANK, y, COST, PNormBall(1.33), loss=loss)

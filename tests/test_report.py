@@ -220,6 +220,15 @@ class TestText:
         brier = np.mean((model.predict_proba(X)[:, 1] - truth) ** 2)
         assert f"{brier:.4f}" in text
 
+    def test_probabilities_of_the_logistic_loss(self, read):
+        model = MKLClassifier(MIXED, loss="logistic").fit(X, y)
+        text = read(model, X_new, y_new)[0].text
+        truth = y_new == model.classes_[1]
+        brier = np.mean((model.predict_proba(X_new)[:, 1] - truth) ** 2)
+        assert f"{brier:.4f}" in text
+        assert "the logistic loss" in text
+        assert "Brier" not in read(MKLClassifier(MIXED).fit(X, y), X_new, y_new)[0].text
+
     def test_tuned_regression_without_data(self, read):
         model = MKLRegressorCV(MIXED, Cs=[0.1, 1.0], ps=[1.0], cv=3).fit(X, X[:, 0])
         text = read(model)[0].text

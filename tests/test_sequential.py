@@ -7,7 +7,14 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier
 from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection, paper_bank
-from manykernels.losses import EpsilonInsensitive, Hinge, OneClass, Squared, SquaredHinge
+from manykernels.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
@@ -27,12 +34,23 @@ BANK = make_bank(KernelCollection(MIXED), X, normalize="trace", dtype=np.float64
 LOSSES = [
     (Hinge(), y),
     (SquaredHinge(), y),
+    (Logistic(), y),
     (EpsilonInsensitive(0.05), NUMBERS),
     (Squared(), NUMBERS),
     (OneClass(0.3), np.ones(60)),
     (Hinge(), CLASSES),
+    (Logistic(), CLASSES),
 ]
-NAMES = ["hinge", "squared_hinge", "epsilon", "squared", "one_class", "three classes"]
+NAMES = [
+    "hinge",
+    "squared_hinge",
+    "logistic",
+    "epsilon",
+    "squared",
+    "one_class",
+    "three classes",
+    "logistic of three classes",
+]
 
 
 def problem(C=10.0, loss=None, targets=y, bank=BANK, p=1.0):
@@ -59,7 +77,7 @@ class TestSequential:
         assert result.weights.min() >= 0.0
         assert result.weights.sum() == pytest.approx(1.0)
 
-    @pytest.mark.parametrize(("loss", "targets"), LOSSES[:4], ids=NAMES[:4])
+    @pytest.mark.parametrize(("loss", "targets"), LOSSES[:5], ids=NAMES[:5])
     def test_agrees_with_spg(self, loss, targets):
         task = problem(3.0, loss, targets)
         ours, theirs = (solve(task, solver, tol=1e-5) for solver in (Sequential(), SPG()))

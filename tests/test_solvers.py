@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 from conftest import MIXED, toy
 from manykernels.banks import KernelsOnPoints, make_bank
 from manykernels.kernels import KernelCollection, Precomputed, paper_bank
-from manykernels.losses import Hinge, SquaredHinge
+from manykernels.losses import Hinge, Logistic, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
 from manykernels.problem import Problem
@@ -341,6 +341,8 @@ class TestChoice:
             (30, Hinge(), Newton),
             (2, SquaredHinge(), PrimalNewton),
             (30, SquaredHinge(), Newton),
+            (2, Logistic(), PrimalNewton),
+            (30, Logistic(), Newton),
         ],
     )
     def test_auto_on_factors(self, rank, loss, expected):

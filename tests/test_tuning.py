@@ -73,6 +73,7 @@ class TestScores:
             MKLClassifier(FIXED, tol=1e-5, normalize="cosine"),
             MKLClassifier(FIXED, tol=1e-5, normalize="trace", class_weight="balanced"),
             MKLClassifier(FIXED, tol=1e-5, normalize=None, loss="squared_hinge"),
+            MKLClassifier(FIXED, tol=1e-5, loss="logistic"),
             MKLClassifier(FIXED, tol=1e-5, normalize="center"),
             MKLClassifier(FIXED, tol=1e-5, approximation=Nystroem(20, random_state=0)),
             MKLRegressor(FIXED, tol=1e-5),

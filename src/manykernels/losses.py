@@ -6,21 +6,101 @@ coefficients beta,
     min_{f, b}  |f|^2 / 2 + loss(f + b)   =   max_beta  linear' beta - kink' |beta| - ridge' beta^2
     / 2 - beta' K beta / 2
 
-over ``lower <= beta <= upper`` and ``sum(beta) = total``, which is what the intercept asks for.
+over ``lower <= beta <= upper`` and ``sum(beta) = total``, which is what the intercept asks for. The
+logistic loss adds a strictly concave function of beta that is not quadratic, its `curve`.
 """
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import entr, expit, xlog1py
 
 from ._loops.smo import Bounds
 
 UNBOUNDED = 1e300  # as good as infinite for loops that are compiled without infinities
+SMALLEST, ROUNDING = 1e-300, 2.0**-53  # shares of a cost that are not zero, and not the whole
+FLATTEST = 1e-10  # curvature of a loss, as a part of its cost: less is of no use in an equation
+LEVELED = 1e-15  # error of a sum of coefficients, as a part of the costs
+ROUNDS = 200  # that make the sum so
+NEVER = 800.0  # decision value at which an error is so unlikely that its loss is zero
+
+
+class Entropy(NamedTuple):
+    """The dual of the logistic loss for labels y = ±1 and costs, (n,) both: with ``alpha_i = y_i
+    beta_i`` in ``[0, cost_i]``,
+
+        cost_i H(alpha_i / cost_i),    H(t) = -t log t - (1 - t) log(1 - t).
+
+    Its slope is the decision value that belongs to a coefficient, ``y_i log((cost_i - alpha_i) /
+    alpha_i)``, and the other way round ``alpha_i = cost_i / (1 + exp(y_i f_i))`` belongs to the
+    decision value f_i.
+    """
+
+    y: np.ndarray
+    cost: np.ndarray
+
+    def value(self, beta):
+        """The function at coefficients in their box."""
+        share = self._shares(beta)
+        return float(self.cost @ (entr(share) - xlog1py(1.0 - share, -share)))
+
+    def slopes(self, beta):
+        """Decision values of coefficients, (n,); large but finite at the ends of the box, and zero
+        without a cost.
+        """
+        share = np.clip(self._shares(beta), SMALLEST, 1.0 - ROUNDING)
+        return np.where(self.cost > 0.0, self.y * (np.log1p(-share) - np.log(share)), 0.0)
+
+    def doubts(self, beta):
+        """How much rounding of the coefficients may have changed the slopes, (n,)."""
+        return ROUNDING / np.maximum(1.0 - self._shares(beta), ROUNDING)
+
+    def response(self, f):
+        """Coefficients at decision values, and the curvature of the loss there, (n,) both."""
+        unlikely = expit(-self.y * f)
+        return self.y * self.cost * unlikely, self.cost * unlikely * (1.0 - unlikely)
+
+    def loss(self, f, b=0.0):
+        """Total loss of the decision values f; that b of them is the intercept costs nothing."""
+        return float(self.cost @ np.logaddexp(0.0, -self.y * f))
+
+    def level(self, f, total=0.0):
+        """The shift of decision values after which their coefficients have a sum."""
+        used = f[self.cost > 0.0]
+        ahead = float(self.cost[self.y > 0].sum()) - total
+        behind = float(self.cost[self.y < 0].sum()) + total
+        if behind <= 0.0:  # one class alone: no intercept is too large
+            return NEVER - float(used.min(initial=0.0))
+        if ahead <= 0.0:
+            return -NEVER - float(used.max(initial=0.0))
+        # if all decision values were the same, the shift would make them the odds
+        odds = float(np.log(ahead) - np.log(behind))
+        low, high = odds - float(used.max()), odds - float(used.min())
+        shift, enough = 0.5 * (low + high), LEVELED * (ahead + behind)
+        for _ in range(ROUNDS):
+            beta, bends = self.response(f + shift)
+            excess = float(beta.sum()) - total
+            if abs(excess) <= enough or high - low <= LEVELED * (abs(low) + abs(high)):
+                break
+            low, high = (shift, high) if excess > 0.0 else (low, shift)
+            newton = shift + excess / max(float(bends.sum()), SMALLEST)
+            shift = newton if low < newton < high else 0.5 * (low + high)
+        return shift
+
+    def among(self, chosen):
+        """The same for some of the points."""
+        return Entropy(self.y[chosen], self.cost[chosen])
+
+    def _shares(self, beta):
+        cost = np.where(self.cost > 0.0, self.cost, 1.0)
+        return np.clip(self.y * beta / cost, 0.0, 1.0)
 
 
 class Box(NamedTuple):
-    """The dual of a loss for n points; all (n,) arrays but the total."""
+    """The dual of a loss for n points; all (n,) arrays but the total, and the curve if there is
+    one.
+    """
 
     linear: np.ndarray
     lower: np.ndarray
@@ -28,6 +108,7 @@ class Box(NamedTuple):
     kink: np.ndarray
     ridge: np.ndarray
     total: float = 0.0
+    curve: Entropy | None = None
 
     @property
     def free(self):
@@ -35,6 +116,20 @@ class Box(NamedTuple):
         return not self.kink.any() and bool(
             np.isinf(self.lower).all() and np.isinf(self.upper).all()
         )
+
+    def around(self, beta):
+        """The box with the quadratic model of its curve around coefficients: itself without one.
+
+        Its maximizer may lie outside of the bounds, but ``linear - ridge beta`` is then a model of
+        the decision values, and the `response` to them is inside.
+        """
+        if self.curve is None:
+            return self
+        cost, slopes = self.curve.cost, self.curve.slopes(beta)
+        bends = np.maximum(self.curve.response(slopes)[1], FLATTEST * cost)
+        ridge = 1.0 / np.where(cost > 0.0, bends, 1.0)
+        linear, ridge = self.linear + slopes + ridge * beta, self.ridge + ridge
+        return self._replace(linear=linear, ridge=ridge, curve=None)
 
     def bounds(self, chosen=slice(None)):
         """What compiled loops take of some of the variables: very large numbers for infinite
@@ -47,13 +142,23 @@ class Box(NamedTuple):
             ridge=self.ridge[chosen],
         )
 
+    def among(self, chosen):
+        """The same for some of the points, whose coefficients sum to what they do."""
+        arrays = (array[chosen] for array in self[:5])
+        curve = None if self.curve is None else self.curve.among(chosen)
+        return Box(*arrays, total=self.total, curve=curve)
+
     def sides(self, beta, F):
         """Slopes of the dual for a move up and for a move down of each variable, -inf and inf where
         it may not move.
 
-        F is minus the gradient of the smooth part. At the optimum no slope up exceeds any slope
+        F is minus the gradient of the quadratic part. At the optimum no slope up exceeds any slope
         down.
         """
+        if self.curve is not None:
+            slopes, doubts = self.curve.slopes(beta) - F, self.curve.doubts(beta)
+            up = np.where(beta < self.upper, slopes - doubts, -np.inf)
+            return up, np.where(beta > self.lower, slopes + doubts, np.inf)
         up = np.where(beta < self.upper, -F - np.where(beta >= 0.0, self.kink, -self.kink), -np.inf)
         down = np.where(
             beta > self.lower, -F + np.where(beta <= 0.0, self.kink, -self.kink), np.inf
@@ -62,18 +167,22 @@ class Box(NamedTuple):
 
     def value(self, beta):
         """The dual objective without its part from the kernels."""
-        return float(
-            self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta)
-        )
+        value = self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta)
+        return float(value) + (0.0 if self.curve is None else self.curve.value(beta))
 
     def slope(self, beta, change):
         """The slope of the value along a change of beta."""
-        return float((self.linear - self.kink * np.sign(beta) - self.ridge * beta) @ change)
+        slopes = self.linear - self.kink * np.sign(beta) - self.ridge * beta
+        if self.curve is not None:
+            slopes = slopes + self.curve.slopes(beta)
+        return float(slopes @ change)
 
     def unit(self):
         """Half the violation at zero coefficients: one for labels, half the spread of the targets
         for regression.
         """
+        if self.curve is not None:  # whose slopes there are infinite, and natural units elsewhere
+            return 1.0
         up, down = self.sides(np.zeros(self.linear.size), -self.linear)
         violation = float(up.max() - down.min())
         return 0.5 * violation if np.isfinite(violation) and violation > 0.0 else 1.0
@@ -84,6 +193,21 @@ class Box(NamedTuple):
         """
         widths = self.upper - self.lower
         return np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0)
+
+    @property
+    def squares(self):
+        """A violation of v costs up to this times its square, where a loss bends; zero if it does
+        not.
+        """
+        if self.curve is not None:
+            return float(self.curve.cost.sum()) / 8.0
+        return float(np.sum(0.5 / self.ridge[self.ridge > 0.0]))
+
+    def steepness(self, beta):
+        """What an error of one in every decision value may cost, about (n,)."""
+        if self.curve is not None:
+            return np.abs(beta)
+        return np.where(beta != 0.0, self.widths(beta), 0.0)
 
     def feasible(self, beta):
         """beta moved into the box and onto the right sum; a no-op for feasible ones."""
@@ -118,6 +242,9 @@ class Loss(ABC):
 
     can_be_infinite = False
     """Whether no error at all is allowed."""
+
+    curved = False
+    """Whether the dual is not quadratic: its boxes have a curve."""
 
     @abstractmethod
     def box(self, y, cost):
@@ -188,6 +315,34 @@ class SquaredHinge(Loss):
 def _pull(kinks, y, cost, b):
     """Costs of the points on the wrong side of their margin at this intercept."""
     return cost * np.where(y > 0, kinks > b, kinks < b)
+
+
+class Logistic(Loss):
+    """``cost_i log(1 + exp(-y_i f_i))`` for labels y = ±1: decision values are log-odds.
+
+    With ``beta_i = y_i alpha_i`` the problem and its dual are, at weights d of the kernels,
+
+        min_{beta, b}  beta' K_d beta / 2 + sum_i cost_i log(1 + exp(-y_i (K_d beta + b)_i))
+        max_beta  sum_i cost_i H(alpha_i / cost_i) - beta' K_d beta / 2
+
+    over ``0 <= alpha_i <= cost_i`` and ``sum(beta) = 0``, with the entropy ``H(t) = -t log t - (1 -
+    t) log(1 - t)``; over the weights too, the dual ends in ``- phi(s(beta))``. At the optimum
+    ``alpha_i = cost_i / (1 + exp(y_i f_i))``: a share of the cost, the probability of an error. No
+    coefficient is zero or at its bound, so that all points with a cost are support vectors.
+    """
+
+    separates = capped = curved = True
+
+    def box(self, y, cost):
+        return _half_open(y, cost, np.zeros(y.size))._replace(
+            linear=np.zeros(y.size), curve=Entropy(y, cost)
+        )
+
+    def value(self, y, cost, scores, b):
+        return Entropy(y, cost).loss(scores + b)
+
+    def intercept(self, y, cost, scores):
+        return Entropy(y, cost).level(scores)
 
 
 class HardMargin(Loss):
@@ -275,6 +430,7 @@ class OneClass(Loss):
 LOSSES = {
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
     "hard_margin": HardMargin,
     "epsilon_insensitive": EpsilonInsensitive,
     "squared": Squared,

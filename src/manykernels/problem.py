@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from scipy.optimize import brentq
 
 from .losses import Box, Hinge, Loss
 from .regularizers import Regularizer
@@ -60,8 +61,8 @@ class Problem:
 
     @property
     def is_system(self) -> bool:
-        """Whether the dual of some output is a linear system."""
-        return any(box.free for box in self.boxes)
+        """Whether some output is solved by systems of linear equations."""
+        return self.loss.curved or any(box.free for box in self.boxes)
 
     @property
     def has_fixed_sum(self) -> bool:
@@ -99,14 +100,16 @@ class Problem:
         """The violation, in units, that makes a fifth of an absolute gap: what the machines should
         reach next.
 
-        A violation v costs up to v times the widths of the box, and for squared losses up to ``cost
-        v^2``.
+        A violation v costs up to v times the widths of the box, and where the loss bends up to
+        ``v^2`` times its curvature. Squared losses have boxes without bounds, whose widths are a
+        guess, so that both must be small; else the smaller of the two is the price.
         """
         reach = sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
-        squares = sum(float(np.sum(0.5 / box.ridge[box.ridge > 0.0])) for box in self.boxes)
+        squares = sum(box.squares for box in self.boxes)
         linear = 0.2 * gap / reach
         if squares > 0.0:
-            linear = min(linear, np.sqrt(0.2 * max(gap, 0.0) / squares))
+            bounds = linear, np.sqrt(0.2 * max(gap, 0.0) / squares)
+            linear = max(bounds) if self.loss.curved else min(bounds)
         return linear / self.unit
 
     def feasible(self, beta) -> np.ndarray:
@@ -182,17 +185,22 @@ class Problem:
         if self.has_fixed_sum:
             fits = scale >= 1.0
             return self.dual_linear(beta) - self.regularizer.conjugate(forms) if fits else -np.inf
-        # the dual is then a parabola along the multiples of beta
+        # the dual is then simple along the multiples of beta
         if self.regularizer.homogeneous:
             scale = self.best_scale(beta, forms)
         return self.dual_linear(scale * beta) - self.regularizer.conjugate(scale**2 * forms)
 
     def best_scale(self, beta, forms):
-        """The factor in [0, 1] on beta at which a dual that is a parabola along it is largest."""
-        pairs = list(zip(self.boxes, beta, strict=True))
+        """The factor in [0, 1] on beta at which the dual is largest, for a conjugate that is a
+        multiple of its square: a parabola, unless the loss is curved.
+        """
+        pairs, conjugate = list(zip(self.boxes, beta, strict=True)), self.regularizer.conjugate
+        if self.loss.curved:
+            half = conjugate(forms)
+            return _root(lambda scale: self.dual_slope(scale * beta, beta) - 2.0 * scale * half)
         slope = sum(float(box.linear @ b - box.kink @ np.abs(b)) for box, b in pairs)
         bend = sum(float(box.ridge @ np.square(b)) for box, b in pairs)
-        bend += 2.0 * self.regularizer.conjugate(forms)
+        bend += 2.0 * conjugate(forms)
         return float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
 
     def _rounding(self, weights, beta):
@@ -200,12 +208,21 @@ class Problem:
 
         Entries have independent errors of at most half a unit of the largest: they add up to ``eps
         / 2 max(K_d) |beta|^2`` in ``beta' K_d beta`` and to ``eps / 2 max(K_d) |beta|`` in a score,
-        which the loss multiplies by the cost of the points that have a coefficient.
+        which the loss multiplies by the cost of the points that have a coefficient, or by the
+        coefficient itself where there are no corners.
         """
         largest = self.bank.combined_diagonal(weights).max(initial=0.0)
         unit = 0.5 * np.finfo(self.bank.dtype).eps * largest
         losses = sum(
-            np.linalg.norm(b) * box.widths(b)[b != 0.0].sum()
+            np.linalg.norm(b) * box.steepness(b).sum()
             for box, b in zip(self.boxes, beta, strict=True)
         )
         return float(unit * (np.square(beta).sum() + losses))
+
+
+def _root(slope):
+    """Where in [0, 1] a falling slope is zero; the end that it points to if nowhere."""
+    if slope(1.0) >= 0.0:
+        return 1.0
+    smallest = 1e-9
+    return brentq(slope, smallest, 1.0, rtol=1e-6) if slope(smallest) > 0.0 else 0.0

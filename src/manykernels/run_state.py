@@ -7,6 +7,7 @@ kernels, so that the work is counted in one place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -186,16 +187,21 @@ class RunState:
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
         self.latest = Point(weights, beta)
-        solved = [
-            machine.solve(kernel, problem.loss, y, cost, start, tol)
-            for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
-        ]
+        with self.algebra():
+            solved = [
+                machine.solve(kernel, problem.loss, y, cost, start, tol)
+                for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
+            ]
         self.counters.svm_solves += len(solved)
         self.counters.machine_steps += sum(one.steps for one in solved)
         dual = sum(one.dual for one in solved)
         noise = max(0.0, sum(one.primal for one in solved) - dual)
         scores = np.stack([one.scores for one in solved])
         return Evaluation(weights, beta, scores, dual + problem.regularizer.value(weights), noise)
+
+    def algebra(self) -> AbstractContextManager:
+        """A context for machines, in which systems of equations may use all threads."""
+        return self.bank.algebra() if self.problem.is_system else nullcontext()
 
     def machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""

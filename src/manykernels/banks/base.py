@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -71,6 +72,10 @@ class Bank(KernelHolder):
     @abstractmethod
     def symmetric(self) -> bool:
         """Whether rows and columns are the same points."""
+
+    def algebra(self) -> AbstractContextManager:
+        """A context in which a single matrix operation may use all threads."""
+        return self.threads.algebra()
 
     def start(self, regularizer: Any) -> np.ndarray:
         """Weights to begin with, (m,)."""

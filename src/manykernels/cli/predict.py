@@ -31,7 +31,8 @@ def predict(
         bool,
         typer.Option(
             "--probabilities",
-            help="Add the probability of every class, after tabs; for models of train --tune.",
+            help="Add the probability of every class, after tabs; for models of train --tune or "
+            "--loss logistic.",
         ),
     ] = False,
     target: Annotated[
@@ -85,7 +86,7 @@ def _probabilities(model, X):
     if not hasattr(model, "predict_proba"):
         raise ValueError(
             "This model has no probabilities: train a classifier with --tune, which calibrates "
-            "them on held-out rows."
+            "them on held-out rows, or with --loss logistic."
         )
     return model.predict_proba(X)
 

@@ -108,7 +108,12 @@ def train(
         ),
     ] = False,
     loss: Annotated[
-        str | None, _of("Model", "hinge, squared_hinge, hard_margin; epsilon_insensitive, squared.")
+        str | None,
+        _of(
+            "Model",
+            "hinge, squared_hinge, logistic, hard_margin; epsilon_insensitive, squared. With "
+            "logistic, classifiers know probabilities.",
+        ),
     ] = None,
     epsilon: Annotated[
         float | None,

@@ -8,11 +8,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..combinations import Combination
-from ..losses import Loss
+from ..losses import Logistic, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
@@ -28,6 +30,18 @@ from .checks import (
 from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+
+
+def _knows_probabilities(estimator):
+    """Whether decision values are log-odds of classes; raise AttributeError if not."""
+    if estimator.loss != "logistic" and not isinstance(estimator.loss, Logistic):
+        raise AttributeError(
+            f"There are no probabilities with loss={estimator.loss!r}: use loss='logistic', or "
+            "MKLClassifierCV."
+        )
+    if estimator.multiclass != "ovr":
+        raise AttributeError("There are no probabilities of votes: they need multiclass='ovr'.")
+    return True
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -58,16 +72,18 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     regularizer : Regularizer, optional
     C : float
         Cost of an error, as in scikit-learn's SVC.
-    loss : {"hinge", "squared_hinge", "hard_margin"} or Loss
-        ``"hard_margin"`` allows no error on the training data, whatever C; it needs p = 1 and two
-        classes or ``share_weights=False``.
+    loss : {"hinge", "squared_hinge", "logistic", "hard_margin"} or Loss
+        ``"logistic"`` makes decision values log-odds, and so gives probabilities; every training
+        row is then a support vector. ``"hard_margin"`` allows no error on the training data,
+        whatever C; it needs p = 1 and two classes or ``share_weights=False``.
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp",
         "alignment" or "uniform"; for approximations also "primal" (smooth losses), "interior"
-        (losses with corners) and "gfb". ``"auto"`` follows the table `manykernels.solvers.AUTO`:
-        Newton's method on the dual where it fits (a smooth conjugate or the simplex, and memory for
-        a combined kernel), else SPG-GMKL or MKLGL; with ten thousand points or more, weights come
-        from a sample of them first. The last two set the weights by a rule and train one SVM.
+        (losses with corners) and "gfb". The logistic loss is not for "smo", "mwu", "interior" and
+        "gfb". ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual
+        where it fits (a smooth conjugate or the simplex, and memory for a combined kernel), else
+        SPG-GMKL or MKLGL; with ten thousand points or more, weights come from a sample of them
+        first. "alignment" and "uniform" set the weights by a rule and train one SVM.
     approximation : Approximation, optional
         Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see
         `manykernels.lowrank`), for very many points. The certificate is then with respect to the
@@ -161,7 +177,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     Notes
     -----
-    Probabilities are to be had from `MKLClassifierCV`, or with this estimator in scikit-learn's
+    Probabilities are to be had with ``loss="logistic"``, from `MKLClassifierCV`, whose are
+    calibrated on held-out rows, or with this estimator in scikit-learn's
     ``CalibratedClassifierCV``.
 
     Equal rows are merged and weighted before training, so a row repeated twice and a row of
@@ -271,7 +288,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ]
 
     def _loss(self):
-        return choose_loss(self.loss, ("hinge", "squared_hinge", "hard_margin"))
+        return choose_loss(self.loss, ("hinge", "squared_hinge", "logistic", "hard_margin"))
 
     def _output_names(self):
         if self.multiclass == "ovo" or self.classes_.size == 2:
@@ -284,7 +301,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     def decision_function(self, X: Points) -> np.ndarray:
         """Signed distance to the boundary, (n_samples,) for two classes, else (n_samples,
-        n_classes).
+        n_classes); log-odds of the class with ``loss="logistic"``.
 
         One against one, it is the number of pairs that a class wins, with the distances deciding
         between equals.
@@ -305,6 +322,34 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         X : as for `decision_function`
         """
         return self.classes_from_scores(self._scores(X))
+
+    @available_if(_knows_probabilities)
+    def predict_proba(self, X: Points) -> np.ndarray:
+        """Probability of every class, (n_samples, n_classes), for ``loss="logistic"`` and
+        ``multiclass="ovr"``.
+
+        Those of several classes, each against the rest, are divided by their sum. Classes that
+        weigh more (``class_weight``) are more likely by as much.
+
+        Parameters
+        ----------
+        X : as for `decision_function`
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(_knows_probabilities)
+    def predict_log_proba(self, X: Points) -> np.ndarray:
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : as for `decision_function`
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return log_expit(np.stack([-scores[0], scores[0]], axis=1))
+        each = log_expit(scores.T)
+        return each - logsumexp(each, axis=1, keepdims=True)
 
     def classes_from_scores(self, scores: np.ndarray) -> np.ndarray:
         """The class of each point, (n,).

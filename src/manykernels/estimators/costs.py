@@ -15,8 +15,9 @@ def default_costs(template, X, y, sample_weight, norms, count):
     give decision values in proportion to C; as long as none comes up to its target, all stay at
     their bounds and a larger C does not change what is predicted. Equal weights are ``m^(-1/p)``:
     what is a small C for the mean of the kernels (p = 1) is a large one for their sum (p = inf), so
-    the grid begins where the largest p begins. For regression C is in units of the targets, unless
-    the loss is squared.
+    the grid begins where the largest p begins. The logistic loss has all points at half their
+    bounds there, and decision values that are small beside one. For regression C is in units of the
+    targets, unless the loss is squared.
 
     Parameters
     ----------

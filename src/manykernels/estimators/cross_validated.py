@@ -59,7 +59,8 @@ normalize, cache_size, device, n_jobs, random_state
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
-        no probabilities. Several classes share the function, and are normalized, so that the
+        no probabilities. They are calibrated with ``loss="logistic"`` too, whose own are those of
+        rows that were seen. Several classes share the function, and are normalized, so that the
         likeliest class is the one that is predicted; there is nothing for ``multiclass="ovo"``.
     checkpoint : path or Checkpoint, optional
         A file that keeps the part of the grid that is through, as for `MKLClassifier`. `fit` goes

@@ -72,6 +72,6 @@ class Machine(ABC):
 
     @abstractmethod
     def ascend(self, kernel, box, beta, F, tol, max_steps):
-        """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``; return (steps,
-        violation).
+        """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``, minus the
+        gradient of the quadratic part; return (steps, violation).
         """

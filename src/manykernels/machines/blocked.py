@@ -6,10 +6,12 @@ import numpy as np
 
 from .._loops.smo import smo
 from .._threads import Threads
+from . import curved
 from .base import Machine
 from .row_cache import RowCache
 
 COLUMNS = 1024
+CLOSE = 1e-3  # violation of a part of the points that costs next to nothing
 
 
 class Rows(NamedTuple):
@@ -115,6 +117,8 @@ class BlockedMachine(Machine):
             working_set = self._choose(up, down, working_set)
             rows = kernel.rows(working_set)
             inner = max(0.5 * tol, 0.1 * violation)
+            if box.curve is not None:  # a rough answer may be worse than none
+                inner = min(inner, max(0.5 * tol, CLOSE))
             done += self._improve(
                 rows, kernel.diagonal[working_set], box, beta, F, working_set, inner
             )
@@ -136,7 +140,11 @@ class BlockedMachine(Machine):
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
         bounds = box.bounds(chosen)
-        steps, _ = smo(square, diagonal + bounds.ridge, bounds, part, gradient, tol, limit)
+        if box.curve is not None:
+            alone = box.among(chosen)._replace(total=part.sum())
+            steps, _ = curved.ascend(square, alone, part, gradient, tol, limit)
+        else:
+            steps, _ = smo(square, diagonal + bounds.ridge, bounds, part, gradient, tol, limit)
         change = part - beta[chosen]
         F += rows.sums(change)
         F[chosen] += bounds.ridge * change

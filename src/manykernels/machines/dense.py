@@ -1,9 +1,10 @@
-"""SMO on a combined kernel in memory, and a linear system where the dual is one."""
+"""SMO on a combined kernel in memory, and systems of equations where the dual asks for them."""
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from .._loops.smo import smo
+from . import curved
 from .base import Machine
 
 ROWS = 256
@@ -24,6 +25,8 @@ class DenseMachine(Machine):
         return out
 
     def ascend(self, kernel, box, beta, F, tol, max_steps):
+        if box.curve is not None:
+            return curved.ascend(kernel, box, beta, F, tol, max_steps)
         if box.free:
             return _solve(kernel, box, beta, F)
         diagonal, bounds = np.diagonal(kernel) + box.ridge, box.bounds()

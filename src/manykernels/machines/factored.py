@@ -5,12 +5,12 @@ With ``K = A A'`` and features A of few columns the SVM is a linear one,
     min_{w, b}  |w|^2 / 2 + loss(A w + b),
 
 and Newton's method on it needs, at every step, the Gram matrix of the features of those points
-whose loss bends. Losses with corners do not bend: the dual gets a proximal term around the last
-coefficients, ``width / cost |beta - center|^2 / 2``, which rounds off the corners by the width, and
-its center moves until nothing is left of it (the method of multipliers: X. Li, D. Sun and K.-C.
-Toh, A highly efficient semismooth Newton augmented Lagrangian method for solving Lasso problems,
-SIAM Journal on Optimization 2018). Good coefficients to begin with save most of the steps, and no
-step looks at pairs of points.
+whose loss bends. The logistic loss, which bends everywhere, needs no more. Losses with corners do
+not bend: the dual gets a proximal term around the last coefficients, ``width / cost |beta -
+center|^2 / 2``, which rounds off the corners by the width, and its center moves until nothing is
+left of it (the method of multipliers: X. Li, D. Sun and K.-C. Toh, A highly efficient semismooth
+Newton augmented Lagrangian method for solving Lasso problems, SIAM Journal on Optimization 2018).
+Good coefficients to begin with save most of the steps, and no step looks at pairs of points.
 """
 
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from .base import Machine
+from .curved import best_length
 
 WIDTH, NARROWER = 0.3, 0.3  # of the first corners, in units of the violation, and of the next ones
 HALVINGS, STEPS = 40, 50  # of a step's length, and steps around one center, at most
@@ -89,6 +90,8 @@ class FactoredMachine(Machine):
         return kernel.dot(kernel.correlate(beta))
 
     def ascend(self, kernel, box, beta, F, tol, max_steps):
+        if box.curve is not None:
+            return self._bent(kernel, box, beta, F, tol, max_steps)
         violation, done, waited = _violation(box, beta, F), 0, 0
         width = WIDTH * violation
         place = Place(kernel.correlate(beta), 0.0, F - box.ridge * beta + box.linear)
@@ -101,6 +104,26 @@ class FactoredMachine(Machine):
             done, width = done + max(steps, 1), NARROWER * min(width, violation)
             waited = 0 if violation < 0.9 * before else waited + 1
         return done, violation
+
+    def _bent(self, kernel, box, beta, F, tol, max_steps):
+        """`ascend` for a loss with a curve, which Newton's method takes as it is."""
+        used, place = box.upper > box.lower, _better_start(kernel, box, beta, F)
+        best, waited, done = np.inf, 0, 0
+        while True:
+            place = _leveled(box, place)
+            response, bends = box.curve.response(place.f)
+            found = box.feasible(response)
+            scores = self.multiply(kernel, found)
+            violation = float(np.ptp((scores - place.f)[used])) if used.any() else 0.0
+            waited = 0 if violation < best else waited + 1
+            if violation < best:
+                best, beta[:], F[:] = violation, found, scores
+            if violation < tol or done >= max_steps or waited >= STUCK:
+                return done, best
+            step = _newton(kernel, place.w - kernel.correlate(response), bends)
+            norms = float(place.w @ step.w), float(step.w @ step.w)
+            place = place.moved(step, best_length(box.curve, place.f, step.f, *norms))
+            done += 1 + round(GRAM)
 
     @staticmethod
     def _centered(kernel, rounded, at, most):
@@ -127,6 +150,20 @@ class FactoredMachine(Machine):
             value = rounded.value(at)
             done += 1 + round(GRAM * np.count_nonzero(bends) / bends.size)
         return at, done
+
+
+def _better_start(kernel, box, beta, F):
+    """The place of coefficients, or that of none if it is better, for a loss with a curve."""
+    given = _leveled(box, Place(kernel.correlate(beta), 0.0, F))
+    none = _leveled(box, Place(np.zeros_like(given.w), 0.0, np.zeros_like(F)))
+    value = 0.5 * float(given.w @ given.w) + box.curve.loss(given.f)
+    return given if value <= box.curve.loss(none.f) else none
+
+
+def _leveled(box, at):
+    """The same place with the best intercept, for a loss with a curve."""
+    change = box.curve.level(at.f, box.total)
+    return Place(at.w, at.b + change, at.f + change)
 
 
 def _newton(kernel, slope, bends):

@@ -11,6 +11,9 @@ A solution that leaves its bounds says what to fix next, and a condition that do
 set free (a primal-dual active-set method). From a good guess a few systems give all digits, where
 the smoothed model needs a temperature at which SMO takes millions of steps (80 to 300 points,
 C = 10^4, gap 1e-6: 40 million without, 30 thousand with).
+
+The conditions of a loss with a curve are not linear: there a system is a step of Newton's method on
+them, with all coefficients free, and the next guess is where it led.
 """
 
 from typing import NamedTuple
@@ -23,6 +26,7 @@ MOST_FREE, MOST_USED = 1500, 100  # beyond which a system costs more than it sav
 USED = 1e-4  # part of the largest weight above which a kernel is taken to be in use
 SHIFT = 1e-12  # relative, on diagonals: equal points or kernels make a system singular
 VIOLATED = 1e-9  # in units of the problem, or relative: what is not rounding
+SAME = 1e-12  # change of the coefficients, as a part of the largest, that is none
 SIGN = 1e-300  # a coefficient that is to leave zero in this direction
 
 
@@ -33,7 +37,8 @@ class Guess(NamedTuple):
     ----------
     free : (t, n) bool
     x : (t, n)
-        Values of coefficients that are not free; signs of those that are.
+        Values of coefficients that are not free; signs of those that are, or where to linearize the
+        slopes of a curve.
     used : (s,) kernels
     """
 
@@ -44,7 +49,7 @@ class Guess(NamedTuple):
 
 class Found(NamedTuple):
     """The solution of a guess: weights (m,), coefficients (t, n) and intercepts (t,), not yet
-    within any bounds.
+    within any bounds, unless the loss has a curve.
     """
 
     d: np.ndarray
@@ -78,7 +83,9 @@ def solution(problem, K, given, point, guess):
     guess : Guess
     """
     sizes, t, s = guess.free.sum(axis=1), len(guess.free), guess.used.size
-    if sizes.min() == 0 or sizes.max() > MOST_FREE or s > min(MOST_USED, sizes.sum() + 1):
+    # a step by any other method costs systems of that size too, where a loss has a curve
+    too_many = sizes.max() > MOST_FREE and not problem.loss.curved
+    if sizes.min() == 0 or too_many or s > min(MOST_USED, sizes.sum() + 1):
         return None
     small, right = np.zeros((s + t + 1, s + t + 1)), np.zeros(s + t + 1)
     small[:s, -1] = small[-1, :s] = right[-1] = 1.0
@@ -101,8 +108,20 @@ def solution(problem, K, given, point, guess):
     for c, part in enumerate(parts):
         left = part.sides[:, -1] - part.sides[:, :-1] @ z[np.r_[:s, s + c]]
         x[c, part.free] = solve_triangular(part.factor, left, lower=True, trans=1)
+        x[c] = _inside(problem.boxes[c], guess.x[c], x[c])
     d[guess.used] = z[:s]
     return Found(d, x, z[s : s + t]) if np.isfinite(z).all() and np.isfinite(x).all() else None
+
+
+def _inside(box, before, x):
+    """The response of a loss with a curve to the decision values that its linearized slopes have
+    come to; x itself without a curve.
+    """
+    if box.curve is None:
+        return x
+    model = box.around(before)
+    f = model.linear - model.ridge * x
+    return box.curve.response(f + box.curve.level(f, box.total))[0]
 
 
 class _Part(NamedTuple):
@@ -125,7 +144,7 @@ class _Part(NamedTuple):
 
 
 def _eliminated(problem, K, given, point, guess, c):
-    box, M = problem.boxes[c], point.products[guess.used, c]
+    box, M = problem.boxes[c].around(guess.x[c]), point.products[guess.used, c]
     F, fixed = np.flatnonzero(guess.free[c]), np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
     block = K[np.ix_(F, F)].astype(float)
@@ -155,6 +174,8 @@ def next_guess(problem, saddle, guess, found, Kx):
     used = found.d > 0.0
     forms = saddle.forms(x)
     used |= forms > forms[used].max() * (1.0 + VIOLATED)
-    if np.array_equal(free, guess.free) and np.array_equal(np.flatnonzero(used), guess.used):
-        return None
-    return Guess(free, x, np.flatnonzero(used))
+    changed = not np.array_equal(free, guess.free)
+    changed |= not np.array_equal(np.flatnonzero(used), guess.used)
+    if problem.loss.curved:
+        changed |= bool(np.abs(x - guess.x).max() > SAME * np.abs(x).max())
+    return Guess(free, x, np.flatnonzero(used)) if changed else None

@@ -62,6 +62,7 @@ class Solver(ABC):
 
     sums_only = True  # whether it works for sums of kernels alone
     hard_margins = False  # whether it works for a loss that can be infinite
+    curved_losses = True  # whether it works for a loss whose dual is not quadratic
     gains_from_sample = True  # whether weights from some of the points save it work
 
     def needs(self, run):  # noqa: B027  (some solvers take any sum of kernels)
@@ -79,6 +80,12 @@ class Solver(ABC):
             raise ValueError(
                 f"{type(self).__name__} does not work for a hard margin: use solver='mwu', which "
                 "needs p = 1, or a large C."
+            )
+        if run.problem.loss.curved and not self.curved_losses:
+            raise ValueError(
+                f"{type(self).__name__} needs a loss whose dual is quadratic, not "
+                f"{run.problem.loss!r}: use solver='newton' or solver='spg', or solver='primal' "
+                "for low-rank factors."
             )
         self.needs(run)
 
@@ -195,7 +202,8 @@ class Around(Solver):
 
     def __init__(self, solver):
         self.solver = solver
-        for name in ("title", "unit", "max_iter", "stationarity_tol", "sums_only", "hard_margins"):
+        limits = "title", "unit", "max_iter", "stationarity_tol"
+        for name in (*limits, "sums_only", "hard_margins", "curved_losses"):
             setattr(self, name, getattr(solver, name))
         self.title = solver.called
 

@@ -65,7 +65,8 @@ AUTO = (
     ),
     Rule(
         "primal",
-        "kernels of low rank whose factors have fewer columns than half the points, smooth losses",
+        "kernels of low rank whose factors have fewer columns than half the points, smooth losses "
+        "(squared, logistic)",
         _narrow,
     ),
     Rule("interior", "the same with losses that have corners", _narrow),

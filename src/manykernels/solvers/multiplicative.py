@@ -92,7 +92,7 @@ class MultiplicativeWeights(Solver):
     title, unit = "MWUMKL", "round"
     max_iter = ROUNDS
     wait = 32.0, 3.6
-    hard_margins = True
+    hard_margins, curved_losses = True, False
     gains_from_sample = False
 
     def __init__(self, schedule="adaptive", *, epsilon=0.2, rounds=None):

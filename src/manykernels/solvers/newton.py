@@ -14,6 +14,9 @@ The products M are either held, or never in memory: then the first pass adds up 
 second gives the parabolas (see `points`). So a million kernels take no more memory than a few
 numbers for each.
 
+The logistic loss adds an entropy to the dual, which the program has as it is: kernel logistic
+regression with kernel H.
+
 How precisely the program is solved decides everything (`programs.maximizer`).
 
 Where the conjugate has a kink (the ball with p = 1) a smooth model of the dual is none: there

@@ -13,7 +13,8 @@ MOST_STEPS = 1_000_000
 
 
 def maximizer(run, beta, gap, program):
-    """The maximizer over the box of a quadratic model of the dual around beta, output by output.
+    """The maximizer over the box of a quadratic model of the dual around beta, output by output;
+    what the loss has in it is taken as it is.
 
     How precisely it is solved decides everything: a violation v costs up to ``v sum(cost)`` in the
     gap, so it is solved to a fifth of the absolute gap divided by the total cost
@@ -38,7 +39,8 @@ def maximizer(run, beta, gap, program):
             F += kernel @ (target[c] - beta[c])
             if len(beta) > 1:
                 F += program.coupling(c)
-            steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
+            with run.algebra():
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
             run.counters.machine_steps += steps
             program.moved(c, target[c] - beta[c])
         if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():

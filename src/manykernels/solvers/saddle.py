@@ -227,7 +227,8 @@ class Saddle:
         problem, worse = self.run.problem, 0
         guess = first_guess(problem, best.d, best.x)
         for _ in range(ROUNDS):
-            found = solution(problem, self.K, self.given, self.point, guess)
+            with self.run.algebra():
+                found = solution(problem, self.K, self.given, self.point, guess)
             if found is None or not (found.d > 0.0).any():
                 break
             x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)

@@ -58,6 +58,7 @@ class SMO(Solver):
 
     title = "SMO-MKL"
     max_iter = 200
+    curved_losses = False
 
     def needs(self, run):
         r = run.problem.regularizer

@@ -83,7 +83,8 @@ def _classified(story):
 def _probabilities(story):
     """Brier score and reliability, where there are probabilities of known classes."""
     model, y = story.model, np.asarray(story.y)
-    if not getattr(model, "calibration_kind_", None) or not np.isin(y, model.classes_).all():
+    source = _source(model)
+    if source is None or not np.isin(y, model.classes_).all():
         return []
     found = np.asarray(story.given.predict_proba(story.X))
     truth = (y[:, None] == model.classes_[None]).astype(float)
@@ -108,10 +109,18 @@ def _probabilities(story):
                 ("Brier score", f"{brier:.4f}"),
                 ("the same for the shares of the classes", f"{constant:.4f}"),
                 ("mean error of a probability", percent(error)),
-                ("calibrated by", model.calibration_kind_),
+                source,
             ]
         ),
     ]
+
+
+def _source(model):
+    """What makes decision values probabilities, as a fact; None if nothing does."""
+    if hasattr(model, "calibration"):
+        kind = getattr(model, "calibration_kind_", None)
+        return None if kind is None else ("calibrated by", kind)
+    return ("by", "the logistic loss") if hasattr(model, "predict_proba") else None
 
 
 def _classes_table(counts, names, most=20):

@@ -4,9 +4,11 @@ import numpy as np
 
 
 def rounded_corners(problem, width):
-    """The loss of every output with its corners rounded off over a width."""
+    """The loss of every output with its corners rounded off over a width; one with a curve has
+    none.
+    """
     pairs = zip(problem.boxes, problem.cost, strict=True)
-    return [Corner(box, cost, width) for box, cost in pairs]
+    return [Corner(box, cost, width) if box.curve is None else box.curve for box, cost in pairs]
 
 
 class Corner:

@@ -127,7 +127,7 @@ class Interior(FactorSolver):
                 f"Interior is for losses whose dual has bounds, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
-        if any(box.ridge.any() for box in run.problem.boxes):
+        if run.problem.loss.curved or any(box.ridge.any() for box in run.problem.boxes):
             raise ValueError(
                 f"Interior is for losses with corners, not for {run.problem.loss!r}: use "
                 "solver='primal'."

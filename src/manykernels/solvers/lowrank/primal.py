@@ -1,11 +1,11 @@
 """MKL on low-rank factors by Newton's method on the primal, for losses without corners (squared
-hinge, squared).
+hinge, logistic, squared).
 
 The slope of the loss at point i is minus the coefficient beta_i that its box gives at the decision
-value f_i, and its second derivative is one over the ridge where beta_i is inside the box and zero
-elsewhere: the Newton step needs the factors of those points only. It minimizes the quadratic model
-of the loss together with the kernel weights (see `factored`); a step costs a few passes over the
-factors and one Gram matrix of the points that bend.
+value f_i. For squared losses its second derivative is one over the ridge where beta_i is inside the
+box and zero elsewhere: the Newton step needs the factors of those points only. It minimizes the
+quadratic model of the loss together with the kernel weights (see `factored`); a step costs a few
+passes over the factors and one Gram matrix of the points that bend.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base import Iterate
-from .corners import Corner, rounded_corners
+from .corners import rounded_corners
 from .factored import FactorSolver, Fit, Model, certified, penalty, watched
 
 SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
@@ -41,7 +41,7 @@ class PrimalNewton(FactorSolver):
 
     def needs(self, run):
         super().needs(run)
-        if not all(
+        if not run.problem.loss.curved and not all(
             (box.ridge > 0.0)[cost > 0.0].all()
             for box, cost in zip(run.problem.boxes, run.problem.cost, strict=True)
         ):
@@ -57,23 +57,35 @@ class PrimalNewton(FactorSolver):
 
     def step(self, run, state, tol):
         corners = rounded_corners(run.problem, 0.0)
-        beta, bends = map(np.stack, zip(*map(Corner.response, corners, state.fit.f), strict=True))
+        pairs = zip(corners, state.fit.f, strict=True)
+        beta, bends = map(np.stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
         model = Model(run, state.fit, bends)
         decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
         step = model.fitted(model.pulls(beta), state.fit.weights, decrease)
         length = self._length(run, corners, state.fit, step)
-        # the coefficients of the model, which agree with v
-        beta = run.problem.feasible(beta - length * bends * step.f)
         fit = state.fit.moved(run, step, length)
+        beta = self._coefficients(run.problem, fit, beta - length * bends * step.f)
         return State(fit, *watched(state, certified(run, fit.weights, beta), PATIENCE))
+
+    @staticmethod
+    def _coefficients(problem, fit, beta):
+        """Feasible coefficients at a fit: those of the model, which agree with v, or the response
+        of a loss with a curve, which is never outside of its box.
+        """
+        if problem.loss.curved:
+            curves = [box.curve for box in problem.boxes]
+            pairs = zip(curves, fit.f, strict=True)
+            beta = np.stack([curve.response(f + curve.level(f))[0] for curve, f in pairs])
+        return problem.feasible(beta)
 
     @staticmethod
     def _length(run, corners, fit, step):
         """The best of the lengths 1, 1/2, 1/4, ..., or none."""
 
         def value(length):
-            losses = map(Corner.loss, corners, fit.f + length * step.f, fit.b + length * step.b)
-            return penalty(run, fit.v + length * step.v) + sum(losses)
+            at = zip(corners, fit.f + length * step.f, fit.b + length * step.b, strict=True)
+            losses = sum(corner.loss(f, b) for corner, f, b in at)
+            return penalty(run, fit.v + length * step.v) + losses
 
         length, now, after = 1.0, value(0.0), value(1.0)
         for _ in range(HALVINGS):

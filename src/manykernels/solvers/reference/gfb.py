@@ -53,6 +53,7 @@ class GFB(Solver):
     """
 
     max_iter = 500
+    curved_losses = False
     wait = 1700.0, 57.0
 
     def __init__(self, inner="split", *, inner_tol=1e-4, inner_iter=3000):

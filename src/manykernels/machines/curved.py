@@ -1,0 +1,147 @@
+"""Kernel logistic regression: the machine for losses whose dual is not quadratic.
+
+The primal is smooth: with ``f = K beta + b`` and the response ``beta(f)`` of the loss to decision
+values,
+
+    min_{beta, b}  beta' K beta / 2 + loss(f).
+
+Newton's method on it needs few steps from anywhere, each a system of equations with the matrix ``I
++ W^1/2 K W^1/2`` and the curvatures W of the loss (iteratively reweighted least squares). The
+response to its decision values, whose sum the intercept makes right, is the dual solution: always
+in the box, so that no step has to look at bounds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import brentq
+
+from ..losses import FLATTEST
+
+ROWS = 256
+STEPS = 100
+STUCK = 25  # steps without a smaller violation
+LENGTH = 1e-2  # error of the length of a step, as a part of it
+ROUNDING = 1e-16  # relative to what decision values are sums of
+
+
+class Place(NamedTuple):
+    """A point of the primal: beta (n,), which need not be in its box, and the decision values."""
+
+    beta: np.ndarray
+    f: np.ndarray
+
+
+class Answer(NamedTuple):
+    """The coefficients that respond to a place, (n,), minus the gradient of the quadratic part of
+    the dual there, and the violation of the optimality conditions.
+    """
+
+    beta: np.ndarray
+    F: np.ndarray
+    violation: float
+
+
+def ascend(kernel, box, beta, F, tol, max_steps):
+    """As `Machine.ascend`, for a box with a curve and a kernel in memory; a step counts as a visit
+    to all rows.
+    """
+    used = np.flatnonzero(box.upper > box.lower)
+    if used.size == 0:
+        return 0, 0.0
+    solver = _Newton(kernel, box, used)
+    found, steps = solver.solved(beta[used], F[used], tol, min(STEPS, 1 + max_steps // beta.size))
+    if not solver.whole:
+        F += kernel[:, used] @ (found.beta - beta[used])
+    F[used], beta[used] = found.F, found.beta
+    return steps * beta.size, found.violation
+
+
+class _Newton:
+    """Newton's method for the points that have a cost."""
+
+    def __init__(self, kernel, box, used):
+        self.whole = used.size == len(kernel)
+        self.K = kernel if self.whole else kernel[np.ix_(used, used)]
+        self.box = box if self.whole else box.among(used)
+        self.largest = float(np.diagonal(self.K).max())
+
+    def solved(self, beta, F, tol, most):
+        """The answer, and the steps that led to it."""
+        at, F = self._start(beta, F)
+        best, waited, steps = self._answer(at, F), 0, 0
+        while best.violation >= max(tol, self._rounding(best)) and steps < most and waited < STUCK:
+            at, F = self._step(at, F)
+            found, steps = self._answer(at, F), steps + 1
+            waited = 0 if found.violation < best.violation else waited + 1
+            best = found if waited == 0 else best
+        return best, steps
+
+    def _start(self, beta, F):
+        """The place to begin, and F there: that of the given coefficients, or of none if that is
+        better.
+        """
+        product, curve = self._times(beta), self.box.curve
+        places = [
+            (Place(beta, self._leveled(F)), F),
+            (Place(np.zeros_like(beta), self._leveled(F - product)), F - product),
+        ]
+        half = 0.5 * float(beta @ product)
+        return places[int(half + curve.loss(places[0][0].f) > curve.loss(places[1][0].f))]
+
+    def _rounding(self, answer):
+        """The violation that rounding leaves."""
+        return ROUNDING * self.largest * float(np.abs(answer.beta).sum())
+
+    def _leveled(self, f):
+        return f + self.box.curve.level(f, self.box.total)
+
+    def _answer(self, at, F):
+        f = self._leveled(at.f)
+        beta = self.box.feasible(self.box.curve.response(f)[0])
+        F = F + self._times(beta - at.beta)
+        return Answer(beta, F, float(np.ptp(F - f)))
+
+    def _step(self, at, F):
+        """The place after a step of the best length, and F there."""
+        curve = self.box.curve
+        response, bends = curve.response(at.f)
+        bends = np.maximum(bends, FLATTEST * curve.cost)
+        roots = np.sqrt(bends)
+        H = roots[:, None] * self.K
+        H *= roots
+        H[np.diag_indices_from(H)] += 1.0
+        # transposed, the same matrix lies as LAPACK wants it
+        factor = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
+        right = np.stack([(response - at.beta) / roots, roots], axis=1)
+        x, ones = roots * cho_solve(factor, right, check_finite=False).T
+        rise = (x.sum() + at.beta.sum() - self.box.total) / ones.sum()  # of the intercept
+        change = x - rise * ones
+        moved = self._times(change)
+        norms = float(at.beta @ moved) + self.box.total * rise, float(change @ moved)
+        length = best_length(curve, at.f, moved + rise, *norms)
+        f = at.f + length * (moved + rise)
+        return Place(at.beta + length * change, f), F + length * moved
+
+    def _times(self, x):
+        out = np.empty(x.size)
+        for start in range(0, x.size, ROWS):  # which are turned into float64
+            out[start : start + ROWS] = self.K[start : start + ROWS] @ x
+        return out
+
+
+def best_length(curve, f, change, start, bend):
+    """The step in (0, 1] along a change of the decision values f that makes the primal smallest:
+    where its slope, which grows, is zero.
+
+    What the primal has besides the loss, the norm and a sum of coefficients times the intercept,
+    has the slope ``start + length bend``.
+    """
+
+    def slope(length):
+        return start + length * bend - float(curve.response(f + length * change)[0] @ change)
+
+    if slope(1.0) <= 0.0 or slope(0.0) >= 0.0:
+        return 1.0
+    return brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)
