@@ -18,7 +18,7 @@ from .checks import check_choice
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
 from .tuned import FOUND, NORMS, HeldOutClassifier, HeldOutRegressor, Tuned
-from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
 class MKLClassifierCV(Tuned, MKLClassifier):
@@ -34,7 +34,7 @@ class MKLClassifierCV(Tuned, MKLClassifier):
     Parameters
     ----------
     kernels, loss, solver, approximation, tol, max_iter, class_weight, share_weights, multiclass, \
-normalize, cache_size, device, n_jobs, random_state
+normalize, missing, cache_size, device, n_jobs, random_state
         As for `MKLClassifier`.
     Cs : int or sequence of floats
         Values of C, or how many to make from the data: from where every point is at its bound
@@ -115,6 +115,7 @@ normalize, cache_size, device, n_jobs, random_state
         share_weights: bool = True,
         multiclass: Literal["ovr", "ovo"] = "ovr",
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -140,6 +141,7 @@ normalize, cache_size, device, n_jobs, random_state
         self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs
@@ -244,8 +246,8 @@ class MKLRegressorCV(Tuned, MKLRegressor):
 
     Parameters
     ----------
-    kernels, epsilon, loss, solver, approximation, tol, max_iter, normalize, cache_size, device, \
-n_jobs, random_state
+    kernels, epsilon, loss, solver, approximation, tol, max_iter, normalize, missing, cache_size, \
+device, n_jobs, random_state
         As for `MKLRegressor`.
     Cs, ps, cv, scoring, refit, rule, checkpoint, callbacks, verbose
         As for `MKLClassifierCV`; five folds and the coefficient of determination by default. Values
@@ -284,6 +286,7 @@ n_jobs, random_state
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -306,6 +309,7 @@ n_jobs, random_state
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs

@@ -6,8 +6,8 @@ values at the rows that were held out. Folds whose kernels are the same share on
 problems that run side by side share its passes (`Hub`). Kernels whose widths follow the data differ
 from fold to fold; then every fold has a bank.
 
-Where passes cannot be shared (approximations, masked kernels, combinations, devices), every fold is
-a path of its own.
+Where passes cannot be shared (approximations, masked kernels, combinations, devices, rows that lack
+views), every fold is a path of its own.
 """
 
 import logging
@@ -80,6 +80,8 @@ class Task(NamedTuple):
     costs, norms : lists of float
     verbose : int
         Whether to say what is going on.
+    incomplete : bool
+        Whether rows lack views.
     """
 
     template: Any
@@ -90,6 +92,7 @@ class Task(NamedTuple):
     costs: list
     norms: list
     verbose: int = 0
+    incomplete: bool = False
 
     def places(self, costs=None):
         """All cells, or those of some C."""
@@ -119,7 +122,7 @@ def cells(
     note : callable, optional
         Called with them whenever some were added.
     """
-    way = _side_by_side if _can_share(task.template) else _fold_by_fold
+    way = _side_by_side if _can_share(task.template, task.incomplete) else _fold_by_fold
     try:
         for _ in way(task, done):
             if note is not None:
@@ -129,10 +132,13 @@ def cells(
     return all(cell.finished for cell in done.values())
 
 
-def _can_share(template):
-    """Whether folds can be parts of a bank."""
+def _can_share(template, incomplete):
+    """Whether folds can be parts of a bank: where rows lack views, they are at the means of other
+    rows in every fold.
+    """
     return (
-        template.approximation is None
+        not incomplete
+        and template.approximation is None
         and template.device == "cpu"
         and template.combination == "sum"
         and template.normalize != "center"
