@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..kernels.points import as_points
+from ..kernels.points import as_points, is_sparse
 from .base import SumBank, as_outputs
 from .centered import CenteredBank
 from .holder import Forwards, Indices
@@ -502,6 +502,8 @@ def _crossed(part, X_new, size, support):
     means, bank = np.zeros((part.kernels.size, at.size)), None
     if at.size:
         points = points_of(X_new, at, part.columns)
+        if not is_sparse(points):  # a bank of complete rows has columns that its kernels do not see
+            points = np.where(np.isnan(points), 0.0, points)
         if cols.rest.any() and not isinstance(part.bank, CenteredBank):
             means = part.bank.cross(points).products(part.shares)
         if cols.at.size:
