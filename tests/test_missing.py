@@ -592,7 +592,7 @@ def test_result_and_report_say_what_was_assumed(tmp_path):
     assert missing.incomplete == np.isnan(Z).any(axis=1).sum()
     assert f"{missing.incomplete} of 60 rows lack views" in str(model.result_)
     assert "Missing views" in model.result_._repr_html_()
-    page = report(model, Z, Y, path=tmp_path / "report.html").read_text(encoding="utf-8")
+    page = report(model, path=tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"{missing.incomplete} of 60 training rows lack whole views" in page
     assert "Table of the missing views" in page
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from .._loops.sums import add_spread
 from ..kernels.points import as_points, is_sparse
 from .base import SumBank, as_outputs
 from .centered import CenteredBank
@@ -280,17 +281,20 @@ class MissingBank(Forwards, SumBank):
         if rows.plain and cols.plain:
             out += K
             return
-        K *= rows.own[:, None].astype(K.dtype)
-        K *= cols.own.astype(K.dtype)
-        out[np.ix_(rows.at, cols.at)] += K
+        K, left, right = K.astype(dtype, copy=False), rows.own.astype(dtype), cols.own.astype(dtype)
+        step = -(-rows.at.size // self.threads.count)
+        self.threads.map(
+            lambda part: add_spread(K[part], rows.at[part], cols.at, left[part], right, out),
+            [slice(first, first + step) for first in range(0, rows.at.size, max(step, 1))],
+        )
         beyond = np.flatnonzero(cols.rest)
         level = weights @ rows.means * rows.own
-        added = np.outer(level, cols.rest[beyond]).astype(dtype)
+        added = np.outer(level.astype(dtype), cols.rest[beyond].astype(dtype))
         out[np.ix_(rows.at, beyond)] += added
         line = weights @ part.norms * cols.rest
         line[cols.at] += weights @ cols.means * cols.own
         beyond = np.flatnonzero(rows.rest)
-        out[beyond] += np.outer(rows.rest[beyond], line).astype(dtype)
+        out[beyond] += np.outer(rows.rest[beyond].astype(dtype), line.astype(dtype))
 
     def decision(self, weights, beta):
         if self.whole is not None:
