@@ -47,6 +47,8 @@ FRAME = pd.DataFrame(X[:, :2], columns=["u", "v"]).assign(
     kind=RNG.choice(["p", "q", "r"], 40), text=["".join(RNG.choice(list("ac"), 5)) for _ in X]
 )
 HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+LACKING = X.copy()
+LACKING[:6, :2] = LACKING[20:30, 2:] = np.nan
 KERNELS = [RBF(), Linear(features=[0, 1]), Polynomial(2, features=slice(1, 3)), Laplacian(0.3)]
 MASKS = np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool)
 
@@ -76,6 +78,16 @@ MODELS = {
     "targets": (MKLRegressor(KERNELS, loss="squared"), X, X[:, :2] ** 2),
     "one class": (MKLOneClass(KERNELS, nu=0.2, p=2.0), X, None),
     "centered": (MKLClassifier(KERNELS, normalize="center"), X, Y),
+    "missing": (
+        MKLClassifier({"a": KERNELS[1], "b": RBF(features=[2, 3])}, missing="scaled"),
+        LACKING,
+        Y,
+    ),
+    "missing centered": (
+        MKLClassifier([KERNELS[1], RBF(features=[2])], missing="mean", normalize="center"),
+        LACKING,
+        Y,
+    ),
     "masked": (MKLClassifier(KernelCollection.masked_rbf([0.3, 0.7, 1.0], MASKS)), X, Y),
     "landmarks": (MKLClassifier(KERNELS, approximation=Nystroem(10)), X, THREE),
     "pivots": (MKLClassifier(KERNELS, approximation=IncompleteCholesky(6)), X, Y),

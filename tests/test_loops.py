@@ -7,6 +7,7 @@ from manykernels._loops import exponentials, rbf
 from manykernels._loops import factors as factor_loops
 from manykernels._loops.smo import Bounds, position_of_max, smo
 from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
+from manykernels._loops.sums import add_spread
 from manykernels.regularizers import GeneralizedKL, PNormBall, SquaredPNorm
 from reference import gaussian_chain, project_box_plane, smo_by_gradient
 
@@ -227,3 +228,15 @@ class TestFactors:
         factor_loops.dot(V, v, scores)
         np.testing.assert_allclose(out, 1.0 + beta @ V.astype(float), rtol=1e-9)
         np.testing.assert_allclose(scores, v @ V.T.astype(float), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_matrix_spread_over_rows_and_columns(dtype):
+    rng = np.random.default_rng(0)
+    rows, cols = np.array([0, 3, 4]), np.array([1, 2, 5, 6])
+    K, out = rng.standard_normal((3, 4)).astype(dtype), rng.standard_normal((6, 7)).astype(dtype)
+    left, right = rng.random(3).astype(dtype), rng.random(4).astype(dtype)
+    expected = out.copy()
+    expected[np.ix_(rows, cols)] += K * np.outer(left, right)
+    add_spread(K, rows, cols, left, right, out)
+    np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype])

@@ -46,6 +46,7 @@ def canonical_rows(X, y, sample_weight):
     Parameters
     ----------
     X : array or CSR matrix
+        NaN is equal to NaN.
     y : (n,) integer codes
     sample_weight : (n,) nonnegative
     """
@@ -87,8 +88,11 @@ def _row_keys(X, y):
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
         keys = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
     else:
-        keys = np.zeros(X.shape[0], dtype=np.uint64)
-        for column, values in enumerate(np.asarray(X, dtype=float).T):
+        X, keys = np.asarray(X, dtype=float), np.zeros(X.shape[0], dtype=np.uint64)
+        holes = np.isnan(X)
+        if holes.any():  # there are many NaN, of different bits
+            X = np.where(holes, np.nan, X)
+        for column, values in enumerate(X.T):
             keys += np.where(values == 0.0, np.uint64(0), _mix(np.uint64(column), values))
     return scramble(keys ^ scramble(y.astype(np.uint64) + np.uint64(1)))
 
@@ -113,4 +117,7 @@ def scramble(x):
 def _equal_rows(X, y, other):
     if not np.array_equal(y, y[other]):
         return False
-    return (X != X[other]).nnz == 0 if sparse.issparse(X) else np.array_equal(X, X[other])
+    if sparse.issparse(X):
+        return (X != X[other]).nnz == 0
+    same = X[other]
+    return np.array_equal(X, same) or np.array_equal(X, same, equal_nan=True)

@@ -52,7 +52,8 @@ def result_html(result) -> Markup:
         seconds(result.counters.seconds),
     ]
     words = element("p", status, ": ", result.message, " ", certified(result))
-    return element("div", words, element("p", " · ".join(work)))
+    missing = [element("p", f"Missing views: {result.missing}.")] if result.missing else []
+    return element("div", words, element("p", " · ".join(work)), *missing)
 
 
 def collection_html(collection) -> Markup:

@@ -121,6 +121,37 @@ class Resumed(NamedTuple):
     seconds: float
 
 
+class Missing(NamedTuple):
+    """What was assumed of training rows that lack whole views.
+
+    Attributes
+    ----------
+    rule : {"mean", "scaled"}
+        Such a row is at the mean of the view in feature space; scaled, its other views count for
+        those that it lacks.
+    rows : int
+        Training rows.
+    incomplete : int
+        Those that lack some view.
+    lacking : dict from view to int
+        How many rows lack it; without the views that all have.
+    """
+
+    rule: str
+    rows: int
+    incomplete: int
+    lacking: dict[str, int]
+
+    def __str__(self):
+        if not self.incomplete:
+            return f"no row lacks a view; new ones may ({self.rule!r})"
+        views = ", ".join(f"{view} {count}" for view, count in self.lacking.items())
+        return (
+            f"{self.incomplete} of {self.rows} rows lack views ({views}) and are at their means "
+            f"({self.rule!r})"
+        )
+
+
 @dataclass(repr=False)
 class Result:
     """Outcome of a run.
@@ -139,6 +170,8 @@ class Result:
         Of a run that began from a checkpoint; counters and history are of this run alone.
     advice : str
         Where the run did not come to its own end: how far it came, and what to do.
+    missing : Missing, optional
+        What was assumed of rows that lack views, where they may.
     """
 
     weights: np.ndarray
@@ -151,6 +184,7 @@ class Result:
     history: list = field(default_factory=list)
     resumed: Resumed | None = None
     advice: str = ""
+    missing: Missing | None = None
 
     def __getstate__(self):
         # a name is what every kind of file can hold
@@ -158,7 +192,7 @@ class Result:
 
     def __setstate__(self, state):
         # results that were kept by earlier versions have no advice
-        vars(self).update({"advice": ""} | state, status=Status[state["status"]])
+        vars(self).update({"advice": "", "missing": None} | state, status=Status[state["status"]])
 
     def part(self, c):
         """The result of output c, where every output has its own weights or shares them."""
@@ -189,6 +223,7 @@ class Result:
             f"{self.counters.svm_solves} SVM solves, "
             f"{self.counters.seconds:.2f} s"
             + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
+            + (f"; {self.missing}" if self.missing else "")
         )
 
     def __repr__(self):  # the arrays may have a million entries

@@ -23,3 +23,20 @@ def add_weighted(matrices, weights, used, start, stop, out):
             row, weight = matrices[k, first : first + line.size], weights[k]
             for j in range(line.size):
                 line[j] += weight * row[j]
+
+
+@fast
+def add_spread(K, rows, cols, left, right, out):
+    """``out[rows[i], cols[j]] += left[i] right[j] K[i, j]``.
+
+    Parameters
+    ----------
+    K : (p, q) array
+    rows, cols : (p,) and (q,) int
+    left, right : (p,) and (q,) arrays of the same type
+    out : array of the same type
+    """
+    for i in range(rows.size):
+        line, factor = out[rows[i]], left[i]
+        for j in range(cols.size):
+            line[cols[j]] += factor * right[j] * K[i, j]

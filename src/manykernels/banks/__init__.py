@@ -8,6 +8,7 @@ from .factors import FactorBank
 from .holder import KernelHolder
 from .make import make_bank
 from .masked import MaskedBank
+from .missing import MissingBank
 from .tiled import TiledBank
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "KernelHolder",
     "KernelsOnPoints",
     "MaskedBank",
+    "MissingBank",
     "SumBank",
     "TiledBank",
     "make_bank",

@@ -70,7 +70,9 @@ class CenteredBank(Forwards, SumBank):
         self.n, self.n_rows, self.dtype = bank.n, bank.n_rows, bank.dtype
 
     @classmethod
-    def from_shares(cls, bank: SumBank, shares: np.ndarray) -> Self:
+    def from_shares(
+        cls, bank: SumBank, shares: np.ndarray, numbers: np.ndarray | None = None
+    ) -> Self:
         """The kernels of a bank of training points, centered.
 
         Parameters
@@ -78,6 +80,8 @@ class CenteredBank(Forwards, SumBank):
         bank : SumBank
         shares : (n,) array
             Share of each point in the mean, summing to one.
+        numbers : (m,) int, optional
+            What a warning calls the kernels.
         """
         col_means = bank.products(shares)
         means = col_means @ shares
@@ -86,7 +90,8 @@ class CenteredBank(Forwards, SumBank):
         factor = np.divide(
             1.0, variance, out=np.zeros(bank.m), where=variance > 1e-9 * np.abs(means)
         )
-        _warn_constant((factor == 0.0) & (means != 0.0))
+        constant = np.flatnonzero((factor == 0.0) & (means != 0.0))
+        _warn_constant(constant if numbers is None else numbers[constant])
         return cls(bank, Centering(shares, col_means, means, factor))
 
     @property
@@ -164,12 +169,10 @@ class CenteredBank(Forwards, SumBank):
 
 
 def _warn_constant(constant):
-    if constant.any():
-        listed = ", ".join(map(str, np.flatnonzero(constant)[:5])) + (
-            " …" if constant.sum() > 5 else ""
-        )
+    if constant.size:
+        listed = ", ".join(map(str, constant[:5])) + (" …" if constant.size > 5 else "")
         warnings.warn(
-            f"Nothing is left of {constant.sum()} kernels after centering (numbers {listed}): they "
+            f"Nothing is left of {constant.size} kernels after centering (numbers {listed}): they "
             "are constant on the training "
             "data, or the data lie so far from zero that rounding ate them. They are left out; "
             "standardize the features.",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import Threads, thread_count
 from ..kernels.collection import KernelCollection
-from ..kernels.points import as_points
+from ..kernels.points import as_points, is_sparse
 from ..kernels.precomputed import Precomputed, check_gram
 from ..kernels.vector import dense
 from .base import SumBank
@@ -17,9 +17,11 @@ from .centered import CenteredBank
 from .compute import Compute, Points
 from .dense import DenseBank
 from .masked import MaskedBank
+from .missing import MissingBank, Part, points_of
 from .spec import PAIRWISE, BankSpec, MaskedSpec, Training, spec_from_data
 from .tiled import TiledBank
 from .torch import on_device
+from .views import RULES, Views
 
 NORMALIZATIONS = ("diagonal", "trace", "cosine", "center", None)
 STORAGES = ("auto", "dense", "fly")
@@ -41,6 +43,7 @@ def make_bank(
     memory_budget: int = 2**30,
     n_jobs: int | None = None,
     device: str = "cpu",
+    missing: str = "error",
 ) -> SumBank:
     """Put kernels on data.
 
@@ -69,18 +72,28 @@ def make_bank(
         Threads; by default as many as there are cores.
     device : str
         Where the work on pairs of points is done; see `manykernels.banks.torch.on_device`.
+    missing : {"error", "mean", "scaled"}
+        Whether points may lack all columns of a kernel, which are then NaN, and what is made of
+        such points; see `manykernels.banks.missing`. For kernels on the CPU.
 
     Returns
     -------
     SumBank
     """
-    _check_options(storage, normalize, dtype)
+    _check_options(storage, normalize, dtype, missing)
     if feature_names is None and hasattr(X, "columns"):
         feature_names = [str(name) for name in X.columns]
-    X = as_points(X)
+    X = as_points(X, missing=missing != "error")
     training = Training(X, _checked_weights(sample_weight, X.shape[0]), feature_names, categories)
     # what is left of a wide kernel after centering is less than float32 can hold
     compute = Compute(np.float64 if normalize == "center" else dtype, Threads(thread_count(n_jobs)))
+    if missing != "error":
+        if device != "cpu":
+            raise ValueError(f"device={device!r} is for points that have everything.")
+        views = Views.of(collection, X.shape[1], feature_names, missing)
+        held = memory_budget if storage == "auto" else 0
+        lacking = _missing_bank(collection, normalize, training, views, compute, held)
+        return DenseBank.from_bank(lacking) if storage == "dense" else lacking
     spec = spec_from_data(collection, normalize, training)
     bank: SumBank
     if isinstance(spec, MaskedSpec):
@@ -95,7 +108,40 @@ def make_bank(
     return bank
 
 
-def _check_options(storage, normalize, dtype):
+def _missing_bank(collection, normalize, training, views, compute, memory_budget):
+    """The bank of points that may lack views: a bank for every set of kernels that the same points
+    have.
+    """
+    X, weights = training.X, training.weights
+    presence = views.presence(X)
+    views.check_training(presence)
+    complete = is_sparse(X) or not np.isnan(X).any()
+    patterns, of_view = np.unique(presence, axis=1, return_inverse=True)
+    of_kernel = of_view.ravel()[views.of_kernel]
+    if not complete:
+        has = [np.flatnonzero(pattern) for pattern in patterns.T]
+        training = training._replace(rows=[has[number] for number in of_kernel])
+    spec = BankSpec.from_data(collection, normalize, training)
+    sizes, parts = views.sizes(presence), []
+    for number, pattern in enumerate(patterns.T):
+        kernels = np.flatnonzero(of_kernel == number)
+        columns = np.arange(X.shape[1])
+        if not complete:
+            seen = [views.columns[view] for view in np.unique(views.of_kernel[kernels])]
+            columns = np.unique(np.concatenate(seen))
+        points = points_of(X, np.flatnonzero(pattern), columns)
+        some = spec.subset(kernels).on_columns(columns)
+        bank: SumBank = tiled(some, points, compute, memory_budget // len(patterns.T))
+        shares = weights[pattern] / weights[pattern].sum()
+        if normalize == "center":
+            bank = CenteredBank.from_shares(bank, shares, kernels)
+        parts.append(Part.of_training(bank, kernels, columns, pattern * sizes, shares))
+    return MissingBank(spec, views, parts)
+
+
+def _check_options(storage, normalize, dtype, missing):
+    if missing not in ("error", *RULES):
+        raise ValueError(f"missing must be one of {('error', *RULES)}, got {missing!r}.")
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {STORAGES}, got {storage!r}.")
     if normalize not in NORMALIZATIONS:

@@ -33,12 +33,15 @@ class Training(NamedTuple):
     feature_names : sequence of str, optional
     categories : mapping from column to list, optional
         The entries that codes in X stand for.
+    rows : sequence of index arrays, optional
+        For every kernel, the points that have its columns; all do by default.
     """
 
     X: Any
     sample_weight: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
     categories: Mapping[int, list] | None = None
+    rows: Sequence[np.ndarray] | None = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -89,7 +92,7 @@ class BankSpec:
         n_features, names = training.X.shape[1], training.feature_names
         groups, categories = list(collection.groups), training.categories or {}
         columns = [
-            _resolved_features(kernel, group, n_features, names)
+            resolved_features(kernel, group, n_features, names)
             for kernel, group in zip(collection.kernels, groups, strict=True)
         ]
         _check_readable(collection, columns, n_features, training)
@@ -133,15 +136,40 @@ class BankSpec:
         computed once, and kept in `known`.
         """
         kernel, weight = self.kernels[k], training.sample_weight
+        if weight is not None and training.rows is not None:
+            weight = weight[training.rows[k]]
         if not kernel.needs_data:
             return kernel.resolved(None, weight)
         if type(kernel) not in WIDTHS:
-            return kernel.resolved(self.seen(k, training.X), weight)
+            return kernel.resolved(self._given(k, training), weight)
         key = type(kernel), kernel.gamma, self.columns_key(k)
         if key not in known:
-            seen = self.seen(k, training.X)
+            seen = self._given(k, training)
             known[key] = replace(kernel, factor=1.0).resolved(seen, weight).gamma
         return replace(kernel, gamma=known[key]).resolved(None, weight)
+
+    def _given(self, k, training):
+        """What kernel k sees of the training points that have its columns."""
+        X, columns = training.X, self.columns[k]
+        if training.rows is None:
+            return self.seen(k, X)
+        if columns is None or self.kernels[k].reads == "strings":
+            return self.seen(k, X[training.rows[k]])
+        return X[training.rows[k][:, None], columns]
+
+    def on_columns(self, chosen: np.ndarray) -> Self:
+        """The same for points that have only these columns, in ascending order; kernels of all
+        columns see all of them.
+        """
+        places = {int(f): place for place, f in enumerate(chosen)}
+        return replace(
+            self,
+            columns=[
+                None if columns is None else np.searchsorted(chosen, columns)
+                for columns in self.columns
+            ],
+            categories={places[f]: some for f, some in self.categories.items() if f in places},
+        )
 
     def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
         """The same with some of the kernels, each times a factor."""
@@ -228,22 +256,25 @@ class BankSpec:
         return diagonal if factors is None else diagonal * factors.left**2
 
     def _scales(self, training):
-        weights = training.weights
-        mean = np.array([self._mean_diagonal(k, training.X, weights) for k in range(self.m)])
+        mean = np.array([self._mean_diagonal(k, training) for k in range(self.m)])
         usable = np.isfinite(mean) & (mean > 1e-305)
         _warn_unusable(usable, mean, self.names)
         scales = usable.astype(float)
         if self.normalize in ("diagonal", "trace", "center"):
             scales[usable] /= mean[usable]
         if self.normalize == "trace":
-            scales /= weights.sum()
+            # of all points: those that lack a kernel do not make it larger than others
+            scales /= training.weights.sum()
         return scales
 
-    def _mean_diagonal(self, k, X, weights):
+    def _mean_diagonal(self, k, training):
         if self.kernels[k].unit_diagonal:
             return 1.0
+        weights = training.weights
+        if training.rows is not None:
+            weights = weights[training.rows[k]]
         with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = self.kernels[k].diagonal(self.seen(k, X))
+            diagonal = self.kernels[k].diagonal(self._given(k, training))
             if np.isnan(diagonal).any():
                 raise ValueError(f"Kernel {k} ({self.names[k]}) gives NaN on the training data.")
             largest = diagonal.max(initial=0.0)  # summing values of 1e300 would overflow
@@ -324,7 +355,8 @@ class MaskedSpec:
         return replace(self, masked=self.masked.subset(kernels), scale=factor * self.scale)
 
 
-def _resolved_features(kernel, group, n_features, feature_names):
+def resolved_features(kernel, group, n_features, feature_names):
+    """The columns that a kernel sees, None for all; errors name its group."""
     try:
         return resolve_features(kernel.features, n_features, feature_names)
     except ValueError as error:

@@ -100,6 +100,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _keep(self, result, bank, prepared):
         """The attributes of a model with this result."""
+        result.missing = prepared.missing
         self.result_, self.kernel_weights_ = result, result.weights
         # the first weights were a round too, even if they were the best
         self.n_iter_ = max(result.n_iter, 1)
@@ -192,4 +193,5 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         tags.input_tags.sparse = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags

@@ -6,7 +6,9 @@ import os
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
+from ..banks import Bank
 from ..banks.torch.place import check_device
+from ..banks.views import RULES, refuse_masks
 from ..callbacks import check_callbacks
 from ..combinations import COMBINATIONS, Combination
 from ..losses import LOSSES, Loss
@@ -24,6 +26,7 @@ def check_parameters(estimator):
             "approximation must be None or an object such as Nystroem(rank=200), got "
             f"{estimator.approximation!r}."
         )
+    check_missing(estimator)
     check_callbacks(estimator.callbacks)
     check_checkpoint(estimator.checkpoint)
     for name in estimator._automatic:
@@ -40,6 +43,29 @@ def check_parameters(estimator):
     ):
         raise ValueError(f"max_iter must be a whole number or None, got {estimator.max_iter!r}.")
     check_random_state(estimator.random_state)
+
+
+def check_missing(estimator):
+    """Raise if rows may lack views, but other parameters need all of them."""
+    missing = estimator.missing
+    check_choice("missing", missing, ("error", *RULES))
+    if missing == "error":
+        return
+    if estimator.approximation is not None or estimator.device != "cpu":
+        name = "approximation" if estimator.approximation is not None else "device"
+        raise ValueError(
+            f"missing={missing!r} is for exact kernels on the CPU, and there is "
+            f"{name}={getattr(estimator, name)!r}: leave missing='error', or {name} as it is by "
+            "default."
+        )
+    if estimator.combination != "sum":
+        raise ValueError(
+            f"missing={missing!r} is for sums of kernels; combination={estimator.combination!r} "
+            "needs every column: leave missing='error'."
+        )
+    if isinstance(estimator.kernels, Bank):
+        raise ValueError(f"missing={missing!r} needs the kernels themselves, not a fitted bank.")
+    refuse_masks(estimator.kernels)
 
 
 def check_checkpoint(checkpoint):

@@ -29,7 +29,7 @@ from .checks import (
 )
 from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
-from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
 def _knows_probabilities(estimator):
@@ -108,6 +108,13 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ``"trace"`` (unit trace) is the papers' choice and goes with C of 100 and more; ``"cosine"``
         divides by the roots of the diagonal; ``"center"`` moves the mean to the origin of feature
         space and then gives mean diagonal one.
+    missing : {"error", "mean", "scaled"}
+        Whether rows may lack whole views, in training and in prediction: NaN in all columns that a
+        kernel sees. ``"mean"`` takes such a row to be at the mean, in the feature space of the
+        kernel, of the training rows that have the view. ``"scaled"`` besides multiplies what its
+        other views say by the number of views over that of the views it has. Widths, normalization
+        and means are of the rows that have a view. Missing values inside a view are an error. For
+        exact sums of kernels on the CPU.
     cache_size : float, optional
         Memory for a combined kernel in MB, a quarter of the machine's by default. A kernel that
         does not fit is computed row by row as needed. Where all Gram matrices together take at most
@@ -151,7 +158,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     classes_ : array
     result_ : Result
         Status, objective, relative duality gap, history and counters; ``resumed`` if it began from
-        a checkpoint.
+        a checkpoint, ``missing`` if rows may lack views.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
     bank_ : KernelHolder
@@ -204,6 +211,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         share_weights: bool = True,
         multiclass: Literal["ovr", "ovo"] = "ovr",
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -226,6 +234,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs

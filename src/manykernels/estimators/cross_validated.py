@@ -19,7 +19,7 @@ from .classifier import MKLClassifier
 from .regressor import MKLRegressor
 from .scoring import HeldOutClassifier, HeldOutRegressor
 from .tuned import FOUND, NORMS, Tuned
-from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
 class MKLClassifierCV(Tuned, MKLClassifier):
@@ -37,7 +37,7 @@ class MKLClassifierCV(Tuned, MKLClassifier):
     kernels
         As for `MKLClassifier`; ``"auto"`` also tries ``"whole"``, and takes what does better.
     loss, solver, approximation, tol, max_iter, class_weight, share_weights, multiclass, \
-normalize, cache_size, device, n_jobs, random_state
+normalize, missing, cache_size, device, n_jobs, random_state
         As for `MKLClassifier`.
     Cs : int or sequence of floats
         Values of C, or how many to make from the data: from where every point is at its bound
@@ -123,6 +123,7 @@ normalize, cache_size, device, n_jobs, random_state
         share_weights: bool = True,
         multiclass: Literal["ovr", "ovo"] = "ovr",
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -148,6 +149,7 @@ normalize, cache_size, device, n_jobs, random_state
         self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs
@@ -269,8 +271,8 @@ class MKLRegressorCV(Tuned, MKLRegressor):
     ----------
     kernels
         As for `MKLRegressor`; ``"auto"`` also tries ``"whole"``, and takes what does better.
-    epsilon, loss, solver, approximation, tol, max_iter, normalize, cache_size, device, n_jobs, \
-random_state
+    epsilon, loss, solver, approximation, tol, max_iter, normalize, missing, cache_size, \
+device, n_jobs, random_state
         As for `MKLRegressor`.
     Cs, ps, cv, scoring, refit, rule, checkpoint, callbacks, verbose
         As for `MKLClassifierCV`; five folds and the coefficient of determination by default. Values
@@ -309,6 +311,7 @@ random_state
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -331,6 +334,7 @@ random_state
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs

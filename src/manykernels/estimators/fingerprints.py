@@ -64,6 +64,10 @@ class _Points:
         """Values of a kernel between the rows, in float32: sums in another order are the same."""
         columns = resolve_features(kernel.features, self.rows.shape[1], self.feature_names)
         A = self.rows if columns is None else self.rows[:, columns]
+        if not sparse.issparse(A):
+            A = A[~np.isnan(A).any(axis=1)]
+            if not len(A):  # these rows lack what the kernel sees
+                return np.empty((0, 0), dtype=np.float32)
         kernel = kernel.resolved(A, np.ones(A.shape[0])) if kernel.needs_data else kernel
         return np.asarray(kernel.block(A, A), dtype=np.float32)
 

@@ -81,10 +81,13 @@ class Fold(NamedTuple):
         return result, bank
 
 
-def can_share(template):
-    """Whether folds can be parts of a bank."""
+def can_share(template, incomplete):
+    """Whether folds can be parts of a bank: where rows lack views, they are at the means of other
+    rows in every fold.
+    """
     return (
-        template.approximation is None
+        not incomplete
+        and template.approximation is None
         and template.device == "cpu"
         and template.combination == "sum"
         and template.normalize != "center"

@@ -74,7 +74,7 @@ def column_names(X):
     return [f"x{f}" for f in range(X.shape[1])]
 
 
-def learned_categories(X, types=None):
+def learned_categories(X, types=None, missing=False):
     """The distinct entries, in order, of every column that holds strings or categories.
 
     Parameters
@@ -82,6 +82,8 @@ def learned_categories(X, types=None):
     X : array, sparse matrix or data frame
     types : list, optional
         Its `column_types`, where they are known already.
+    missing : bool
+        Whether entries may be missing.
 
     Returns
     -------
@@ -97,7 +99,8 @@ def learned_categories(X, types=None):
         return {}
     names, seen = column_names(X), through_narwhals(X)
     chosen = _categorical(seen, column_types(X) if types is None else types)
-    return {names[f]: sorted(set(_entries(seen, f, names[f])), key=_order) for f in chosen}
+    entries = {names[f]: set(_entries(seen, f, names[f], missing)) - {None} for f in chosen}
+    return {name: sorted(some, key=_order) for name, some in entries.items()}
 
 
 def _order(entry):
@@ -129,7 +132,7 @@ def _holds_strings(values):
     return any(isinstance(value, str) for value in values)
 
 
-def encoded(X, categories, names):
+def encoded(X, categories, names, missing=False):
     """X as numbers, with codes in the columns that hold categories.
 
     Parameters
@@ -138,11 +141,13 @@ def encoded(X, categories, names):
     categories : dict from name to list
     names : sequence of str
         What the columns were called in training.
+    missing : bool
+        Whether entries may be missing.
 
     Returns
     -------
     codes : (n, n_features) array
-        Entries that are not among the categories have codes beyond them.
+        Entries that are not among the categories have codes beyond them, missing ones are NaN.
     known : dict from name to list
         The categories, followed by those entries.
     """
@@ -151,26 +156,31 @@ def encoded(X, categories, names):
     numeric = [f for f, name in enumerate(names) if name not in categories]
     for f, name in enumerate(names):
         if name in categories:
-            entries = _entries(X, f, name)
-            known[name] = list(dict.fromkeys([*categories[name], *entries]))
-            place = {entry: code for code, entry in enumerate(known[name])}
+            entries = _entries(X, f, name, missing)
+            there = [entry for entry in entries if entry is not None]
+            known[name] = list(dict.fromkeys([*categories[name], *there]))
+            place = {entry: code for code, entry in enumerate(known[name])} | {None: np.nan}
             codes[:, f] = [place[entry] for entry in entries]
     if numeric:
         codes[:, numeric] = _numbers(X, numeric, names)
     return codes, known
 
 
-def _entries(X, f, name):
-    """Entries of a column as plain values; raise if some are missing."""
+def _entries(X, f, name, missing):
+    """Entries of a column as plain values, None where they are missing; raise if they may not
+    be.
+    """
     column = X[:, f]
-    missing = np.count_nonzero(missing_in(column))
-    if missing:
+    holes = missing_in(column)
+    if holes.any() and not missing:
         raise ValueError(
-            f"Column {name!r} has missing values in {missing} of {len(column)} rows; drop these "
-            "rows, or make 'missing' a category of its own."
+            f"Column {name!r} has missing values in {np.count_nonzero(holes)} of {len(column)} "
+            "rows; drop these rows, or make 'missing' a category of its own."
         )
     values = column.to_list() if isinstance(column, nw.Series) else column.tolist()
-    return [_plain(value) for value in values]
+    return [
+        None if hole else _plain(value) for value, hole in zip(values, holes.tolist(), strict=True)
+    ]
 
 
 def _plain(value):
@@ -208,6 +218,11 @@ def _numbers(X, chosen, names):
     except (TypeError, ValueError) as error:
         if len(chosen) > 1:
             return np.column_stack([_numbers(X, [f], names) for f in chosen])
+        holes = missing_in(X[:, chosen[0]])
+        if holes.any():  # pandas' NA is no number
+            values = np.full((len(holes), 1), np.nan)
+            values[~holes] = _numbers(X[np.flatnonzero(~holes).tolist()], chosen, names)
+            return values
         raise ValueError(f"Column {names[chosen[0]]!r} must hold numbers: {error}") from None
 
 

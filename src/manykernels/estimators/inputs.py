@@ -2,6 +2,7 @@
 has missing values.
 """
 
+import warnings
 from collections.abc import Mapping
 
 import narwhals as nw
@@ -10,6 +11,9 @@ from scipy import sparse
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import validate_data
 
+from .._callers import outside
+from ..banks import MissingBank
+from ..banks.views import listed_rows
 from ..kernels import KernelCollection
 from ..kernels.base import resolve_features
 from . import units
@@ -37,8 +41,9 @@ class ReadsTables:
         types = column_types(X)
         refuse_odd_arrays("X", X, types)
         refuse_odd_arrays("y", y)
-        categories = learned_categories(X, types)
-        out = self._validated(X, y, categories, **options)[0]
+        lacking = self.missing != "error"
+        categories = learned_categories(X, types, lacking)
+        out = self._validated(X, y, categories, lacking, **options)[0]
         self.categories_ = categories
         return out
 
@@ -48,30 +53,34 @@ class ReadsTables:
         """
         X = as_table(X)
         refuse_odd_arrays("X", X)
-        categories = getattr(self, "categories_", {})
-        X, known = self._validated(X, "no_validation", categories, reset=False)
+        categories, lacking = getattr(self, "categories_", {}), isinstance(self.bank_, MissingBank)
+        X, known = self._validated(X, "no_validation", categories, lacking, reset=False)
+        if lacking:
+            _warn_of_empty(self.bank_.views.presence(X))
         return (units.in_units(self, X) if in_units else X), known
 
-    def _validated(self, X, y, categories, reset=True, **options):
+    def _validated(self, X, y, categories, lacking, reset=True, **options):
         """What scikit-learn makes of X and y, and the entries that codes stand for; errors say
-        which group is in trouble.
+        which group is in trouble. Where rows may be lacking something, that is NaN.
         """
         options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         annotated = isinstance(X, Annotated)
+        if lacking and not sparse.issparse(X):
+            options["ensure_all_finite"] = "allow-nan"
         try:
             if not (categories or annotated):
                 return validate_data(self, X, y, reset=reset, **options), {}
             named, numbers, known = (X.header, X.matrix, {}) if annotated else (X, X, {})
             validate_data(self, named, y, reset=reset, skip_check_array=True)
             if categories:
-                numbers, known = encoded(numbers, categories, self._column_names())
+                numbers, known = encoded(numbers, categories, self._column_names(), lacking)
                 known = self._by_column(known)
             if isinstance(y, str) and y == "no_validation":
                 return check_array(numbers, estimator=self, input_name="X", **options), known
             return check_X_y(numbers, y, estimator=self, **options), known
         except ValueError as error:
             names = getattr(self, "feature_names_in_", None)
-            raise ValueError(f"{error}{_advice(self.kernels, X, names)}") from error
+            raise ValueError(f"{error}{_advice(self.kernels, X, names, lacking)}") from error
 
     def _by_column(self, categories):
         """Categories by the number of their column in place of its name."""
@@ -85,7 +94,18 @@ class ReadsTables:
         )
 
 
-def _advice(kernels, X, names):
+def _warn_of_empty(presence):
+    """Warn of rows of which nothing is known."""
+    empty = np.flatnonzero(~presence.any(axis=1))
+    if empty.size:
+        warnings.warn(
+            f"Nothing is known of {listed_rows(empty, len(presence))}, which lack every view: "
+            "they are predicted as the mean of all views is.",
+            stacklevel=outside(),
+        )
+
+
+def _advice(kernels, X, names, lacking):
     """Words for an error about X: what is missing of which group of columns; nothing if that is not
     the trouble.
 
@@ -95,6 +115,8 @@ def _advice(kernels, X, names):
     X : array, sparse matrix, data frame or Annotated
     names : sequence of str, optional
         Of the columns that there should be.
+    lacking : bool
+        Whether rows may lack whole groups.
     """
     frame = X.header if isinstance(X, Annotated) else X
     X = X.matrix if isinstance(X, Annotated) else X
@@ -106,10 +128,14 @@ def _advice(kernels, X, names):
     names = None if names is None else list(map(str, names))
     groups = _group_columns(kernels, X.shape[1] if names is None else len(names), names)
     absent = _absent(groups, frame, names)
-    lines = absent or _incomplete(groups, X)
+    lines = absent or ([] if lacking else _incomplete(groups, X))
     if not lines:
         return ""
-    what = "give these columns" if absent else "impute the values, drop these rows"
+    what = "impute the values, drop these rows"
+    if absent:
+        what = "give these columns" + (", NaN where they are missing" if lacking else "")
+    elif any("of them all" in line for line in lines):
+        what += ", allow whole groups to be missing (missing='mean')"
     return (
         f"\n{' '.join(lines)}\nEvery kernel needs its columns: {what}, or train without the group."
     )

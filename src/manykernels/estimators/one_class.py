@@ -16,7 +16,7 @@ from .base import MKLEstimator
 from .checks import check_parameters, check_weights
 from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
-from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
 class MKLOneClass(OutlierMixin, MKLEstimator):
@@ -44,8 +44,8 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     nu : float
         Upper bound on the share of training points outside, lower bound on the share of support
         vectors, in (0, 1].
-    solver, approximation, tol, max_iter, normalize, cache_size, device, n_jobs, random_state,
-    checkpoint, callbacks, verbose
+    solver, approximation, tol, max_iter, normalize, missing, cache_size, device, n_jobs,
+    random_state, checkpoint, callbacks, verbose
         As for `MKLClassifier`.
 
     Attributes
@@ -72,6 +72,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -90,6 +91,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs

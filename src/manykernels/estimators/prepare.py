@@ -12,8 +12,11 @@ from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories
 from ..banks.torch import on_device
+from ..banks.views import Views, listed_rows
 from ..kernels import KernelCollection, auto_bank
 from ..kernels.collection import MaskedCollection
+from ..kernels.points import is_sparse
+from ..result import Missing
 from .checks import choose_combination, memory_budget
 from .fingerprints import fingerprint
 from .silent import silent_kernels
@@ -54,6 +57,8 @@ class Prepared(NamedTuple):
         Kernels that say nothing about other points; see `silent_kernels`.
     marks : dict, optional
         The fingerprint of the problem, for its checkpoint.
+    missing : Missing, optional
+        What is assumed of rows that lack views, where they may.
     """
 
     bank: Bank
@@ -63,6 +68,7 @@ class Prepared(NamedTuple):
     distinct: Canonical
     silent: dict | None = None
     marks: dict | None = None
+    missing: Missing | None = None
 
     @property
     def outputs(self):
@@ -90,15 +96,50 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     """
     if kernels is not None:
         return Prepared(kernels(estimator, X, distinct), *targets, distinct)
+    missing = missing_views(estimator, X, distinct.group >= 0)
     X = X[distinct.rows]
     learn_units(estimator, X, distinct.weight)
     X = in_units(estimator, X)
     bank = make_kernels(estimator, X, distinct.weight)
-    prepared = Prepared(bank, *targets, distinct, silent_kernels(bank))
+    prepared = Prepared(bank, *targets, distinct, silent_kernels(bank), missing=missing)
     if estimator.checkpoint is None:
         return prepared
     marks = fingerprint(estimator, X, prepared.targets, prepared.cost)
     return prepared._replace(marks=marks)
+
+
+def missing_views(estimator, X, counts):
+    """What is assumed of rows that lack views, as `Missing`; None where they may not. Raise if rows
+    lack anything else.
+
+    Parameters
+    ----------
+    estimator : MKLEstimator
+        That has read X.
+    X : all rows
+    counts : (n,) bool
+        The rows that count.
+    """
+    rule, numbers = estimator.missing, np.flatnonzero(counts)
+    if rule == "error":
+        return None
+    if is_sparse(X) or not np.isnan(X).any():
+        return Missing(rule, numbers.size, 0, {})
+    if isinstance(estimator.kernels, str):
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        raise ValueError(
+            f"kernels={estimator.kernels!r} makes kernels of all columns together, and "
+            f"{listed_rows(rows, X.shape[0])} lack values: give kernels on the columns that are "
+            "missing together, such as on_groups({'clinical': [...], 'mrna': [...]}) of "
+            "manykernels.kernels, or impute the values."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    views = Views.of(collection(estimator, X), X.shape[1], names, rule)
+    presence = views.presence(X)[numbers]
+    views.check_training(presence, numbers)
+    lacking = dict(zip(views.labels, (~presence).sum(axis=0).tolist(), strict=True))
+    lacking = {view: count for view, count in lacking.items() if count}
+    return Missing(rule, numbers.size, int((~presence.all(axis=1)).sum()), lacking)
 
 
 def distinct_rows(estimator, X, codes, sample_weight):
@@ -142,7 +183,8 @@ def make_kernels(estimator, X, sample_weight):
         "memory_budget": memory_budget(estimator.cache_size),
     }
     if estimator.approximation is None:
-        return make_bank(kernels, X, **on_points, **on_machine, device=estimator.device)
+        on_machine |= {"device": estimator.device, "missing": estimator.missing}
+        return make_bank(kernels, X, **on_points, **on_machine)
     kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
     bank = estimator.approximation.fit(kernels, X, **on_machine, verbose=estimator.verbose)
     if estimator.device == "cpu":

@@ -17,7 +17,7 @@ from .base import MKLEstimator
 from .checks import check_parameters, check_weights, choose_loss
 from .prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
-from .types import Callbacks, CheckpointLike, Kernels, Normalization, Points, RandomState
+from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 FREE = 0.1  # of the spread of the targets is a free error
 
@@ -40,8 +40,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     loss : {"epsilon_insensitive", "squared"} or Loss
         As in scikit-learn's SVR, or ``C (y - f)^2``: kernel ridge regression with an intercept and
         penalty ``1 / (2 C)``.
-    solver, approximation, tol, max_iter, normalize, cache_size, device, n_jobs, random_state,
-    checkpoint, callbacks, verbose
+    solver, approximation, tol, max_iter, normalize, missing, cache_size, device, n_jobs,
+    random_state, checkpoint, callbacks, verbose
         As for `MKLClassifier`.
 
     Attributes
@@ -74,6 +74,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -94,6 +95,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.missing = missing
         self.cache_size = cache_size
         self.device = device
         self.n_jobs = n_jobs

@@ -17,6 +17,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels import KernelCollection
+from ..kernels.points import is_sparse
 from .checks import check_parameters, check_weights
 from .contributions import grouped
 from .folds import Together, can_share, make_folds
@@ -83,7 +84,7 @@ class Resampling:
     def __init__(self, model, X, y, sample_weight, splits):
         template = plain(model)
         check_parameters(template)
-        _, y = template._check_data(X, y)
+        read, y = template._check_data(X, y)
         self.X, self.y = as_table(X), y
         self.weight = check_weights(sample_weight, y)
         self.splits = splits
@@ -99,7 +100,8 @@ class Resampling:
         else:
             template._y_ndim_ = y.ndim
         self.template, self._whole = template, None
-        self._shared = can_share(template)
+        incomplete = not is_sparse(read) and read.dtype.kind == "f" and bool(np.isnan(read).any())
+        self._shared = can_share(template, incomplete)
         if self._shared:
             everything = np.arange(len(y)), np.arange(0)
             data = self.X, y, self.weight

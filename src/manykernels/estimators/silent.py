@@ -8,6 +8,8 @@ kernels matter must hear that these do not.
 
 import numpy as np
 
+from ..banks import MissingBank
+
 SAMPLE = 8  # points that are compared with all
 MOST = 2**20  # values in a row of all kernels
 ALONE = 0.1  # norm of a row of similarities, without the one to itself, below which it is alone
@@ -32,6 +34,8 @@ def silent_kernels(bank):
     """
     if not bank.is_sum or bank.n < 2 or bank.m * bank.n > MOST:
         return None
+    if isinstance(bank, MissingBank):
+        return _of_parts(bank.parts)
     chosen = np.unique(np.linspace(0, bank.n - 1, SAMPLE + 2).astype(int)[1:-1])
     diagonal, everything = np.asarray(bank.diagonal(), dtype=float), np.arange(bank.n)
     sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
@@ -48,6 +52,17 @@ def silent_kernels(bank):
     return {
         "identity": np.flatnonzero(alone & ~constant),
         "constant": np.flatnonzero(constant),
+    }
+
+
+def _of_parts(parts):
+    """The same among the points that have the kernels: those that lack them say nothing."""
+    found = [(part.kernels, silent_kernels(part.bank)) for part in parts]
+    if any(silent is None for _, silent in found):
+        return None
+    return {
+        kind: np.sort(np.concatenate([kernels[silent[kind]] for kernels, silent in found]))
+        for kind in ("identity", "constant")
     }
 
 

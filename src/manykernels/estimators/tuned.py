@@ -24,10 +24,12 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from .._callers import outside
+from ..kernels.points import is_sparse
 from .checks import check_bool, check_choice, check_parameters, check_real, check_weights
 from .costs import default_costs
 from .frames import as_table, data_frame
 from .grid_checkpoint import GridJournal, kept
+from .prepare import missing_views
 from .tuning import Place, Task, cells
 from .types import Points
 from .units import MADE
@@ -105,17 +107,19 @@ class Tuned:
         read, y = plain._check_data(X, y)
         X, y = indexable(as_table(X), y)
         weight = check_weights(sample_weight, y)
+        missing = missing_views(plain, read, weight > 0)
         self._learn_targets(y, weight)
         scorer = check_scoring(plain, self.scoring)
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
         splits = list(splitter.split(X, y, **routed.splitter.split))
+        incomplete = missing is not None and not is_sparse(read) and bool(np.isnan(read).any())
         tasks = []
         for number, kernels in enumerate(self._choices()):
             quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
             costs, norms = self._grid(quiet, X, y, weight)
-            task = Task(quiet, X, y, weight, splits, costs, norms, number, self.verbose)
-            tasks.append(task)
+            places = splits, costs, norms, number
+            tasks.append(Task(quiet, X, y, weight, *places, self.verbose, incomplete))
         found: dict[Place, Any] = {}
         journal = None
         if self.checkpoint is not None:

@@ -2,7 +2,7 @@
 
 Problems run side by side on the rows of one bank, see `folds`. Kernels whose widths follow the data
 differ from fold to fold; then every fold has a bank. Where passes cannot be shared (approximations,
-masked kernels, combinations, devices), every fold is a path of its own.
+masked kernels, combinations, devices, rows that lack views), every fold is a path of its own.
 """
 
 from collections.abc import Callable
@@ -64,6 +64,8 @@ class Task(NamedTuple):
         The number of the kernels.
     verbose : int
         Whether to say what is going on.
+    incomplete : bool
+        Whether rows lack views.
     """
 
     template: Any
@@ -75,6 +77,7 @@ class Task(NamedTuple):
     norms: list
     kernels: int = 0
     verbose: int = 0
+    incomplete: bool = False
 
     def places(self, costs=None):
         """All cells, or those of some C."""
@@ -104,7 +107,7 @@ def cells(
     note : callable, optional
         Called with them whenever some were added.
     """
-    way = _side_by_side if can_share(task.template) else _fold_by_fold
+    way = _side_by_side if can_share(task.template, task.incomplete) else _fold_by_fold
     try:
         for _ in way(task, done):
             if note is not None:

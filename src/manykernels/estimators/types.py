@@ -38,6 +38,7 @@ Kernels = (
     | Bank
 )
 Normalization = Literal["diagonal", "trace", "cosine", "center"] | None
+Missing = Literal["error", "mean", "scaled"]
 RandomState = int | np.random.RandomState | None
 CheckpointLike = str | os.PathLike[str] | Checkpoint | None
 Callbacks = Sequence[Callback | Callable[[Record], Any]] | None

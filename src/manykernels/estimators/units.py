@@ -84,7 +84,7 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
     if not seen:
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = np.sqrt(weighted_variance(as_points(X), sample_weight))
+        spreads = np.sqrt(_variance(as_points(X, missing=True), sample_weight))
     for columns in sorted(seen, key=str):
         chosen = np.arange(X.shape[1]) if columns is None else np.asarray(columns)
         used = chosen[spreads[chosen] > 0.0]
@@ -101,6 +101,18 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
                 stacklevel=outside(),
             )
             return
+
+
+def _variance(X, sample_weight):
+    """Variance of each column over the rows that have it."""
+    if is_sparse(X) or not np.isnan(X).any():
+        return weighted_variance(X, sample_weight)
+    return np.array(
+        [
+            weighted_variance(column[has, None], sample_weight[has])[0]
+            for column, has in zip(X.T, ~np.isnan(X.T), strict=True)
+        ]
+    )
 
 
 def _makes_kernels(estimator):

@@ -11,7 +11,7 @@ def is_sparse(X: Any) -> bool:
     return sparse.issparse(X)
 
 
-def as_points(X: Any, like: Any = None) -> Any:
+def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
     """X as a dense float64 array or a canonical CSR array.
 
     Parameters
@@ -19,6 +19,8 @@ def as_points(X: Any, like: Any = None) -> Any:
     X : array-like, sparse matrix or DataFrame
     like : array or CSR array, optional
         Points whose width and kind the result must have, such as those a bank was fitted on.
+    missing : bool
+        Whether an array may hold NaN.
     """
     if is_sparse(X):
         X = sparse.csr_array(X)
@@ -35,7 +37,10 @@ def as_points(X: Any, like: Any = None) -> Any:
             "estimators, not by banks."
         )
     X = X if X.dtype == np.float64 else X.astype(np.float64)
-    if not np.isfinite(X.data if is_sparse(X) else X).all():
+    if missing and not is_sparse(X):
+        if np.isinf(X).any():
+            raise ValueError("Points hold infinite values.")
+    elif not np.isfinite(X.data if is_sparse(X) else X).all():
         raise ValueError("Points hold NaN or infinite values.")
     if like is None:
         return X

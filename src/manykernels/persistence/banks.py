@@ -14,12 +14,21 @@ from scipy import sparse
 
 from .._files import CorruptFile
 from .._threads import Threads, thread_count
-from ..banks import CombinationBank, DenseBank, KernelsOnPoints, MaskedBank, TiledBank
+from ..banks import (
+    CombinationBank,
+    DenseBank,
+    KernelsOnPoints,
+    MaskedBank,
+    MissingBank,
+    TiledBank,
+)
 from ..banks.centered import CenteredBank, Centering
 from ..banks.codes import check_readable
 from ..banks.compute import Compute, Points
 from ..banks.make import NORMALIZATIONS
+from ..banks.missing import Part, Side
 from ..banks.spec import BankSpec, MaskedSpec
+from ..banks.views import RULES, Views
 from ..combinations import Combination
 from ..kernels import FunctionKernel, KernelCollection, Precomputed
 from ..kernels.collection import MaskedCollection
@@ -121,12 +130,86 @@ def _rebuild_centered(described, columns, threads):
     inner = described["bank"]
     require(inner["kind"] in CENTERED, "There is no such bank of centered kernels.")
     bank = BANKS[inner["kind"]][1](inner, columns, threads)
+    return _centered(bank, described)
+
+
+def _centered(bank, described):
+    """A bank centered by the means of a description."""
     shapes = (bank.n,), (bank.m, bank.n), (bank.m,), (bank.m,)
     arrays = [
         check_array(described[name], "Means of the centered kernels", shape)
         for name, shape in zip(Centering._fields, shapes, strict=True)
     ]
     return CenteredBank(bank, Centering(*arrays))
+
+
+def _describe_missing(bank, support):
+    """All training points are kept, as for centered kernels: a new point is compared with the mean
+    of those that have a view.
+    """
+    parts = [_describe_part(part) for part in bank.parts]
+    described = {**_describe_spec(bank.spec), "rule": bank.views.rule, "parts": parts}
+    return {"kind": "MissingBank", **described}, np.arange(bank.n)
+
+
+def _describe_part(part):
+    centered = isinstance(part.bank, CenteredBank)
+    points = (part.bank.bank if centered else part.bank).right
+    return {
+        "kernels": part.kernels,
+        "columns": part.columns,
+        "size": part.cols.size,
+        "means": part.cols.means,
+        "norms": part.norms,
+        "shares": part.shares,
+        "points": _describe_points(points),
+        "centering": part.bank.centering._asdict() if centered else None,
+    }
+
+
+def _rebuild_missing(described, columns, threads):
+    spec, rule = _rebuild_spec(described, columns), described["rule"]
+    require(isinstance(rule, str) and rule in RULES, "There is no such rule for missing views.")
+    parts = [
+        _rebuild_part(part, spec, columns, threads)
+        for part in check_list(described["parts"], "The parts of the kernels")
+    ]
+    require(parts, "There are no parts of the kernels.")
+    kernels = np.sort(np.concatenate([part.kernels for part in parts]))
+    require(np.array_equal(kernels, np.arange(spec.m)), "The parts do not have all kernels.")
+    counts = {part.cols.size.size for part in parts}
+    require(len(counts) == 1, "The parts of the kernels are for other points.")
+    return MissingBank(spec, Views.from_columns(spec.columns, spec.groups, *columns, rule), parts)
+
+
+def _rebuild_part(described, spec, columns, threads):
+    kernels = _ascending(described["kernels"], "The kernels of a part", spec.m)
+    chosen = _ascending(described["columns"], "The columns of a part", columns.size)
+    everything = np.arange(columns.size)
+    for k in kernels:
+        seen = everything if spec.columns[k] is None else spec.columns[k]
+        require(np.isin(seen, chosen).all(), "A kernel of a part sees other columns.")
+    size = check_array(described["size"], "The sizes of the points", (None,))
+    require(size.min(initial=0.0) >= 0.0, "The sizes of the points should not be negative.")
+    at = np.flatnonzero(size)
+    points = _rebuild_points(described["points"], chosen.size)
+    require(points.shape[0] == at.size, "A part has other points.")
+    some = spec.subset(kernels).on_columns(chosen)
+    _check_spec(some, points)
+    bank = TiledBank(some, Points.among(points), Compute(threads=threads))
+    means = check_array(described["means"], "The means of kernels", (kernels.size, at.size))
+    norms = check_array(described["norms"], "The means of kernels", (kernels.size,))
+    shares = check_array(described["shares"], "The shares of the points", (at.size,))
+    if described["centering"] is not None:
+        bank = _centered(bank, described["centering"])
+    return Part(bank, kernels, chosen, Side(at, size, means), norms, shares)
+
+
+def _ascending(value, what, below):
+    """The value, if it is an array of some ascending indices below a number."""
+    check_indices(value, what, below)
+    require(value.size > 0 and (np.diff(value) > 0).all(), f"{what} should be ascending.")
+    return value
 
 
 def _describe_combination(bank, support):
@@ -325,6 +408,7 @@ BANKS = {
     "TiledBank": (_describe_tiled, _rebuild_tiled),
     "MaskedBank": (_describe_masked, _rebuild_masked),
     "CenteredBank": (_describe_centered, _rebuild_centered),
+    "MissingBank": (_describe_missing, _rebuild_missing),
     "CombinationBank": (_describe_combination, _rebuild_combination),
     "LandmarkMap": (_describe_landmarks, _rebuild_landmarks),
     "FourierMap": (_describe_fourier, _rebuild_fourier),

@@ -12,6 +12,7 @@ import numpy as np
 from .._threads import thread_count
 from ..banks import SumBank
 from ..banks.make import NORMALIZATIONS
+from ..banks.views import RULES
 from ..estimators import (
     MKLClassifier,
     MKLClassifierCV,
@@ -30,7 +31,7 @@ from ..estimators.checks import (
 )
 from ..estimators.state import ModelState
 from ..estimators.units import MADE
-from ..result import Certificate, Counters, Record, Result, Resumed, Status
+from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status
 from . import banks
 from .checks import (
     check_array,
@@ -283,6 +284,7 @@ def _outcome(result):
         "history": np.array(history, dtype=float).reshape(-1, len(HISTORY)),
         "resumed": resumed,
         "advice": result.advice,
+        "missing": None if result.missing is None else result.missing._asdict(),
     }
 
 
@@ -309,6 +311,7 @@ def _result(outcome):
         history=history,
         resumed=_resumed(outcome["resumed"]),
         advice=_text(outcome.get("advice", "")),
+        missing=_missing(outcome.get("missing")),
     )
 
 
@@ -321,6 +324,20 @@ def _counters(work):
 def _text(value):
     require(isinstance(value, str), "The advice of the result should be a text.")
     return value
+
+
+def _missing(described):
+    """What was assumed of rows that lack views; files of earlier versions have nothing on it."""
+    if described is None:
+        return None
+    require(set(described) == set(Missing._fields), "The result is not complete.")
+    missing = Missing(**described)
+    require(missing.rule in RULES, "There is no such rule for missing views.")
+    for count in (missing.rows, missing.incomplete):
+        check_whole(count, "The number of rows")
+    for count in check_mapping(missing.lacking, "The missing views", str).values():
+        check_whole(count, "The number of rows that lack a view")
+    return missing
 
 
 def _resumed(described):

@@ -22,7 +22,7 @@ def weights_section(story):
             element("p", "No kernel has weight: the regularizer outweighs what they explain."),
         )
     groups = shares.groups()
-    parts = [element("p", _weights_words(story, known)), *_silent(story)]
+    parts = [element("p", _weights_words(story, known)), *_silent(story), *_missing(story)]
     if len(groups) > 1:
         parts += [element("h3", "By group"), _chart(story, groups, "Share of the weight by group")]
         parts.append(folded("Table of the groups", _groups_table(groups, known)))
@@ -40,6 +40,27 @@ def _silent(story):
     """A word on kernels with weight that say nothing about new points."""
     words = story.model._words_on_silence()
     return [element("p", words)] if words else []
+
+
+def _missing(story):
+    """What was assumed of rows that lack views."""
+    missing = None if story.result is None else story.result.missing
+    if missing is None or not missing.incomplete:
+        return []
+    words = (
+        f"{missing.incomplete} of {count(missing.rows, 'training row')} lack whole views. In these "
+        "they are taken to be at the mean of the rows that have the view, in the feature space of "
+        "each kernel"
+        + ("." if missing.rule == "mean" else ", and what their other views say counts for them.")
+    )
+    rows = [
+        [view, f"{lacking:,}", percent(lacking / missing.rows)]
+        for view, lacking in missing.lacking.items()
+    ]
+    return [
+        element("p", words),
+        folded("Table of the missing views", table(["view", "rows", "share of rows"], rows)),
+    ]
 
 
 def tuning_section(story):
