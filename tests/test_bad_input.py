@@ -75,7 +75,7 @@ def test_bad_data(data, labels, message):
         ({"cache_size": 0}, ValueError, "cache_size"),
         ({"n_jobs": 0}, ValueError, "n_jobs"),
         ({"combination": "product"}, ValueError, "are for sums of kernels"),
-        ({"loss": "logistic"}, ValueError, "does not suit this estimator"),
+        ({"loss": "squared"}, ValueError, "does not suit this estimator"),
         ({"share_weights": "own"}, ValueError, "must be True or False"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
         ({"p": L1()}, ValueError, "Give it as regularizer="),

@@ -1,5 +1,6 @@
 """How sure it is which groups matter: models of parts of the rows, and what they say."""
 
+import matplotlib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -13,11 +14,14 @@ from manykernels import (
     group_importance,
     stability,
 )
+from manykernels.display import ImportanceDisplay, StabilityDisplay
 from manykernels.estimators.importance import _corrected, _p_values, _residuals
 from manykernels.estimators.resampling import Job, Resampling
 from manykernels.estimators.stability import false_selections, halves
 from manykernels.kernels import RBF, Linear, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
+
+matplotlib.use("Agg")
 
 GROUPS = {"signal": [0, 1], "weak": [2, 3], "noise a": [4, 5], "noise b": [6, 7]}
 KERNELS = on_groups(GROUPS, [RBF(0.5), Linear()])
@@ -84,6 +88,19 @@ class TestRefits:
         assert {id(fold.table) for fold in many._folds} == {id(many._folds[0].table)}
         for fold in many._folds:
             assert [k.gamma for k in fold.spec.kernels] == [k.gamma for k in whole.bank_.kernels]
+
+    def test_rows_that_lack_views(self):
+        """Are trained one by one, with every model's own means."""
+        holes, rng = X.copy(), np.random.default_rng(2)
+        for columns in list(GROUPS.values())[1:]:
+            holes[np.ix_(rng.random(len(X)) < 0.2, columns)] = np.nan
+        model = MKLClassifier(KERNELS, p=1.33, missing="mean")
+        train, test = halves(y, 1, True, 0)[0]
+        one = Resampling(model, holes, y, None, [(train, test)]).refits([Job(0)])[0]
+        alone = MKLClassifier(KERNELS, p=1.33, missing="mean").fit(holes[train], y[train])
+        assert_allclose(one.scores[0], alone.decision_function(holes[test]), atol=1e-6)
+        found = group_importance(model, holes, y, cv=2, n_permutations=99)
+        assert found.drops.mean(axis=0).argmax() == 0
 
     def test_little_memory(self):
         whole = stability(MKLClassifier(KERNELS, p=1.0, tol=1e-5), X, y, n_resamples=8)
@@ -377,3 +394,23 @@ class TestPValues:
             several.append(found[1])
         assert kstest(one, "uniform").pvalue > 0.01
         assert np.mean(np.array(several) <= 0.1) <= 0.1 + 2.5 * np.sqrt(0.09 / 60)
+
+
+class TestPictures:
+    def test_stability(self):
+        found = stability(MKLClassifier(KERNELS, p=1.0, C=0.1), X, y, n_resamples=10)
+        display = StabilityDisplay.from_stability(found, max_groups=3)
+        bars = [patch.get_width() for patch in display.ax_.patches]
+        assert_allclose(bars, np.sort(found.frequencies)[::-1][:3])
+        assert display.ax_.get_yticklabels()[0].get_text() == "signal"
+        display.figure_.canvas.draw()
+
+    @pytest.mark.parametrize("method", ["permutation", "leave_out"])
+    def test_importance(self, method):
+        model = MKLClassifier(KERNELS, p=1.33)
+        found = group_importance(model, X, y, cv=2, n_permutations=99, method=method)
+        display = ImportanceDisplay.from_importance(found)
+        bars = [patch.get_width() for patch in display.ax_.patches]
+        assert_allclose(np.sort(bars), np.sort(found.drops.mean(axis=0)))
+        assert "signal" in display.ax_.get_yticklabels()[0].get_text()
+        display.figure_.canvas.draw()

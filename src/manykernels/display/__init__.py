@@ -1,6 +1,7 @@
 """Pictures (matplotlib), the report in one HTML file, and what notebooks show."""
 
 from .convergence import ConvergenceDisplay
+from .groups import ImportanceDisplay, StabilityDisplay
 from .heatmap import KernelHeatmapDisplay
 from .path import PathDisplay
 from .report import report
@@ -9,9 +10,11 @@ from .weights import KernelWeightsDisplay
 
 __all__ = [
     "ConvergenceDisplay",
+    "ImportanceDisplay",
     "KernelHeatmapDisplay",
     "KernelWeightsDisplay",
     "PathDisplay",
+    "StabilityDisplay",
     "TuningDisplay",
     "report",
 ]

@@ -85,7 +85,7 @@ class Resampling:
         template = plain(model)
         check_parameters(template)
         read, y = template._check_data(X, y)
-        self.X, self.y = as_table(X), y
+        self.X, self.y, self._read = as_table(X), y, read
         self.weight = check_weights(sample_weight, y)
         self.splits = splits
         if is_classifier(template):
@@ -188,7 +188,7 @@ class Resampling:
         template, kept = self.template, np.ones(self.members.shape[1], dtype=bool)
         if job.left_out is not None:
             kept = ~self.members[job.left_out]
-            template = like(template, kernels=_some(template, self.X, kept))
+            template = like(template, kernels=_some(template, self._read, kept))
         model = self._fitted(template, train)
         parts = np.zeros((len(self.groups), len(model.intercept_), len(test)))
         weights, norms = np.zeros(kept.size), np.zeros(kept.size)
@@ -230,9 +230,8 @@ def plain(model):
 
 
 def _some(template, X, kept):
-    """Some of the kernels of an estimator, as a collection."""
-    read, _ = like(template)._read_new(X, in_units=False)
-    every = collection(template, read)
+    """Some of the kernels of an estimator that has read X, as a collection."""
+    every = collection(template, X)
     chosen = np.flatnonzero(kept)
     return KernelCollection.from_lists(
         [every.kernels[k] for k in chosen], [every.groups[k] for k in chosen]
