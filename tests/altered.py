@@ -262,8 +262,11 @@ def _short(value):
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# columns of other names, other categories, no holes
-OTHER_DATA = ("feature names", "Found unknown categories", "SelectKBest does not accept missing")
+# columns of other names, other categories, no holes, or holes that are marked otherwise
+OTHER_DATA = (
+    *("feature names", "Found unknown categories", "SelectKBest does not accept missing"),
+    "SimpleImputer does not accept missing",
+)
 
 
 def _of_other_data(model, points, error):
