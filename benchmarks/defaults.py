@@ -17,6 +17,11 @@ What was learned
   many over a wider range, and took p = 1 with C = 1 from 12 wins and 8 losses against SVC to 14 and
   6; a kernel on each column besides to 15 and 3 (of 20 sets).
 * Centering the kernels (unit variance in feature space) made no difference worth its price.
+* Tuned: the choice between kernels with and without single columns, and accuracy less the Brier
+  score of held-out rows in place of accuracy smoothed over C, took a nested study on 300 rows of 19
+  sets from 83.5 to 84.1 %, where tuned SVC has 83.6. On 400 rows of 26 sets the mean is above tuned
+  SVC's too (86.3 and 86.0), but more sets are lost than won, most by one to four rows of 400; bci is
+  lost by far, since weights that maximize a margin prefer narrow kernels there.
 """
 
 import warnings
