@@ -20,7 +20,7 @@ What was learned
 * Tuned: the choice between kernels with and without single columns, and accuracy less the Brier
   score of held-out rows in place of accuracy smoothed over C, took a nested study on 300 rows of 19
   sets from 83.5 to 84.1 %, where tuned SVC has 83.6. On 400 rows of 26 sets the mean is above tuned
-  SVC's too (86.3 and 86.0), but more sets are lost than won, most by one to four rows of 400; bci is
+  SVC's too (86.3 and 86.0), but more sets are lost than won, most by one to five rows; bci is
   lost by far, since weights that maximize a margin prefer narrow kernels there.
 """
 

@@ -154,6 +154,45 @@ class TestParts:
             model.group_decisions(X[:3])
 
 
+class TestFeatures:
+    """What single columns contribute."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"approximation": Nystroem(rank=20, random_state=0)}, {"normalize": "center"}],
+    )
+    def test_linear_kernels(self, options):
+        model = MKLClassifier(on_groups(GROUPS, [Linear()]), p=1.33, **options).fit(X, y)
+        frame = model.feature_contributions().sort_values("feature")
+        assert_allclose(frame["contribution"].sum(), 1.0)
+        f = model.decision_function(X)
+        slopes = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), f, rcond=None)[0][:-1]
+        assert_allclose(frame["loading"], slopes, atol=1e-3 * np.abs(slopes).max())
+        whole = model.group_contributions_
+        by_name = dict(zip(frame["feature"], frame["contribution"], strict=True))
+        for group, columns in GROUPS.items():
+            assert_allclose(sum(by_name[f"x{c}"] for c in columns), whole[group], atol=1e-3)
+        assert set(model.feature_contributions()["feature"][:2]) == {"x0", "x1"}
+
+    def test_single_columns_and_units(self):
+        model = MKLClassifier().fit(X * 100.0, y)
+        frame = model.feature_contributions()
+        weights = model.weights_frame()
+        mixed = weights["contribution"][weights["kernel"].str.contains("RBF.*all")].sum()
+        assert_allclose(frame["contribution"].sum() + mixed, 1.0)
+        near = MKLClassifier().fit(X, y).feature_contributions().set_index("feature")["loading"]
+        far = frame.set_index("feature")["loading"]
+        assert_allclose(100.0 * far[near.index], near, atol=0.01)
+
+    def test_several_outputs(self):
+        three = np.digitize(f, [-1.0, 1.0])
+        frame = MKLClassifier(on_groups(GROUPS, [Linear()])).fit(X, three).feature_contributions()
+        assert list(frame.columns[2:]) == ["loading 0", "loading 1", "loading 2"]
+        model = MKLClassifier(on_groups(GROUPS, [Linear()]), normalize="cosine").fit(X, y)
+        with pytest.raises(AttributeError, match="cosine"):
+            model.feature_contributions()
+
+
 class TestStability:
     def test_signal_and_noise(self):
         found = stability(MKLClassifier(KERNELS, p=1.0, C=0.1), X, y, n_resamples=20, max_groups=2)

@@ -4,8 +4,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._shares import mean_shares, shares
+from ..kernels import Linear
 from .frames import data_frame
 from .silent import remarks, silent_words
+
+AT_ONCE = 256  # columns along which slopes are taken together
 
 
 class TellsWeights:
@@ -66,6 +69,64 @@ class TellsWeights:
         """
         names, members = grouped(self.bank_.names, self.bank_.groups)
         return dict(zip(names, map(self._shaped_part, self._parts(X, members)), strict=True))
+
+    def feature_contributions(self, backend="pandas"):
+        """The columns as a table, most important first: feature, contribution and loading.
+
+        The contribution of a linear kernel (`kernel_contributions_`) is a sum over its columns, and
+        that of a kernel on a single column is the column's. What kernels that mix columns
+        contribute cannot be told apart, so that the contributions sum to less than one where there
+        are such; scikit-learn's ``permutation_importance`` asks for their columns at held-out rows.
+        The loading is the slope of the decision function along the column, as far as linear kernels
+        make it, in units of the table; there is one for every output.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}
+            Whose DataFrame to make.
+        """
+        check_is_fitted(self)
+        if self.bank_.normalize == "cosine":
+            raise AttributeError("With normalize='cosine' no kernel is linear in its columns.")
+        whole, count = self.kernel_contributions_, self.n_features_in_
+        seen = [self.bank_.columns_of(k) for k in range(len(whole))]
+        linear = [
+            k for k, kernel in enumerate(self.bank_.kernels) if whole[k] and type(kernel) is Linear
+        ]
+        amounts = np.zeros(count)
+        for k, columns in enumerate(seen):
+            if columns is not None and len(columns) == 1 and k not in linear:
+                amounts[columns[0]] += whole[k]
+        slopes = self._slopes(linear)  # (kernels, t, columns)
+        for k, rows in zip(linear, slopes, strict=True):
+            amounts += whole[k] * shares(np.square(rows).sum(axis=0))
+        loadings = slopes.sum(axis=0) / getattr(self, "feature_spreads_", 1.0)
+        order = np.argsort(-amounts, kind="stable")
+        columns = {"feature": np.array(self._column_names(), dtype=object), "contribution": amounts}
+        if len(loadings) == 1:
+            columns["loading"] = loadings[0]
+        else:
+            named = zip(self._output_names(), loadings, strict=True)
+            columns |= {f"loading {name}": row for name, row in named}
+        return data_frame({name: values[order] for name, values in columns.items()}, backend)
+
+    def _slopes(self, linear):
+        """Slopes of what linear kernels add along every column, as they see it, (kernels, t,
+        n_features).
+        """
+        count, outputs = self.n_features_in_, len(self.intercept_)
+        members = np.zeros((len(linear), len(self.bank_.names)), dtype=bool)
+        members[np.arange(len(linear)), linear] = True
+        out = np.zeros((len(linear), outputs, count))
+        if not linear:
+            return out
+        origin = self.decision_.parts(np.zeros((1, count)), members)
+        for first in range(0, count, AT_ONCE):
+            some = np.arange(first, min(first + AT_ONCE, count))
+            units = np.zeros((some.size, count))
+            units[np.arange(some.size), some] = 1.0
+            out[:, :, some] = self.decision_.parts(units, members) - origin
+        return out
 
     def _shaped_part(self, part):
         """The part of a group, (t, n), as decision values are shaped."""
