@@ -25,17 +25,20 @@ from manykernels import (
     MKLOneClass,
     MKLRegressor,
     MKLRegressorCV,
+    group_importance,
     report,
+    stability,
 )
 from manykernels.display import KernelHeatmapDisplay
 from manykernels.display.report import page as page_parts
-from manykernels.kernels import RBF, Hamming, Linear, Precomputed
+from manykernels.kernels import RBF, Hamming, Linear, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1
 
 ROOT = Path(__file__).parents[1]
 X, y = toy(60)
 X_new, y_new = toy(40, seed=1)
+SURE = on_groups({"first": [0, 1], "second": [2, 3]}, [RBF(0.5), Linear()])
 THREE, THREE_NEW = (
     np.array(["a", "b", "c"])[np.digitize(points[:, 0], [-0.5, 0.5])] for points in (X, X_new)
 )
@@ -219,6 +222,20 @@ class TestText:
         truth = y == model.classes_[1]
         brier = np.mean((model.predict_proba(X)[:, 1] - truth) ** 2)
         assert f"{brier:.4f}" in text
+
+    def test_how_sure(self, read):
+        model = MKLClassifier(SURE, p=1.0).fit(X, y)
+        found = stability(model, X, y, n_resamples=10)
+        added = group_importance(model, X, y, cv=2, n_permutations=99)
+        text = read(model, X, y, stability=found, importance=added)[0].text
+        assert "How sure it is which groups matter" in text
+        assert f"at most {found.expected_false():.2g} are expected" in text
+        for group in SURE.groups:
+            assert text.count(group) >= 2
+        assert "corrected after Holm" in text
+        assert "95 % interval" in text
+        assert "always the commonest class" in text
+        assert "How sure" not in read(model, X, y)[0].text
 
     def test_probabilities_of_the_logistic_loss(self, read):
         model = MKLClassifier(MIXED, loss="logistic").fit(X, y)

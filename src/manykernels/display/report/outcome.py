@@ -1,6 +1,7 @@
 """How well a model does on data that the report was given."""
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ..._html import element, table
 from ..._words import count, number, percent
@@ -11,6 +12,7 @@ from .page import facts, folded, section
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot
 MOST_TARGETS = 4
+DRAWS = 200  # of the points, for intervals
 BINS = 10  # groups of probabilities
 
 
@@ -77,7 +79,20 @@ def _classified(story):
                 200 + 110 * names.size,
             )
         )
-    return [*parts, _classes_table(counts, names), *_probabilities(story)]
+    known = _chances(np.diagonal(counts).sum(), counts.sum(), counts.sum(axis=1).max())
+    return [known, *parts, _classes_table(counts, names), *_probabilities(story)]
+
+
+def _chances(right, points, commonest):
+    """Accuracy with an interval, and that of always saying the commonest class."""
+    low, high = binomtest(int(right), int(points)).proportion_ci(method="wilson")
+    return facts(
+        [
+            ("accuracy", percent(right / points)),
+            ("95 % interval", f"{percent(low)} – {percent(high)}"),
+            ("always the commonest class", percent(commonest / points)),
+        ]
+    )
 
 
 def _probabilities(story):
@@ -183,9 +198,10 @@ def _residuals(story):
         np.sqrt(np.square(errors).mean(axis=0)),
         np.abs(errors).mean(axis=0),
         _r2(true, predicted),
+        _r2_intervals(true, predicted),
         strict=True,
     )
-    head = ["", "root mean squared error", "mean absolute error", "R²"]
+    head = ["", "root mean squared error", "mean absolute error", "R²", "95 % interval"]
     step, shown = -(-len(true) // MOST_POINTS), slice(MOST_TARGETS)
     drawn = charts.scatter(true[::step, shown], predicted[::step, shown], names[shown])
     caption = "On the dashed line the prediction is right." + (
@@ -199,9 +215,21 @@ def _residuals(story):
         ),
         table(
             head,
-            [[name, number(float(a)), number(float(b)), f"{r:.3f}"] for name, a, b, r in numbers],
+            [
+                [name, number(float(a)), number(float(b)), f"{r:.3f}", f"{low:.3f} – {high:.3f}"]
+                for name, a, b, r, (low, high) in numbers
+            ],
         ),
+        element("p", "Always answering with the mean of these targets has an R² of 0."),
     ]
+
+
+def _r2_intervals(true, predicted):
+    """Intervals of R², one for each target, from points drawn with putting back."""
+    rng, n = np.random.default_rng(0), len(true)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = [_r2(true[rows], predicted[rows]) for rows in rng.integers(0, n, (DRAWS, n))]
+    return np.nanquantile(drawn, [0.025, 0.975], axis=0).T
 
 
 def _novelties(story):

@@ -19,6 +19,7 @@ class Story:
     model : fitted MKL estimator
     shares : Shares
     X, y : data, or None
+    stability, importance : Stability and Importance, or None
     charts : Charts
         Those placed so far.
     """
@@ -28,6 +29,8 @@ class Story:
     shares: Shares
     X: object = None
     y: object = None
+    stability: object = None
+    importance: object = None
     charts: Charts = field(default_factory=Charts)
 
     @cached_property

@@ -18,6 +18,7 @@ from .fit import certificate_section, convergence_section, tuning_section, weigh
 from .outcome import outcome_section, score
 from .page import page
 from .story import Story
+from .sure import sure_section
 
 
 def report(
@@ -27,6 +28,8 @@ def report(
     *,
     path: str | os.PathLike[str],
     title: str | None = None,
+    stability: Any = None,
+    importance: Any = None,
 ) -> Path:
     """Write a report on a fitted model: one HTML file that needs no network.
 
@@ -46,6 +49,8 @@ def report(
         The file to write. It is replaced in one move, so nobody reads half a report.
     title : str, optional
         The kind of the model and its number of features by default.
+    stability, importance : Stability and Importance, optional
+        What `manykernels.stability` and `manykernels.group_importance` found, to be shown too.
 
     Returns
     -------
@@ -63,10 +68,12 @@ def report(
         raise ValueError("report() was given y without X; give both, or neither of them.")
     # a feature selector does not predict
     judged = estimator if hasattr(estimator, "predict") else model
-    story = Story(judged, model, Shares(model, with_contributions=True), X, y)
+    shares = Shares(model, with_contributions=True)
+    story = Story(judged, model, shares, X, y, stability=stability, importance=importance)
     sections = (
         outcome_section,
         weights_section,
+        sure_section,
         tuning_section,
         certificate_section,
         convergence_section,
