@@ -23,9 +23,11 @@ def _stable(found):
         f"Of {count(len(found.groups), 'group')}, {len(stable)} were selected by at least "
         f"{percent(found.threshold)} of {count(len(found.weights), 'model')} of half the rows. Of "
         f"groups that a model selects no more often than a blind choice would, at most "
-        f"{found.expected_false():.2g} are expected among them."
+        f"{found.expected_false():.2g} are expected among them. Groups that no model selects are left "
+        "out."
     )
     frame = found.frame()
+    frame = frame[(frame["frequency"] > 0.0) | (frame["weight"] > 0.0)]
     rows = [
         [
             f"{row['group']}{' ●' if row['stable'] else ''}",
@@ -60,8 +62,10 @@ def _important(found):
     words = (
         f"How much the score at held-out rows drops if a group is {what}, over "
         f"{count(len(found.drops), 'split')}, and how probable that is if the group says nothing "
-        f"that the others do not say{corrected}."
+        f"that the others do not say{corrected}. Groups without weight are left out."
     )
+    frame = found.frame()
+    frame = frame[(frame["p"] < 1.0) | (frame["drop"] != 0.0)]
     rows = [
         [
             row["group"],
@@ -70,7 +74,7 @@ def _important(found):
             f"{row['p']:.2g}",
             f"{row['adjusted p']:.2g}",
         ]
-        for _, row in found.frame().head(MOST).iterrows()
+        for _, row in frame.head(MOST).iterrows()
     ]
     return [
         element("h3", "Added to the held-out score"),
