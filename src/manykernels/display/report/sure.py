@@ -23,8 +23,8 @@ def _stable(found):
         f"Of {count(len(found.groups), 'group')}, {len(stable)} were selected by at least "
         f"{percent(found.threshold)} of {count(len(found.weights), 'model')} of half the rows. Of "
         f"groups that a model selects no more often than a blind choice would, at most "
-        f"{found.expected_false():.2g} are expected among them. Groups that no model selects are left "
-        "out."
+        f"{found.expected_false():.2g} are expected among them. Groups that no model selects are "
+        "left out."
     )
     frame = found.frame()
     frame = frame[(frame["frequency"] > 0.0) | (frame["weight"] > 0.0)]
