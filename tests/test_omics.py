@@ -193,6 +193,8 @@ class TestAnnData:
             views(data, groups=sets)
         with pytest.raises(ValueError, match=r"gene_names='ens' is no column of var; .* symbol"):
             views(data, groups=sets, gene_names="ens")
+        with pytest.raises(ValueError, match="this is no MuData: give a column"):
+            views(data, groups=sets, gene_names={"rna": "symbol"})
 
     def test_layers_and_obsm(self):
         v = views(cells(), layers=["X", "doubled"], obsm=["X_pca", "scores"])

@@ -10,6 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from manykernels import (
     MKLClassifier,
     MKLClassifierCV,
+    MKLOneClass,
     MKLRegressor,
     group_importance,
     stability,
@@ -20,6 +21,7 @@ from manykernels.estimators.resampling import Job, Resampling
 from manykernels.estimators.stability import false_selections, halves
 from manykernels.kernels import RBF, Linear, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
+from manykernels.regularizers import PNormBall
 
 matplotlib.use("Agg")
 
@@ -101,6 +103,81 @@ class TestRefits:
         assert_allclose(one.scores[0], alone.decision_function(holes[test]), atol=1e-6)
         found = group_importance(model, holes, y, cv=2, n_permutations=99)
         assert found.drops.mean(axis=0).argmax() == 0
+
+    @pytest.mark.parametrize("solver", ["uniform", "alignment"])
+    def test_weights_by_a_rule(self, solver):
+        """A group that is left out takes no weight from the others."""
+        model, (train, test) = MKLClassifier(KERNELS, solver=solver), halves(y, 1, True, 0)[0]
+        one = Resampling(model, X, y, None, [(train, test)]).refits([Job(0, 0)])[0]
+        others = {name: columns for name, columns in GROUPS.items() if name != "signal"}
+        alone = MKLClassifier(on_groups(others, [RBF(0.5), Linear()]), solver=solver)
+        alone.fit(X[train], y[train])
+        assert_allclose(one.scores[0], alone.decision_function(X[test]), atol=1e-6)
+
+    def test_rows_left_without_a_view(self):
+        """If a group is left out, rows that have no other do not train."""
+        holes = X.copy()
+        holes[:15, 2:] = np.nan
+        kernels = on_groups({"signal": [0, 1], "others": range(2, 8)}, [RBF(0.5), Linear()])
+        model = MKLClassifier(kernels, p=1.33, missing="mean")
+        found = group_importance(model, holes, y, cv=2, n_permutations=99, method="leave_out")
+        assert found.drops.mean(axis=0).argmax() == 0
+
+    def test_columns_that_are_constant_in_a_half(self):
+        sparse_one = X.copy()
+        sparse_one[:, 5] = 0.0
+        sparse_one[7, 5] = 1.0
+        model = MKLClassifier(approximation=Nystroem(20, random_state=0), p=1.0)
+        with pytest.raises(ValueError, match="constant in a part of the rows"):
+            stability(model, sparse_one, y, n_resamples=4)
+        assert len(stability(MKLClassifier(p=1.0), sparse_one, y, n_resamples=4).groups) > 8
+
+    def test_tuned_models_keep_their_kernels(self):
+        rng = np.random.default_rng(0)
+        A = rng.normal(size=(70, 4))
+        model = MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.0], cv=3, refit=False)
+        model.fit(A, np.square(A).sum(axis=1) > 3.4)
+        for kernels, count in (("whole", 6), ("auto", 10)):
+            model.kernels_ = kernels
+            many = Resampling(model, A, np.square(A).sum(axis=1) > 3.4, None, [])
+            assert len(many.groups) == count
+
+    def test_rows_of_weight_zero_do_not_count(self):
+        junk = np.array([*y, *["junk"] * 20], dtype=object).astype(str)
+        wider, weight = np.vstack([X, X[:20]]), np.repeat([1.0, 0.0], [len(X), 20])
+        model = MKLClassifier(KERNELS, p=1.0, C=0.1)
+        one = stability(model, X, y, n_resamples=6)
+        two = stability(model, wider, junk, n_resamples=6, sample_weight=weight)
+        assert_array_equal(one.scores, two.scores)
+        assert one.baseline == two.baseline
+        for cv in (None, [(np.arange(60), np.arange(60, 140))]):
+            some = None if cv is None else [(cv[0][0], cv[0][1][:60])]
+            plain = group_importance(model, X, y, cv=some, n_permutations=99)
+            found = group_importance(
+                model, wider, junk, cv=cv, n_permutations=99, sample_weight=weight
+            )
+            assert_allclose(found.scores, plain.scores)
+            assert_allclose(found.baseline, plain.baseline)
+
+    def test_scores_are_weighted(self):
+        weight = np.where(y == "case", 5.0, 1.0)
+        found = stability(MKLClassifier(KERNELS, p=1.0), X, y, n_resamples=4, sample_weight=weight)
+        share = weight[y == "case"].sum() / weight.sum()
+        assert_allclose(found.baseline, share, atol=0.02)
+
+    def test_scores_of_probabilities(self):
+        model = MKLClassifier(KERNELS, p=1.33, loss="logistic")
+        found = group_importance(model, X, y, cv=2, scoring="neg_log_loss", n_permutations=99)
+        assert found.drops.mean(axis=0).argmax() == 0
+        with pytest.raises(ValueError, match="loss='logistic'"):
+            group_importance(MKLClassifier(KERNELS), X, y, cv=2, scoring="neg_log_loss")
+
+    def test_kernels_of_one_name(self):
+        grams = [np.outer(X[:, k], X[:, k]) for k in range(3)]
+        model = MKLClassifier([Precomputed(K) for K in grams], p=1.33)
+        model.fit(np.arange(len(X))[:, None], y)
+        assert list(model.group_weights_) == ["Precomputed", "Precomputed (2)", "Precomputed (3)"]
+        assert len(model.group_decisions([K[:5] for K in grams])) == 3
 
     def test_little_memory(self):
         whole = stability(MKLClassifier(KERNELS, p=1.0, tol=1e-5), X, y, n_resamples=8)
@@ -188,6 +265,9 @@ class TestFeatures:
         three = np.digitize(f, [-1.0, 1.0])
         frame = MKLClassifier(on_groups(GROUPS, [Linear()])).fit(X, three).feature_contributions()
         assert list(frame.columns[2:]) == ["loading 0", "loading 1", "loading 2"]
+        Y = np.column_stack([f, X[:, 4]])
+        frame = MKLRegressor(on_groups(GROUPS, [Linear()])).fit(X, Y).feature_contributions()
+        assert list(frame.columns[2:]) == ["loading target 0", "loading target 1"]
         model = MKLClassifier(on_groups(GROUPS, [Linear()]), normalize="cosine").fit(X, y)
         with pytest.raises(AttributeError, match="cosine"):
             model.feature_contributions()
@@ -228,6 +308,11 @@ class TestStability:
         found = stability(MKLRegressor(KERNELS, p=1.0), X, f, n_resamples=10, max_groups=1)
         assert found.stable() == ["signal"]
         assert found.baseline < 0.05 < found.scores.mean()
+
+    def test_a_word_where_all_are_selected(self):
+        model = MKLClassifier(KERNELS, regularizer=PNormBall(2.0))
+        with pytest.warns(UserWarning, match="frequencies say nothing"):
+            stability(model, X, y, n_resamples=4)
 
     def test_tuned(self):
         model = MKLClassifierCV(KERNELS, Cs=[0.1], ps=[1.0], cv=3)
@@ -285,8 +370,10 @@ class TestStability:
             stability(MKLClassifier(KERNELS, p=2.0), X, y)
         with pytest.raises(ValueError, match="one group"):
             stability(MKLClassifier({"all": [RBF(1.0)]}, p=1.0), X, y)
-        with pytest.raises(TypeError, match="estimator of manykernels"):
+        with pytest.raises(TypeError, match="classifier or regressor"):
             stability(object(), X, y)
+        with pytest.raises(TypeError, match="MKLOneClass"):
+            stability(MKLOneClass(KERNELS), X, y)
 
 
 class TestBound:

@@ -212,6 +212,31 @@ class TestChoice:
         assert named.best_index_ == plain.best_index_
         assert plain.best_score_ == means.max()
 
+    def test_a_grid_broken_off_at_its_beginning_says_nothing(self, monkeypatch):
+        ways, calls = tuning._side_by_side, []
+
+        def broken(task, done):
+            for _ in ways(task, done):
+                calls.append(task.kernels)
+                yield
+                if task.kernels == 1:
+                    raise KeyboardInterrupt
+
+        monkeypatch.setattr(tuning, "_side_by_side", broken)
+        model = MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.33], cv=5)
+        with pytest.warns(ConvergenceWarning, match="broken off"):
+            model.fit(X, y)
+        assert 1 in calls
+        assert model.kernels_ == "auto"
+        assert not np.isnan(model.scores_).any()
+
+    def test_scores_of_probabilities(self):
+        options = {"Cs": [0.1, 1.0], "ps": [1.33], "cv": 3, "scoring": "neg_log_loss"}
+        model = MKLClassifierCV(FIXED, loss="logistic", **options).fit(X, y)
+        assert -1.0 < model.best_score_ < 0.0
+        with pytest.raises(ValueError, match="needs probabilities"):
+            MKLClassifierCV(FIXED, **options).fit(X, y)
+
     def test_kernels_that_are_made(self):
         """With those on single columns and without: the better ones are taken."""
         rng = np.random.default_rng(0)

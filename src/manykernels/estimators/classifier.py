@@ -32,7 +32,7 @@ from .scikit_learn import with_callbacks
 from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
-def _knows_probabilities(estimator):
+def knows_probabilities(estimator):
     """Whether decision values are log-odds of classes; raise AttributeError if not."""
     if estimator.loss != "logistic" and not isinstance(estimator.loss, Logistic):
         raise AttributeError(
@@ -332,7 +332,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return self.classes_from_scores(self._scores(X))
 
-    @available_if(_knows_probabilities)
+    @available_if(knows_probabilities)
     def predict_proba(self, X: Points) -> np.ndarray:
         """Probability of every class, (n_samples, n_classes), for ``loss="logistic"`` and
         ``multiclass="ovr"``.
@@ -346,7 +346,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(_knows_probabilities)
+    @available_if(knows_probabilities)
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """Logarithms of `predict_proba`.
 
@@ -354,7 +354,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ----------
         X : as for `decision_function`
         """
-        scores = self._scores(X)
+        return self._log_probabilities(self._scores(X))
+
+    def _log_probabilities(self, scores):
+        """Of log-odds (t, n), (n, n_classes)."""
         if self.classes_.size == 2:
             return log_expit(np.stack([-scores[0], scores[0]], axis=1))
         each = log_expit(scores.T)

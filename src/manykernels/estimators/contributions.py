@@ -67,6 +67,7 @@ class TellsWeights:
         ----------
         X : as for `predict`
         """
+        check_is_fitted(self)
         names, members = grouped(self.bank_.names, self.bank_.groups)
         return dict(zip(names, map(self._shaped_part, self._parts(X, members)), strict=True))
 
@@ -186,22 +187,25 @@ def contributions(model):
 
 def grouped(names, groups):
     """The groups in the order in which they come, and which kernels each has, (g, m); a kernel
-    without a group is its own.
+    without a group is its own, and has a number where its name is taken.
     """
-    of_kernel = [group or name for name, group in zip(names, groups, strict=True)]
-    order = list(dict.fromkeys(of_kernel))
-    members = np.zeros((len(order), len(of_kernel)), dtype=bool)
-    place = {group: g for g, group in enumerate(order)}
-    members[[place[group] for group in of_kernel], np.arange(len(of_kernel))] = True
-    return order, members
+    order: dict[str, list[int]] = {}
+    taken = set(filter(None, groups))
+    for k, (name, group) in enumerate(zip(names, groups, strict=True)):
+        if not group:
+            group, number = name, 1
+            while group in taken:
+                number += 1
+                group = f"{name} ({number})"
+            taken.add(group)
+        order.setdefault(group, []).append(k)
+    members = np.zeros((len(order), len(names)), dtype=bool)
+    for g, kernels in enumerate(order.values()):
+        members[g, kernels] = True
+    return list(order), members
 
 
 def by_group(names, groups, amounts):
-    """Sums over the kernels of each group, in the order in which the groups come; a kernel without
-    one is its own group.
-    """
-    sums = {}
-    for k, (group, amount) in enumerate(zip(groups, amounts, strict=True)):
-        group = group or names[k]
-        sums[group] = sums.get(group, 0.0) + float(amount)
-    return sums
+    """Sums over the kernels of each group, as a dict in the order of `grouped`."""
+    order, members = grouped(names, groups)
+    return dict(zip(order, (members @ np.asarray(amounts, dtype=float)).tolist(), strict=True))

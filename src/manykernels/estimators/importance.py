@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
 from sklearn.utils import check_random_state
 
-from .checks import check_choice
+from .checks import check_choice, check_weights
 from .frames import data_frame
 from .resampling import Job, Resampling, plain
 from .scoring import HeldOutRows
@@ -140,7 +141,8 @@ def group_importance(
     Business and Economic Statistics 1, 1983). If the target has nothing to do with the data it is
     uniform. Over several splits, which are not independent, it is twice the median, which is valid
     and rather large (van de Wiel, Berkhof and van Wieringen, Biostatistics 10, 2009). A group
-    without weight has the value one.
+    without weight has the value one. Rows count alike in p-values, but for those of weight zero,
+    which do not count.
     """
     check_choice("method", method, METHODS)
     check_choice("correction", correction, CORRECTIONS)
@@ -150,8 +152,8 @@ def group_importance(
     if cv is None:
         kind = StratifiedShuffleSplit if classes else ShuffleSplit
         cv = kind(SPLITS, test_size=HELD_OUT, random_state=rng.randint(2**31 - 1))
-    labels = np.asarray(y)
-    splits = list(check_cv(cv, labels, classifier=classes).split(np.zeros(len(labels)), labels))
+    weight = check_weights(sample_weight, np.asarray(y))
+    splits = _splits(cv, np.asarray(y), weight > 0.0, classes)
     many = Resampling(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
     models = many.refits([Job(split) for split in range(len(splits))])
@@ -192,6 +194,19 @@ def group_importance(
         scores=scores,
         baseline=rows.baseline(),
     )
+
+
+def _splits(cv, y, counted, classes):
+    """The splits of rows that count; those that are given may have others, which are left out."""
+    rows = np.flatnonzero(counted)
+    if cv is not None and not isinstance(cv, numbers.Integral) and not hasattr(cv, "split"):
+        pairs = [tuple(np.asarray(part) for part in pair) for pair in cv]
+        pairs = [tuple(np.flatnonzero(p) if p.dtype == bool else p for p in pair) for pair in pairs]
+        return [(train[counted[train]], test[counted[test]]) for train, test in pairs]
+    splitter = check_cv(cv, y[rows], classifier=classes)
+    return [
+        (rows[train], rows[test]) for train, test in splitter.split(np.zeros(rows.size), y[rows])
+    ]
 
 
 def _targets(many, test):

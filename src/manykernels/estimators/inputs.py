@@ -65,8 +65,13 @@ class ReadsTables:
         """
         options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         annotated = isinstance(X, Annotated)
-        if lacking and not sparse.issparse(X):
+        table = X.matrix if annotated else X
+        if lacking and not sparse.issparse(table):
             options["ensure_all_finite"] = "allow-nan"
+        elif lacking and np.isnan(table.data).any():
+            raise ValueError(
+                "Rows of a sparse table lack values: missing views need a dense one (X.toarray())."
+            )
         try:
             if not (categories or annotated):
                 return validate_data(self, X, y, reset=reset, **options), {}

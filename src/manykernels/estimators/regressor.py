@@ -164,6 +164,9 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         """
         return self._shaped(self._scores(X))
 
+    def _output_names(self):
+        return [f"target {c}" for c in range(len(self.intercept_))]
+
     def _shaped(self, scores):
         return scores[0] if self._y_ndim_ == 1 else scores.T
 

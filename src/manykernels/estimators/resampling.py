@@ -2,7 +2,8 @@
 
 They share the kernels of all rows: widths that follow the data follow all rows here, normalization
 the training rows of each. Where the kernels cannot be shared (approximations, masked kernels,
-devices) the models are trained one by one, and their widths follow their own rows.
+devices, ``normalize="center"``, rows that lack views, weights that are no optimum) the models are
+trained one by one, and their widths follow their own rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels import KernelCollection
 from ..kernels.points import is_sparse
+from ..solvers.reference.fixed import Alignment, Uniform
 from .checks import check_parameters, check_weights
 from .contributions import grouped
 from .folds import Together, can_share, make_folds
@@ -26,6 +28,8 @@ from .paths import like, rows_of
 from .prepare import collection
 from .run import Run
 from .tuned import Tuned
+
+RULES = {"uniform": Uniform, "alignment": Alignment}  # solvers whose weights are no optimum
 
 
 class Job(NamedTuple):
@@ -101,7 +105,9 @@ class Resampling:
             template._y_ndim_ = y.ndim
         self.template, self._whole = template, None
         incomplete = not is_sparse(read) and read.dtype.kind == "f" and bool(np.isnan(read).any())
-        self._shared = can_share(template, incomplete)
+        # a kernel that is zero has no weight at an optimum, but may have some by a rule
+        by_rule = template.solver in RULES or isinstance(template.solver, tuple(RULES.values()))
+        self._shared = can_share(template, incomplete) and not by_rule
         if self._shared:
             everything = np.arange(len(y)), np.arange(0)
             data = self.X, y, self.weight
@@ -117,7 +123,7 @@ class Resampling:
             return
         raise ValueError(
             f"All kernels belong to one group, {self.groups[0]!r}: give several groups of columns "
-            "(`manykernels.kernels.on_groups`)."
+            "(`manykernels.kernels.on_groups`), or a mapping from group to kernels."
         )
 
     def of_all_rows(self) -> Refit:
@@ -189,7 +195,13 @@ class Resampling:
         if job.left_out is not None:
             kept = ~self.members[job.left_out]
             template = like(template, kernels=_some(template, self._read, kept))
+            train = self._with_something(train, kept)
         model = self._fitted(template, train)
+        if len(model.bank_.names) != kept.sum():
+            raise ValueError(
+                "Some column is constant in a part of the rows, for which kernels='auto' makes "
+                "fewer kernels: drop the column, or give the kernels."
+            )
         parts = np.zeros((len(self.groups), len(model.intercept_), len(test)))
         weights, norms = np.zeros(kept.size), np.zeros(kept.size)
         if len(test):
@@ -197,6 +209,16 @@ class Resampling:
         weights[kept] = np.atleast_2d(model.kernel_weights_).mean(axis=0)
         norms[kept] = model.decision_.squared_norms()
         return Refit(weights, norms, parts, model.intercept_)
+
+    def _with_something(self, rows, kept):
+        """The rows that do not lack all of some kernels."""
+        if self.template.missing == "error" or not isinstance(self._read, np.ndarray):
+            return rows
+        seen = [self._whole.bank_.columns_of(k) for k in np.flatnonzero(kept)]
+        if any(columns is None for columns in seen):
+            return rows
+        columns = np.unique(np.concatenate(seen))
+        return rows[~np.isnan(self._read[np.ix_(rows, columns)]).all(axis=1)]
 
     def _fitted(self, template, rows):
         with warnings.catch_warnings():
@@ -213,12 +235,13 @@ def plain(model):
     if isinstance(model, Tuned):
         if not hasattr(model, "C_"):
             raise ValueError(f"{type(model).__name__} must be fitted first: it chooses C and p.")
-        chosen = {"C": model.C_, "p": model.p_}
+        kernels = getattr(model, "kernels_", model.kernels)
+        chosen = {"kernels": kernels, "C": model.C_, "p": model.p_}
         return model._plain(**chosen, checkpoint=None, callbacks=None)
-    if not hasattr(model, "kernels"):
+    if not (hasattr(model, "kernels") and hasattr(model, "_check_data")):
         raise TypeError(
-            f"This needs an estimator of manykernels, got {type(model).__name__}; the steps of a "
-            "pipeline before it must be applied first."
+            f"This needs a classifier or regressor of manykernels, got {type(model).__name__}; the "
+            "steps of a pipeline before it must be applied first."
         )
     twin = type(model)(**model.get_params(deep=False))
     twin.set_params(checkpoint=None, callbacks=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,9 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils import check_random_state
 
+from .._callers import outside
 from .._shares import shares
+from .checks import check_weights
 from .frames import data_frame
 from .resampling import Job, Resampling, plain
 from .scoring import HeldOutRows
@@ -175,7 +178,10 @@ def stability(
             f"With p = {twin.p:g} every group has weight: train with p=1, or say how many a model "
             "selects (max_groups)."
         )
-    splits = halves(np.asarray(y), n_resamples // 2, is_classifier(twin), random_state)
+    labels = np.asarray(y)
+    counted = np.flatnonzero(check_weights(sample_weight, labels) > 0.0)
+    parts = halves(labels[counted], n_resamples // 2, is_classifier(twin), random_state)
+    splits = [(counted[train], counted[test]) for train, test in parts]
     many = Resampling(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
     whole = many.of_all_rows()
@@ -186,6 +192,12 @@ def stability(
     selected = weights > 0.0
     if max_groups is not None:
         selected &= _largest(parts, max_groups)
+    elif selected.all():
+        warnings.warn(
+            "Every model selects every group, so that frequencies say nothing: lower C, or say how "
+            "many groups a model selects (max_groups).",
+            stacklevel=outside(),
+        )
     return Stability(
         groups=many.groups,
         frequencies=selected.mean(axis=0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import numbers
 import sys
 import warnings
@@ -30,6 +29,7 @@ from .costs import default_costs
 from .frames import as_table, data_frame
 from .grid_checkpoint import GridJournal, kept
 from .prepare import missing_views
+from .scoring import refuse_probabilities, takes_weights
 from .tuning import Place, Task, cells
 from .types import Points
 from .units import MADE
@@ -61,6 +61,7 @@ class Judged(NamedTuple):
     scores: np.ndarray
     kernels: np.ndarray
     means: np.ndarray
+    whole: bool  # some C and p on all folds
 
 
 class Tuned:
@@ -110,6 +111,7 @@ class Tuned:
         missing = missing_views(plain, read, weight > 0)
         self._learn_targets(y, weight)
         scorer = check_scoring(plain, self.scoring)
+        refuse_probabilities(scorer, plain)
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
         splits = list(splitter.split(X, y, **routed.splitter.split))
@@ -181,7 +183,7 @@ class Tuned:
         if unknown:
             raise TypeError(f"fit got parameters that it does not know: {sorted(unknown)}.")
         split = {} if params.get("groups") is None else {"groups": params["groups"]}
-        weighs = sample_weight is not None and _takes_weights(scorer)
+        weighs = sample_weight is not None and takes_weights(scorer)
         score = {"sample_weight": sample_weight} if weighs else {}
         return Bunch(splitter=Bunch(split=split), scorer=Bunch(score=score))
 
@@ -233,13 +235,15 @@ class Tuned:
         if self.rule == "auto" and self.scoring is None:
             for cost, norm in np.argwhere(np.isfinite(means)):
                 means[cost, norm] += self._finer(*self._at_held_out(task, found, cost, norm), task)
-        return Judged(task, scores, kernels, means)
+        return Judged(task, scores, kernels, means, bool(whole.any()))
 
     def _choose_cell(self, judged):
         """C, p and kernels by the rule; of equals the sparsest and smallest. The task that they
         belong to.
         """
-        best = max(judged, key=lambda one: one.means.max())  # the first of equals
+        # the first of equals; a grid that was broken off at its beginning says nothing
+        known = [one for one in judged if one.whole] or judged
+        best = max(known, key=lambda one: one.means.max())
         task, scores, means = best.task, best.scores, best.means
         self.Cs_, self.ps_ = np.array(task.costs), np.array(task.norms)
         self.scores_, self.n_kernels_ = scores, best.kernels
@@ -313,11 +317,3 @@ class Tuned:
         }
         columns |= {f"split{fold}_test_score": row for fold, row in enumerate(flat)}
         return data_frame(columns, "pandas")
-
-
-def _takes_weights(scorer):
-    """Whether a scorer can weigh rows; an estimator's own `score` does."""
-    judge = getattr(scorer, "_score_func", scorer)
-    return type(scorer).__name__ == "_PassthroughScorer" or (
-        "sample_weight" in inspect.signature(judge).parameters
-    )

@@ -31,6 +31,19 @@ class Naming(NamedTuple):
     column: str | Mapping | None
     ignore_case: bool
 
+    def check(self, sources):
+        """Raise if names are given for modalities that are not there."""
+        if not isinstance(self.column, Mapping):
+            return
+        known = {source.modality for source in sources}
+        unknown = [name for name in self.column if name not in known]
+        if unknown:
+            there = sorted(filter(None, known))
+            raise ValueError(
+                f"gene_names is given for {unknown}, but "
+                + (f"the modalities are {there}." if there else "this is no MuData: give a column.")
+            )
+
     def of(self, block):
         """From gene to the columns of a table that are of it."""
         modality = block.source.modality

@@ -216,6 +216,7 @@ def views(
         else:
             sources = sources_of(found, layers, obsm, modalities)
             naming = Naming(gene_names, ignore_case)
+            naming.check(sources)
             sizes = Sizes(min_size, max_size)
             plan = _planned(found, sources, groups, naming, sizes, split)
         y, labeled = _labels(found, labels, unlabeled)
