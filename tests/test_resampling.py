@@ -410,7 +410,12 @@ class TestImportance:
     @pytest.mark.parametrize("method", ["permutation", "leave_out"])
     def test_signal_and_noise(self, method):
         found = group_importance(
-            MKLClassifier(KERNELS, p=1.33), X, y, method=method, scoring="roc_auc"
+            MKLClassifier(KERNELS, p=1.33),
+            X,
+            y,
+            method=method,
+            scoring="roc_auc",
+            n_permutations=999,
         )
         assert found.adjusted[0] < 0.05
         assert found.adjusted[2:].min() > 0.05
@@ -498,7 +503,7 @@ class TestPValues:
         left -= left.mean(axis=1, keepdims=True)
         own = own - own.mean(axis=1, keepdims=True) + 0.02 * left
         limit = _p_values([(left, own)], None, None)[0]
-        counted = _p_values([(left, own)], 3999, np.random.RandomState(0))[0]
+        counted = _p_values([(left, own)], 1999, np.random.RandomState(0))[0]
         assert 0.001 < limit < 0.6
         assert_allclose(limit, counted, atol=0.03)
 
