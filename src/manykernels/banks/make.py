@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import Threads, thread_count
 from ..kernels.collection import KernelCollection
-from ..kernels.points import as_points, is_sparse
+from ..kernels.points import as_points, has_holes
 from ..kernels.precomputed import Precomputed, check_gram
 from ..kernels.vector import dense
 from .base import SumBank
@@ -115,7 +115,7 @@ def _missing_bank(collection, normalize, training, views, compute, memory_budget
     X, weights = training.X, training.weights
     presence = views.presence(X)
     views.check_training(presence)
-    complete = is_sparse(X) or not np.isnan(X).any()
+    complete = not has_holes(X)
     patterns, of_view = np.unique(presence, axis=1, return_inverse=True)
     of_kernel = of_view.ravel()[views.of_kernel]
     if not complete:

@@ -64,12 +64,10 @@ class StabilityDisplay:
         """Draw, on new axes if none are given."""
         found = self.stability
         order = np.lexsort((-found.whole_contributions, -found.frequencies))[: self.max_groups]
-        places = np.arange(order.size)[::-1]
-        self.ax_ = axes(ax)
-        self.figure_ = self.ax_.figure
         stable = found.frequencies[order] >= found.threshold - 1e-12
-        colors = [PALETTE[0] if one else OTHERS for one in stable]
-        self.ax_.barh(places, found.frequencies[order], **({"color": colors} | options))
+        names = [shortened(found.groups[g], LONGEST) for g in order]
+        self.ax_, places = _bars(ax, names, found.frequencies[order], stable, options)
+        self.figure_ = self.ax_.figure
         _, intervals = found.intervals()
         middle = np.median(found.contributions, axis=0)[order]
         low, high = intervals[order].T
@@ -91,7 +89,6 @@ class StabilityDisplay:
             linewidth=1,
             label=f"stable: at most {found.expected_false():.2g} by chance",
         )
-        self.ax_.set_yticks(places, [shortened(found.groups[g], LONGEST) for g in order])
         self.ax_.set_xlim(0.0, 1.02)
         self.ax_.set_xlabel(f"selected in {len(found.weights)} halves of the rows")
         self.ax_.legend(frameon=False, fontsize="small", loc="lower right")
@@ -145,19 +142,26 @@ class ImportanceDisplay:
         found = self.importance
         means = found.drops.mean(axis=0)
         order = np.lexsort((-means, found.p_values))[: self.max_groups]
-        places = np.arange(order.size)[::-1]
-        self.ax_ = axes(ax)
+        labels = [
+            f"{shortened(found.groups[g], LONGEST)}  (p = {found.adjusted[g]:.2g})" for g in order
+        ]
+        sure = found.adjusted[order] <= SURE
+        self.ax_, places = _bars(ax, labels, means[order], sure, options)
         self.figure_ = self.ax_.figure
-        colors = [PALETTE[0] if found.adjusted[g] <= SURE else OTHERS for g in order]
-        self.ax_.barh(places, means[order], **({"color": colors} | options))
         for split in found.drops:
             self.ax_.plot(split[order], places, ".", color="black", markersize=3)
         self.ax_.axvline(0.0, color="black", linewidth=1)
-        names = [shortened(found.groups[g], LONGEST) for g in order]
-        labels = [
-            f"{name}  (p = {found.adjusted[g]:.2g})" for name, g in zip(names, order, strict=True)
-        ]
-        self.ax_.set_yticks(places, labels)
         what = "mixed up" if found.method == "permutation" else "left out"
         self.ax_.set_xlabel(f"drop of the held-out score if the group is {what}")
         return self
+
+
+def _bars(ax, names, lengths, sure, options):
+    """Axes with a bar for every group, the first on top, colored where it is sure; and the places
+    of the bars.
+    """
+    ax, places = axes(ax), np.arange(len(names))[::-1]
+    colors = [PALETTE[0] if one else OTHERS for one in sure]
+    ax.barh(places, lengths, **({"color": colors} | options))
+    ax.set_yticks(places, names)
+    return ax, places

@@ -165,9 +165,9 @@ class ExpansionDecision(Decision):
             return np.zeros(self.bank.m)
         bank = None if used.size == self.bank.m else self.bank.subset(used)
         if bank is None:
-            return _weighted_forms(self.bank, weights, beta)
+            return weighted_forms(self.bank, weights, beta)
         parts = np.zeros(self.bank.m)
-        parts[used] = _weighted_forms(bank, weights[:, used], beta)
+        parts[used] = weighted_forms(bank, weights[:, used], beta)
         return parts
 
     @property
@@ -386,7 +386,7 @@ def restored_decision(state, bank, weights, intercept):
     return decision
 
 
-def _weighted_forms(bank, weights, beta):
+def weighted_forms(bank, weights, beta):
     """``w_k beta' K_k beta`` summed over the outputs, (m,)."""
     if len(weights) == 1:
         return weights[0] * bank.quadratic_forms(beta)

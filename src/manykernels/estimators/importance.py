@@ -152,8 +152,9 @@ def group_importance(
     if cv is None:
         kind = StratifiedShuffleSplit if classes else ShuffleSplit
         cv = kind(SPLITS, test_size=HELD_OUT, random_state=rng.randint(2**31 - 1))
-    weight = check_weights(sample_weight, np.asarray(y))
-    splits = _splits(cv, np.asarray(y), weight > 0.0, classes)
+    labels = np.asarray(y)
+    counted = check_weights(sample_weight, labels) > 0.0
+    splits = _splits(cv, labels, counted, classes)
     many = Resampling(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
     models = many.refits([Job(split) for split in range(len(splits))])
@@ -173,12 +174,7 @@ def group_importance(
                 lower = rows.score(split, rest)
             else:
                 rest = one.scores - one.parts[g]
-                lower = np.mean(
-                    [
-                        rows.score(split, rest + one.parts[g][:, rng.permutation(rest.shape[1])])
-                        for _ in range(MIXED)
-                    ]
-                )
+                lower = _mixed_up(rows, split, rest, one.parts[g], rng)
             drops[split, g] = scores[split] - lower
             kept.append(_residuals(target, one.scores - rest, rest))
         p_values[split, used[split]] = _p_values(kept, n_permutations, rng)
@@ -194,6 +190,12 @@ def group_importance(
         scores=scores,
         baseline=rows.baseline(),
     )
+
+
+def _mixed_up(rows, split, rest, part, rng):
+    """The mean score at the rows of a split if what a group says of them is mixed up."""
+    orders = [rng.permutation(rest.shape[1]) for _ in range(MIXED)]
+    return np.mean([rows.score(split, rest + part[:, order]) for order in orders])
 
 
 def _splits(cv, y, counted, classes):

@@ -18,10 +18,11 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels import KernelCollection
-from ..kernels.points import is_sparse
+from ..kernels.points import has_holes
 from ..solvers.reference.fixed import Alignment, Uniform
 from .checks import check_parameters, check_weights
 from .contributions import grouped
+from .decision import weighted_forms
 from .folds import Together, can_share, make_folds
 from .frames import as_table
 from .paths import like, rows_of
@@ -104,10 +105,9 @@ class Resampling:
         else:
             template._y_ndim_ = y.ndim
         self.template, self._whole = template, None
-        incomplete = not is_sparse(read) and read.dtype.kind == "f" and bool(np.isnan(read).any())
         # a kernel that is zero has no weight at an optimum, but may have some by a rule
         by_rule = template.solver in RULES or isinstance(template.solver, tuple(RULES.values()))
-        self._shared = can_share(template, incomplete) and not by_rule
+        self._shared = can_share(template, has_holes(read)) and not by_rule
         if self._shared:
             everything = np.arange(len(y)), np.arange(0)
             data = self.X, y, self.weight
@@ -167,14 +167,7 @@ class Resampling:
         parts = bank.parts(result.weights, result.beta, self.members)[:, :, fold.held_out]
         offset = result.intercept + np.reshape(fold.prepared.offset, -1)
         weights = np.atleast_2d(result.weights)
-        norms = sum(
-            w * bank.quadratic_forms(b)
-            for w, b in zip(
-                np.broadcast_to(weights, (len(result.beta), weights.shape[1])),
-                result.beta,
-                strict=True,
-            )
-        )
+        norms = weighted_forms(bank, weights, result.beta)
         return result, Refit(weights.mean(axis=0), norms, parts, offset)
 
     def _start(self, fold, job):

@@ -23,7 +23,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from .._callers import outside
-from ..kernels.points import is_sparse
+from ..kernels.points import has_holes
 from .checks import check_bool, check_choice, check_parameters, check_real, check_weights
 from .costs import default_costs
 from .frames import as_table, data_frame
@@ -115,7 +115,7 @@ class Tuned:
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
         splits = list(splitter.split(X, y, **routed.splitter.split))
-        incomplete = missing is not None and not is_sparse(read) and bool(np.isnan(read).any())
+        incomplete = missing is not None and has_holes(read)
         tasks = []
         for number, kernels in enumerate(self._choices()):
             quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)

@@ -11,6 +11,11 @@ def is_sparse(X: Any) -> bool:
     return sparse.issparse(X)
 
 
+def has_holes(X: Any) -> bool:
+    """Whether a dense table of numbers has NaN."""
+    return not is_sparse(X) and X.dtype.kind == "f" and bool(np.isnan(X).any())
+
+
 def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
     """X as a dense float64 array or a canonical CSR array.
 
