@@ -4,7 +4,9 @@ from .base import Bank, SumBank
 from .between import KernelsOnPoints
 from .combination import CombinationBank
 from .dense import DenseBank
+from .columns import ColumnBank
 from .factors import FactorBank
+from .made import MadeBank
 from .holder import KernelHolder
 from .make import make_bank
 from .masked import MaskedBank
@@ -15,7 +17,9 @@ __all__ = [
     "Bank",
     "CombinationBank",
     "DenseBank",
+    "ColumnBank",
     "FactorBank",
+    "MadeBank",
     "KernelHolder",
     "KernelsOnPoints",
     "MaskedBank",

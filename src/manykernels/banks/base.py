@@ -56,6 +56,11 @@ class Bank(KernelHolder):
     factored: bool = False
     """Whether the kernels are products of factors, which solvers for low rank work on."""
 
+    by_blocks: bool = False
+    """Whether the factors of one kernel can be had at a time, which is all that block coordinate
+    descent asks for.
+    """
+
     @property
     def narrow(self) -> bool:
         """Whether systems of equations in the space of factors are cheaper than kernels of all

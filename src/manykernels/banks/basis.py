@@ -43,6 +43,8 @@ class ReducedBank(FactorBank):
         Of the kernels.
     """
 
+    by_blocks = False  # which all have the same columns
+
     def __init__(self, points, P, offsets, diagonals):
         super().__init__(points.factors, offsets, points.features, points.threads)
         self._points, self.P, self._diagonals = points, P, diagonals

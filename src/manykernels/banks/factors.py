@@ -9,14 +9,14 @@ import numpy as np
 
 from .._loops import factors as loops
 from .._threads import Threads
-from .base import SumBank, as_outputs
-from .holder import Forwards, Indices
+from .base import as_outputs
+from .columns import ROWS, ColumnBank
+from .holder import Indices
 
-ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 FINE_ROWS = 32_768
 
 
-class FactorBank(Forwards, SumBank):
+class FactorBank(ColumnBank):
     """Kernels given by their factors, side by side in one matrix.
 
     Parameters
@@ -32,8 +32,6 @@ class FactorBank(Forwards, SumBank):
         Factors of the training points, where the rows are others.
     """
 
-    inner = "features"
-
     factored = True
 
     def __init__(
@@ -44,33 +42,19 @@ class FactorBank(Forwards, SumBank):
         threads: Threads | None = None,
         right: np.ndarray | None = None,
     ) -> None:
-        self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
+        super().__init__(offsets, features, threads)
+        self.factors = factors
         self.right = factors if right is None else right
         self.n_rows, self.n = factors.shape[0], self.right.shape[0]
         self.dtype = factors.dtype
-        self.threads = threads or Threads(1)
-        self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
 
     @property
     def symmetric(self):
         return self.right is self.factors
 
-    @property
-    def m(self):
-        return len(self.offsets) - 1
-
-    @property
-    def width(self):
-        """Columns of all factors together."""
-        return self.factors.shape[1]
-
     def whole(self):
         """The factors of all kernels in float64, (n, r)."""
         return self.factors.astype(float)
-
-    def lasting(self, coefficients):
-        """Coefficients (t, r) as the map of features takes them for new points."""
-        return coefficients
 
     # What solvers on factors ask of a space: see `manykernels.banks.basis` for one with fewer
     # dimensions than columns.
@@ -99,6 +83,10 @@ class FactorBank(Forwards, SumBank):
     def half(self):
         """The same kernels in half of the space, or None where that would tell little of them."""
         return None
+
+    def block(self, k):
+        """The factors of one kernel, (n_rows, its columns)."""
+        return self.factors[:, self.offsets[k] : self.offsets[k + 1]]
 
     def blocks(self):
         """Slices of the rows that are worked on together."""
@@ -146,16 +134,6 @@ class FactorBank(Forwards, SumBank):
         count = max(1, min(self.threads.count, len(shares)))
         return sum(self.threads.map(sums, [shares[i::count] for i in range(count)]))
 
-    def squared_norms(self, coefficients):
-        """Squared lengths of the parts of coefficients (t, r) that belong to each kernel, summed
-        over outputs, (m,).
-        """
-        return np.bincount(self.kernel_of, np.square(coefficients).sum(axis=0), minlength=self.m)
-
-    def column_weights(self, weights):
-        """Weights of the kernels, one per column, (r,)."""
-        return np.asarray(weights, dtype=float)[self.kernel_of]
-
     def combine(self, weights, rows=None):
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
         columns = self.column_weights(weights).astype(self.dtype)
@@ -177,10 +155,6 @@ class FactorBank(Forwards, SumBank):
             [slice(start, min(start + step, rows.size)) for start in range(0, rows.size, step)],
         )
         return out
-
-    def quadratic_forms(self, beta):
-        self._needs_square("quadratic_forms")
-        return self.squared_norms(self.correlate(beta))
 
     def products(self, beta):
         moments = self.correlate(as_outputs(beta, self.n)).astype(self.dtype)
@@ -226,12 +200,6 @@ class FactorBank(Forwards, SumBank):
         scores = self.dot(self.coefficients(weights, beta))
         return scores if np.ndim(beta) == 2 else scores[0]
 
-    def coefficients(self, weights, beta):
-        """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map
-        of features.
-        """
-        return self.column_weights(weights) * self.correlate(beta)
-
     def cross(self, X_new, support=None):
         right = self.right if support is None else self.right[support]
         return FactorBank(
@@ -252,5 +220,3 @@ class FactorBank(Forwards, SumBank):
             self.factors[:, columns] * root, features.offsets, features, self.threads, right=right
         )
 
-    def same_data(self, X):
-        return False

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._threads import Threads, one_thread, thread_count
-from ..banks import FactorBank, KernelHolder
+from ..banks import ColumnBank, KernelHolder
 from ..kernels.points import as_points
 from ..kernels.precomputed import GramElsewhere, Precomputed
 
@@ -354,7 +354,7 @@ def make_decision(result, bank, distinct, *, offset=0.0, n_features=None, n_jobs
     n_jobs : int, optional
     """
     of = result.weights, result.intercept + offset, distinct.group.size
-    if isinstance(bank, FactorBank):
+    if isinstance(bank, ColumnBank):
         return _factor_decision(result, bank, of, n_jobs)
     support = np.flatnonzero(result.beta.any(axis=0))
     expansion = bank, *of, support, result.beta[:, support]

@@ -23,6 +23,7 @@ from .silent import silent_kernels
 from .units import MADE, in_units, learn_units, warn_of_scales
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
+SEPARATE = 10  # sets of columns, from which on kernels are taken to have little in common
 
 
 class Targets(NamedTuple):
@@ -186,10 +187,29 @@ def make_kernels(estimator, X, sample_weight):
         on_machine |= {"device": estimator.device, "missing": estimator.missing}
         return make_bank(kernels, X, **on_points, **on_machine)
     kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
-    bank = estimator.approximation.fit(kernels, X, **on_machine, verbose=estimator.verbose)
+    on_machine |= {"verbose": estimator.verbose, "on_demand": _by_blocks(estimator, kernels)}
+    bank = estimator.approximation.fit(kernels, X, **on_machine)
     if estimator.device == "cpu":
         return reduced(bank, on_machine["memory_budget"])
     return on_device(bank, estimator.device)
+
+
+def _by_blocks(estimator, kernels):
+    """Whether low-rank kernels are worked on one at a time: p = 1 with kernels of many different
+    columns, which have no small space in common.
+    """
+    if estimator.device != "cpu" or estimator.solver not in ("auto", "blocks"):
+        return False
+    if estimator.solver == "blocks":
+        return True
+    sparse = estimator.regularizer is None and estimator.p == 1.0
+    return sparse and not kernels.is_masked and _column_sets(kernels) >= SEPARATE
+
+
+def _column_sets(kernels):
+    """How many different sets of columns kernels see."""
+    columns = (kernels.columns_of(k) for k in range(kernels.m))
+    return len({None if one is None else np.asarray(one).tobytes() for one in columns})
 
 
 def collection(estimator, X):

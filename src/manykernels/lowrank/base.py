@@ -13,7 +13,9 @@ from numpy.typing import DTypeLike
 from .._callers import outside
 from .._threads import Threads, one_thread, thread_count
 from ..banks.between import KernelsOnPoints
+from ..banks.columns import ColumnBank
 from ..banks.factors import FactorBank
+from ..banks.made import MadeBank
 from ..kernels.points import as_points
 from .files import mapped
 from .maps import FeatureMap
@@ -62,7 +64,8 @@ class Approximation(ABC):
         n_jobs: int | None = None,
         memory_budget: int = 2**32,
         verbose: int = 0,
-    ) -> FactorBank:
+        on_demand: bool = False,
+    ) -> ColumnBank:
         """The bank of factors on the training points.
 
         Parameters
@@ -78,13 +81,22 @@ class Approximation(ABC):
             instead.
         verbose : int
             Above zero, a line on a terminal says how many points are done; above one, anywhere.
+        on_demand : bool
+            Make the factors of a kernel when they are asked for, and hold those that are in use:
+            all that `Blocks` needs, whatever the budget.
         """
         X, dtype = as_points(X), np.dtype(dtype)
-        self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
+        if not on_demand:
+            self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         threads = Threads(thread_count(n_jobs))
         # our threads share out the kernels, and then the points
         with one_thread():
             features = self.features(kernels, X, dtype, threads)
+        if on_demand:
+            made = MadeBank(features, X, threads, memory_budget)
+            if verbose:
+                print(made.plan())
+            return made
         if features.width > X.shape[0]:
             warnings.warn(
                 f"The factors have {features.width} columns in all, more than the {X.shape[0]} "

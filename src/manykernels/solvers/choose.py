@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ..run_state import RunState
 from .base import Solver
 from .group_lasso import GroupLasso
+from .lowrank.blocks import Blocks
 from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
@@ -28,6 +29,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "mwu": MultiplicativeWeights,
     "primal": PrimalNewton,
     "interior": Interior,
+    "blocks": Blocks,
     "gfb": GFB,
     "mirror": MirrorDescent,
     "simple": SimpleMKL,
@@ -62,6 +64,12 @@ AUTO = (
         "mwu",
         "a hard margin, which the others do not take",
         lambda run: run.problem.loss.can_be_infinite,
+    ),
+    Rule(
+        "blocks",
+        "p = 1 and kernels of low rank whose factors are made one by one: kernels of ten or more "
+        "different sets of columns",
+        lambda run: run.bank.by_blocks and not run.bank.factored,
     ),
     Rule(
         "primal",

@@ -1,0 +1,198 @@
+"""Low-rank kernels whose factors are made kernel by kernel, when they are asked for.
+
+With p = 1 few kernels get weight. The factors of those are held, within a budget; those of the
+others are made again in every pass over all kernels, one kernel at a time, and forgotten. So
+hundreds of kernels on tens of thousands of points take the memory of the few that matter. Where all
+fit into the budget, all are held.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .._loops import factors as loops
+from .._threads import Threads
+from .base import as_outputs
+from .columns import ROWS, ColumnBank
+
+FLOPS = 2e10  # of a core, for the estimate of time only
+
+
+class MadeBank(ColumnBank):
+    """Kernels whose factors are made on demand.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        What makes them.
+    X : training points
+    threads : Threads
+    budget : int
+        Bytes of factors that may be held.
+    """
+
+    def __init__(self, features: Any, X: Any, threads: Threads, budget: int) -> None:
+        super().__init__(features.offsets, features, threads)
+        self.X, self.budget, self.dtype = X, budget, features.dtype
+        self.n = self.n_rows = X.shape[0]
+        self._held: dict[int, np.ndarray] = {}
+        self._diagonals: dict[int, np.ndarray] = {}
+        self._wanted: frozenset[int] = frozenset()
+        self._maps: dict[int, Any] = {}
+
+    symmetric = True
+
+    @property
+    def nbytes(self) -> int:
+        """Of all factors."""
+        return self.n * self.width * self.dtype.itemsize
+
+    @property
+    def holds_all(self) -> bool:
+        return self.nbytes <= self.budget
+
+    def plan(self) -> str:
+        """What is held, and what is made again, in a sentence."""
+        size = f"{self.m} kernels with {self.width} columns on {self.n} points"
+        if self.holds_all:
+            return f"factors of {size}: {_megabytes(self.nbytes)}, made once and held"
+        most = int(self.budget // max(self.nbytes // self.m, 1))
+        return (
+            f"factors of {size} would take {_megabytes(self.nbytes)}: those of the kernels in use "
+            f"are held, {_megabytes(self.budget)} or {most} kernels at most, and the others are "
+            "made again in every pass over all kernels"
+        )
+
+    def want(self, kernels):
+        """The kernels that will be asked for many times; others are forgotten when room is
+        needed.
+        """
+        self._wanted = frozenset(map(int, kernels))
+
+    def block(self, k):
+        k = int(k)
+        if k in self._held:
+            return self._held[k]
+        V = self._made(k, self.threads)
+        if self.holds_all or k in self._wanted:
+            self._hold(k, V)
+        return V
+
+    def _hold(self, k, V):
+        """Keep the factors of a kernel, if there is room or what is in the way is not wanted."""
+        room = self.budget - sum(held.nbytes for held in self._held.values())
+        for other in [other for other in self._held if other not in self._wanted]:
+            if room >= V.nbytes:
+                break
+            room += self._held.pop(other).nbytes
+        if room >= V.nbytes:
+            self._held[k] = V
+
+    def _made(self, k, threads):
+        """Contiguous factors of kernel k."""
+        if k not in self._maps:
+            self._maps[k] = self.features.subset([k])
+        return self._maps[k].transform(self.X, threads=threads)
+
+    def _each(self, work):
+        """Call ``work(k, V_k)`` for every kernel, on the threads."""
+        alone = Threads(1)
+
+        def one(k):
+            V = self._held.get(k)
+            V = self._made(k, alone) if V is None else V
+            work(k, V)
+            return V if self.holds_all or k in self._wanted else None
+
+        for k, V in enumerate(self.threads.map(one, range(self.m))):
+            if V is not None and k not in self._held:
+                self._hold(k, V)
+
+    def correlate(self, beta):
+        beta = as_outputs(beta, self.n)
+        out = np.zeros((beta.shape[0], self.width))
+
+        def sums(k, V):
+            mine = np.zeros((beta.shape[0], V.shape[1]))
+            loops.correlate(V, beta, mine)
+            out[:, self.offsets[k] : self.offsets[k + 1]] = mine
+
+        self._each(sums)
+        return out
+
+    def dot(self, coefficients):
+        """``V c`` for coefficients (t, r), as (t, n), of the kernels that have some."""
+        coefficients = np.atleast_2d(coefficients)
+        return self.sums_of(np.flatnonzero(self.squared_norms(coefficients)), coefficients)
+
+    def decision(self, weights, beta):
+        scores = self.dot(self.coefficients(weights, beta))
+        return scores if np.ndim(beta) == 2 else scores[0]
+
+    def combine(self, weights, rows=None):
+        rows = np.arange(self.n) if rows is None else np.asarray(rows)
+        out = np.zeros((rows.size, self.n), self.dtype)
+        for k in np.flatnonzero(weights):
+            V = self.block(k)
+            with self.algebra():
+                out += (self.dtype.type(weights[k]) * V[rows]) @ V.T
+        return out
+
+    def products(self, beta):
+        outputs = as_outputs(beta, self.n)
+        out = np.empty((self.m, len(outputs), self.n))
+
+        def fill(k, V):
+            moments = np.zeros((len(outputs), V.shape[1]))
+            loops.correlate(V, outputs, moments)
+            loops.dot(V, moments, out[k])
+
+        self._each(fill)
+        return out if np.ndim(beta) == 2 else out[:, 0]
+
+    def columns(self, chosen):
+        out = np.empty((self.m, self.n, len(chosen)))
+
+        def fill(k, V):
+            out[k] = V @ V[chosen].T
+
+        self._each(fill)
+        return out
+
+    def diagonal(self):
+        out = np.empty((self.m, self.n))
+
+        def fill(k, V):
+            out[k] = _squares(V)
+
+        self._each(fill)
+        return out
+
+    def combined_diagonal(self, weights):
+        out = np.zeros(self.n)
+        for k in np.flatnonzero(weights):
+            if k not in self._diagonals:
+                self._diagonals[k] = _squares(self.block(k))
+            out += weights[k] * self._diagonals[k]
+        return out
+
+    def cross(self, X_new, support=None):
+        raise NotImplementedError("Factors that are made on demand are for training points.")
+
+    def among(self, points):
+        return MadeBank(self.features, self.X[points], self.threads, self.budget)
+
+    def subset(self, kernels, factor=1.0):
+        some = self.features.subset(np.arange(self.m)[kernels], factor)
+        return MadeBank(some, self.X, self.threads, self.budget)
+
+    def __getstate__(self):
+        return super().__getstate__() | {"_held": {}, "_maps": {}, "_spectra": None}
+
+
+def _squares(V):
+    return np.einsum("ij,ij->i", V, V, dtype=float)
+
+
+def _megabytes(size):
+    return f"{size / 2**20:,.0f} MB"

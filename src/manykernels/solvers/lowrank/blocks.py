@@ -1,0 +1,318 @@
+"""MKL with p = 1 on low-rank factors by block coordinate descent: many kernels, few of which get
+weight, and many columns in all.
+
+With ``K_k = V_k V_k'`` the problem is a group lasso (F. Bach, Consistency of the group lasso and
+multiple kernel learning, JMLR 2008),
+
+    min_{v, b}  (sum_k |v_k|)^2 / 2 + loss(V v + b),
+
+and the weights are ``d_k = |v_k| / sum_j |v_j|``. A block is the coefficients of one kernel. The
+curvature of the loss is nowhere above that of a parabola with ``V_k' diag(h) V_k``, less what the
+intercept takes of it, for a Hessian: with its eigenvectors, which are found once for all blocks and
+all values of C, the best coefficients of a block are a closed form but for their length. So a
+visit costs two products with the factors of one kernel; large directions that all kernels share,
+the constant one first, do not slow it down.
+
+Only kernels that may have weight are visited. A pass over all of them then gives every quadratic
+form, and with it the certificate of the whole problem and the kernels that join. Where factors are
+made on demand, those of other kernels are never held.
+
+A loss with corners has them rounded off around the last coefficients, which move (see
+`manykernels.machines.factored`).
+"""
+
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ..._loops import blocks as loops
+from ...run_state import Point
+from ..base import Iterate, Solver, patient
+
+SHARE = 0.4  # of the tolerance is the gap to reach on the kernels that are visited
+JOIN = 8  # kernels that join at a time, at least
+SLACK = 0.99  # of the largest length of moments allowed, from which on a kernel may join
+LOOK = 5  # rounds from one look at the gap to the next
+ROUNDS = 200  # over the kernels that are visited, between two passes over all
+ROUGH, EXACT = 1e-9, 1e-14  # errors of the sum of the coefficients, as a part of their sizes
+PATIENCE = 5
+NEAR = {"xatol": 1e-2}  # of the best multiple of earlier coefficients
+LARGE = 2**21  # entries of a block from which on a product with it is worth several threads
+CORNER, NARROWER = 0.3, 0.5  # width of the first corners in units of the problem, and of the next
+
+
+class Fit(NamedTuple):
+    """Coefficients v (t, r) of the features, intercepts b (t,), and the width of corners."""
+
+    v: np.ndarray
+    b: np.ndarray
+    width: float
+
+
+class State(NamedTuple):
+    """Where the method stands.
+
+    Attributes
+    ----------
+    fit : Fit
+    forms : (m,) quadratic forms of all kernels
+    iterate : Iterate
+    best, patience : float, int
+        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
+    """
+
+    fit: Fit
+    forms: np.ndarray
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class Blocks(Solver):
+    """Block coordinate descent for banks of low-rank factors on the simplex (p = 1)."""
+
+    title = "block coordinate descent"
+    max_iter = 300
+    gains_from_sample = False
+
+    def needs(self, run):
+        if not run.bank.by_blocks:
+            raise ValueError(
+                "Block coordinate descent works on low-rank factors: give an approximation, or use "
+                "solver='newton'."
+            )
+        if not run.problem.regularizer.is_simplex:
+            raise ValueError(
+                f"Block coordinate descent is for PNormBall(1), got {run.problem.regularizer!r}: "
+                "use solver='primal' or solver='interior'."
+            )
+
+    def init(self, run):
+        weights, beta = run.start
+        width = 0.0 if _smooth(run.problem) else CORNER * run.problem.unit
+        descent = Descent(run, run.problem.feasible(beta), width)
+        v, beta = descent.begin(weights)
+        state = _judged(run, Fit(v, descent.b, width), weights, beta)
+        dense = weights.size > 1 and weights.all()  # such weights may do, but so would fewer
+        return state._replace(iterate=state.iterate._replace(settled=not dense))
+
+    def step(self, run, state, tol):
+        certificate, (v, b, width) = state.iterate.certificate, state.fit
+        aim = SHARE * tol * max(abs(certificate.primal), abs(certificate.dual))
+        descent = Descent(run, state.iterate.beta, width)
+        v = descent.to(aim, v, b, state.forms)
+        weights, beta = descent.point(v)
+        new = _judged(run, Fit(v, descent.b, NARROWER * width), weights, beta)
+        return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
+
+
+def _smooth(problem):
+    """Whether the loss has no corners."""
+    if problem.loss.curved:
+        return True
+    pairs = zip(problem.boxes, problem.cost, strict=True)
+    return all((box.ridge > 0.0)[cost > 0.0].all() for box, cost in pairs)
+
+
+def _judged(run, fit, weights, beta):
+    """The state at weights and feasible coefficients, with the forms of all kernels."""
+    bank, moments = run.bank, run.bank.correlate(beta)
+    run.counters.kernel_passes += 1
+    forms = bank.squared_norms(moments)
+    scores = bank.sums_of(np.flatnonzero(weights), bank.column_weights(weights) * moments)
+    certificate = run.certificate(weights, beta, scores=scores, forms=forms)
+    run.latest = Point(weights, beta)
+    return State(fit, forms, Iterate(weights, beta, certificate))
+
+
+class Descent:
+    """Rounds over the kernels that may have weight.
+
+    Parameters
+    ----------
+    run : RunState
+    center : (t, n) array
+        Coefficients around which corners are rounded off.
+    width : float
+        Over which they are.
+
+    Attributes
+    ----------
+    f, beta : (t, n)
+        Decision values without the intercepts b (t,), and the coefficients that the losses give at
+        them.
+    """
+
+    def __init__(self, run, center, width):
+        self.run, self.bank, problem = run, run.bank, run.problem
+        self.outputs = [
+            _Output(*of, width) for of in zip(problem.boxes, problem.cost, center, strict=True)
+        ]
+        self.b, self.f, self.beta = np.zeros(len(center)), np.zeros_like(center), center.copy()
+
+    def begin(self, weights):
+        """Coefficients of the features and of the points to begin with: those of an earlier
+        result, as long as is best for this problem, or none.
+        """
+        v = np.zeros((len(self.beta), self.bank.offsets[-1]))
+        if self.beta.any():
+            v = self.bank.column_weights(weights) * self.bank.correlate(self.beta)
+            self.run.counters.kernel_passes += 1
+            f = self.bank.sums_of(np.flatnonzero(weights), v)
+            length = np.sqrt(self.bank.squared_norms(v)).sum()
+
+            def value(multiple):
+                self.f = multiple * f
+                self.level(ROUGH)
+                losses = (output.loss(*at) for output, *at in zip(self.outputs, self.f, self.b))
+                return 0.5 * (multiple * length) ** 2 + sum(losses)
+
+            best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=NEAR).x
+            v, self.f = best * v, best * f
+        self.level(EXACT)
+        return v, self.run.problem.feasible(self.beta)
+
+    def to(self, aim, v, b, forms):
+        """Go round from coefficients v of the features until the gap of the kernels that are
+        visited is small enough; the coefficients there.
+
+        Parameters
+        ----------
+        aim : float
+        v : (t, r), b : (t,), forms : (m,)
+            Where to begin, and the quadratic forms of all kernels there.
+        """
+        v, self.b = v.copy(), b.copy()
+        sizes = np.sqrt(self.bank.squared_norms(v))
+        self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
+        self.level(EXACT)
+        blocks = self._blocks(_visited(sizes, forms), v)
+        sizes = np.array([np.linalg.norm(block.u) for block in blocks])
+        with self._threads():
+            for done in range(1, ROUNDS + 1):
+                for place, block in enumerate(blocks):
+                    others = max(sizes.sum() - sizes[place], 0.0)
+                    sizes[place] = block.visit(self, others)
+                if done % LOOK == 0 and self._gap(blocks, sizes) <= aim:
+                    break
+        self.run.counters.machine_steps += done * len(blocks)
+        for block in blocks:
+            v[:, block.columns] = block.u @ block.turn.T
+        return v
+
+    def point(self, v):
+        """Weights of all kernels for coefficients of the features, and feasible ones of the points,
+        those of the last round.
+        """
+        self.level(EXACT)
+        sizes, regularizer = np.sqrt(self.bank.squared_norms(v)), self.run.problem.regularizer
+        weights = regularizer.adopt(sizes) if sizes.any() else self.run.start.weights
+        return weights, self.run.problem.feasible(self.beta)
+
+    def level(self, enough):
+        """The best intercepts, and the coefficients that go with them."""
+        for c, output in enumerate(self.outputs):
+            self.b[c] = output.level(self.f[c], self.b[c], enough, self.beta[c])
+
+    def _blocks(self, kernels, v):
+        bends = np.max([output.curvature for output in self.outputs], axis=0)
+        scale = float(bends.max(initial=0.0))
+        self.bank.want(kernels)
+        spectra = self.bank.spectra(bends / (scale or 1.0))
+        self.bank.threads.map(spectra.of, kernels)
+        return [_Block(k, self.bank, spectra.of(k), scale, v) for k in kernels]
+
+    def _gap(self, blocks, sizes):
+        """The duality gap of the problem of some kernels, with corners rounded off: the
+        coefficients are the response to the decision values, so that the losses and their duals
+        make ``-beta.f``.
+        """
+        self.level(EXACT)
+        forms = (np.square(block.moments(self.beta)).sum() for block in blocks)
+        return 0.5 * (sizes.sum() ** 2 + max(forms, default=0.0)) - np.sum(self.beta * self.f)
+
+    def _threads(self):
+        large = self.bank.n * np.diff(self.bank.offsets).max() >= LARGE
+        return self.bank.threads.algebra() if large else nullcontext()
+
+
+def _visited(sizes, forms):
+    """The kernels with coefficients, and those that may get some: as many again, if there are."""
+    used, reach = sizes > 0.0, SLACK * sizes.sum()
+    order = np.argsort(-np.where(used, -1.0, forms), kind="stable")
+    most = max(JOIN, np.count_nonzero(used))
+    joining = order[:most][np.sqrt(np.maximum(forms[order[:most]], 0.0)) > reach]
+    return np.union1d(np.flatnonzero(used), joining[~used[joining]])
+
+
+class _Block:
+    """Coefficients of one kernel in the directions of its curvature, u (t, q)."""
+
+    def __init__(self, k, bank, spectrum, scale, v):
+        self.k, self.bank = k, bank
+        self.columns = slice(bank.offsets[k], bank.offsets[k + 1])
+        values, self.turn = spectrum
+        self.bends, self.u = scale * values, v[:, self.columns] @ self.turn
+
+    def moments(self, beta):
+        """``V' beta`` in those directions, (t, q)."""
+        V = self.bank.block(self.k)
+        return (beta.astype(V.dtype) @ V).astype(float) @ self.turn
+
+    def visit(self, descent, others):
+        """Move to the best coefficients while those of other kernels, of lengths with this sum,
+        stay; their length.
+        """
+        z = self.moments(descent.beta) + self.bends * self.u
+        new = np.empty_like(self.u)
+        length = loops.shrunk(z, self.bends, others, new)
+        change = new - self.u
+        if change.any():
+            V = self.bank.block(self.k)
+            descent.f += (change @ self.turn.T).astype(V.dtype) @ V.T
+            self.u = new
+            descent.level(ROUGH)
+        return length
+
+
+class _Output:
+    """The loss of one output, with corners rounded off around some coefficients.
+
+    Attributes
+    ----------
+    curvature : (n,)
+        What the second derivative of the loss is nowhere above.
+    """
+
+    def __init__(self, box, cost, center, width):
+        self.box = box
+        if box.curve is not None:
+            self.curvature = 0.25 * box.curve.cost
+            return
+        room = np.minimum(box.upper - box.lower, cost)
+        extra = np.where((box.ridge > 0.0) | (room <= 0.0), 0.0, width / np.maximum(room, 1e-300))
+        ridge = np.where(room > 0.0, box.ridge + extra, 1.0)
+        self.curvature = np.where(room > 0.0, 1.0 / ridge, 0.0)
+        self.linear = box.linear + extra * center
+        self.bounds = box.bounds()._replace(ridge=ridge)
+
+    def level(self, f, b, enough, beta):
+        """The best intercept for decision values f without one, which b is near; beta are the
+        coefficients there.
+        """
+        if self.box.curve is None:
+            return loops.leveled(self.linear, self.bounds, f, b, self.box.total, enough, beta)
+        b = b + self.box.curve.level(f + b, self.box.total)
+        beta[:] = self.box.curve.response(f + b)[0]
+        return b
+
+    def loss(self, f, b):
+        """Of decision values ``f + b``, with rounded corners."""
+        if self.box.curve is not None:
+            return self.box.curve.loss(f + b)
+        beta, ridge, kink = np.empty_like(f), self.bounds.ridge, self.bounds.kink
+        loops.respond(self.linear, self.bounds, f, b, beta)
+        losses = beta * (self.linear - f - b) - kink * np.abs(beta) - 0.5 * ridge * beta**2
+        return float(losses.sum()) + self.box.total * b
