@@ -13,7 +13,7 @@ def main():
     names = sorted(
         m.name
         for m in pkgutil.iter_modules(benchmarks.__path__)
-        if m.name not in ("common", "__main__")
+        if m.name not in ("cells", "common", "peers", "__main__")
     )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
     parser.add_argument("name", choices=names)

@@ -40,8 +40,8 @@ def silent_kernels(bank):
     diagonal, everything = np.asarray(bank.diagonal(), dtype=float), np.arange(bank.n)
     sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
     low, high, lengths = np.inf, -np.inf, []
-    for point in chosen:
-        row = bank.kernel_rows([point], everything)[0].astype(float)  # (m, n)
+    for point, row in zip(chosen, bank.kernel_rows(chosen, everything), strict=True):  # (m, n)
+        row = row.astype(float)
         low, high = np.minimum(low, row.min(axis=1)), np.maximum(high, row.max(axis=1))
         row /= sizes
         row[:, point] = 0.0

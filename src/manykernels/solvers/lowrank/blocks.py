@@ -37,6 +37,7 @@ SLACK = 0.99  # of the largest length of moments allowed, from which on a kernel
 LOOK = 5  # rounds from one look at the gap to the next
 ROUNDS = 200  # over the kernels that are visited, between two passes over all
 ROUGH, EXACT = 1e-9, 1e-14  # errors of the sum of the coefficients, as a part of their sizes
+HOLD = 1e-12  # on the diagonal of a system, as a part of its trace
 PATIENCE = 5
 NEAR = {"xatol": 1e-2}  # of the best multiple of earlier coefficients
 LARGE = 2**21  # entries of a block from which on a product with it is worth several threads
@@ -166,8 +167,7 @@ class Descent:
             def value(multiple):
                 self.f = multiple * f
                 self.level(ROUGH)
-                losses = (output.loss(*at) for output, *at in zip(self.outputs, self.f, self.b))
-                return 0.5 * (multiple * length) ** 2 + sum(losses)
+                return 0.5 * (multiple * length) ** 2 + self._losses()
 
             best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=NEAR).x
             v, self.f = best * v, best * f
@@ -189,14 +189,18 @@ class Descent:
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
         self.level(EXACT)
         blocks = self._blocks(_visited(sizes, forms), v)
-        sizes = np.array([np.linalg.norm(block.u) for block in blocks])
+        sizes, trail = np.array([block.length for block in blocks]), []
         with self._threads():
             for done in range(1, ROUNDS + 1):
+                trail.append(self._place(blocks))
                 for place, block in enumerate(blocks):
                     others = max(sizes.sum() - sizes[place], 0.0)
                     sizes[place] = block.visit(self, others)
-                if done % LOOK == 0 and self._gap(blocks, sizes) <= aim:
+                if done % LOOK:
+                    continue
+                if self._gap(blocks, sizes) <= aim:
                     break
+                sizes, trail = self._beyond(blocks, sizes, [*trail, self._place(blocks)]), []
         self.run.counters.machine_steps += done * len(blocks)
         for block in blocks:
             v[:, block.columns] = block.u @ block.turn.T
@@ -233,6 +237,50 @@ class Descent:
         forms = (np.square(block.moments(self.beta)).sum() for block in blocks)
         return 0.5 * (sizes.sum() ** 2 + max(forms, default=0.0)) - np.sum(self.beta * self.f)
 
+    def _place(self, blocks):
+        """Coefficients and decision values, (t, r' + n)."""
+        return np.hstack([*(block.u for block in blocks), self.f])
+
+    def _beyond(self, blocks, sizes, trail):
+        """Go on from where the last rounds lead to, if the value is smaller there; the lengths of
+        the coefficients.
+
+        Anderson's extrapolation: the combination of the last places, with a sum of one, whose
+        combined change is smallest.
+        """
+        columns = trail[0].shape[1] - self.f.shape[1]
+        changes = np.diff([place[:, :columns].ravel() for place in trail], axis=0)
+        products = changes @ changes.T
+        products[np.diag_indices(len(products))] += HOLD * np.trace(products)
+        if not products.any():
+            return sizes
+        share = np.linalg.solve(products, np.ones(len(products)))
+        target = np.tensordot(share / share.sum(), trail[1:], 1)
+        before, b = self._value(sizes), self.b.copy()
+        self._move(blocks, target)
+        after = np.array([block.length for block in blocks])
+        if self._value(after) < before:
+            return after
+        self._move(blocks, trail[-1])
+        self.b[:] = b
+        return sizes
+
+    def _move(self, blocks, place):
+        """Go back to, or on to, a place."""
+        ends = np.cumsum([block.u.shape[1] for block in blocks])
+        *parts, self.f = np.split(place, ends, axis=1)
+        for block, part in zip(blocks, parts, strict=True):
+            block.u = part.copy()
+
+    def _value(self, sizes):
+        """The primal value, with rounded corners, at the best intercepts."""
+        self.level(ROUGH)
+        return 0.5 * sizes.sum() ** 2 + self._losses()
+
+    def _losses(self):
+        at = zip(self.outputs, self.f, self.b, strict=True)
+        return sum(output.loss(f, b) for output, f, b in at)
+
     def _threads(self):
         large = self.bank.n * np.diff(self.bank.offsets).max() >= LARGE
         return self.bank.threads.algebra() if large else nullcontext()
@@ -255,6 +303,10 @@ class _Block:
         self.columns = slice(bank.offsets[k], bank.offsets[k + 1])
         values, self.turn = spectrum
         self.bends, self.u = scale * values, v[:, self.columns] @ self.turn
+
+    @property
+    def length(self):
+        return np.linalg.norm(self.u)
 
     def moments(self, beta):
         """``V' beta`` in those directions, (t, q)."""

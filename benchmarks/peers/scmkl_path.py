@@ -1,0 +1,60 @@
+"""scMKL's path of ten penalties on a file of cells, as its documentation runs it; prints JSON.
+
+Arguments: the file (see `benchmarks.cells.save`) and the number of random frequencies per set.
+"""
+
+import json
+import sys
+import time
+import warnings
+
+import numpy as np
+import scmkl
+from scipy import sparse
+
+warnings.simplefilter("ignore")
+ALPHAS = np.round(np.linspace(2.2, 0.05, 10), 2)
+
+
+def main(path, frequencies):
+    with np.load(path) as file:
+        X = sparse.csr_matrix(
+            (file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"])
+        )
+        y, train, ends, members = (file[name] for name in ("y", "train", "offsets", "members"))
+    genes = np.array([f"gene {i}" for i in range(X.shape[1])])
+    sets = zip(ends, ends[1:], strict=False)
+    groups = {f"set {k}": genes[members[a:b]] for k, (a, b) in enumerate(sets)}
+    wall, cpu = time.perf_counter(), time.process_time()
+    cells = scmkl.create_adata(
+        X.tocsc(),
+        feature_names=genes,
+        cell_labels=np.where(y > 0, "one", "other"),
+        group_dict=groups,
+        split_data=np.where(train, "train", "test"),
+        D=int(frequencies),
+    )
+    cells = scmkl.calculate_z(scmkl.estimate_sigma(cells))
+    found = scmkl.run(cells, ALPHAS, metrics=["AUROC"])
+    print()
+    print(
+        json.dumps(
+            {
+                "seconds": time.perf_counter() - wall,
+                "processor seconds": time.process_time() - cpu,
+                "MB": _largest(),
+                "columns": int(cells.uns["Z_train"].shape[1]),
+                "groups": [len(found["Selected_groups"][alpha]) for alpha in ALPHAS],
+                "AUROC": [float(found["Metrics"][alpha]["AUROC"]) for alpha in ALPHAS],
+            }
+        )
+    )
+
+
+def _largest():
+    """Largest memory of this process so far."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+main(*sys.argv[1:])
