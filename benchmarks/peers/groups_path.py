@@ -8,13 +8,14 @@ import json
 import sys
 import time
 import warnings
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from manykernels import MKLClassifier, path
-from manykernels.kernels import on_groups
+from manykernels.kernels import RBF, on_groups
 from manykernels.lowrank import RandomFourier
 
 warnings.simplefilter("ignore")
@@ -27,10 +28,10 @@ def main(file_name, columns, loss):
             (file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"])
         )
         y, train, ends, members = (file[name] for name in ("y", "train", "offsets", "members"))
-    sets = zip(ends, ends[1:], strict=False)
-    groups = {f"set {k}": members[a:b] for k, (a, b) in enumerate(sets)}
+    groups = {f"set {k}": members[a:b] for k, (a, b) in enumerate(pairwise(ends))}
     approximation = RandomFourier(int(columns)) if int(columns) else None
-    model = MKLClassifier(on_groups(groups), p=1.0, loss=loss, approximation=approximation)
+    kernels = on_groups(groups, [RBF("median")])
+    model = MKLClassifier(kernels, p=1.0, loss=loss, approximation=approximation)
     path(model, X[:200], y[:200], C=COSTS[-2:])  # compiled, then
     wall, cpu = time.perf_counter(), time.process_time()
     models = path(model, X[train], y[train], C=COSTS)

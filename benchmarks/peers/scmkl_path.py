@@ -7,6 +7,7 @@ import json
 import sys
 import time
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import scmkl
@@ -23,8 +24,7 @@ def main(path, frequencies):
         )
         y, train, ends, members = (file[name] for name in ("y", "train", "offsets", "members"))
     genes = np.array([f"gene {i}" for i in range(X.shape[1])])
-    sets = zip(ends, ends[1:], strict=False)
-    groups = {f"set {k}": genes[members[a:b]] for k, (a, b) in enumerate(sets)}
+    groups = {f"set {k}": genes[members[a:b]] for k, (a, b) in enumerate(pairwise(ends))}
     wall, cpu = time.perf_counter(), time.process_time()
     cells = scmkl.create_adata(
         X.tocsc(),

@@ -77,9 +77,9 @@ def respond(linear, bounds, f, b, beta):
         else:
             free = 0.0
         value = min(max(free, bounds.lower[i]), bounds.upper[i])
-        if value == free and (bounds.kink[i] == 0.0 or value != 0.0):
-            if bounds.upper[i] > bounds.lower[i]:
-                bending += 1.0 / bounds.ridge[i]
+        inside = value == free and (bounds.kink[i] == 0.0 or value != 0.0)
+        if inside and bounds.upper[i] > bounds.lower[i]:
+            bending += 1.0 / bounds.ridge[i]
         beta[i] = value
         total += value
         sizes += abs(value)

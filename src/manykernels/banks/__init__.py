@@ -2,12 +2,12 @@
 
 from .base import Bank, SumBank
 from .between import KernelsOnPoints
+from .columns import ColumnBank
 from .combination import CombinationBank
 from .dense import DenseBank
-from .columns import ColumnBank
 from .factors import FactorBank
-from .made import MadeBank
 from .holder import KernelHolder
+from .made import MadeBank
 from .make import make_bank
 from .masked import MaskedBank
 from .missing import MissingBank
@@ -15,13 +15,13 @@ from .tiled import TiledBank
 
 __all__ = [
     "Bank",
+    "ColumnBank",
     "CombinationBank",
     "DenseBank",
-    "ColumnBank",
     "FactorBank",
-    "MadeBank",
     "KernelHolder",
     "KernelsOnPoints",
+    "MadeBank",
     "MaskedBank",
     "MissingBank",
     "SumBank",

@@ -42,7 +42,7 @@ class ColumnBank(Forwards, SumBank):
     def block(self, k: int) -> np.ndarray:
         """The factors of one kernel, (n_rows, its columns)."""
 
-    def want(self, kernels: Indices) -> None:  # noqa: B027  (only banks that forget care)
+    def want(self, kernels: Indices) -> None:
         """Take note of the kernels that will be asked for many times."""
 
     @abstractmethod

@@ -219,4 +219,3 @@ class FactorBank(ColumnBank):
         return FactorBank(
             self.factors[:, columns] * root, features.offsets, features, self.threads, right=right
         )
-

@@ -13,9 +13,7 @@ import numpy as np
 from .._loops import factors as loops
 from .._threads import Threads
 from .base import as_outputs
-from .columns import ROWS, ColumnBank
-
-FLOPS = 2e10  # of a core, for the estimate of time only
+from .columns import ColumnBank
 
 
 class MadeBank(ColumnBank):

@@ -45,4 +45,3 @@ class Spectra:
             H += part.T @ part
         values, vectors = np.linalg.eigh(H)
         return np.maximum(values, 0.0), vectors
-

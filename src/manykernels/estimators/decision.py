@@ -297,22 +297,22 @@ class FactorDecision(Decision):
     approximate = True
 
     def scores(self, X, categories=None):
-        features = self.bank.with_categories(categories) if categories else self.bank
+        features, coefficients, _ = self._in_use(categories)
         scores = np.empty((len(self.intercept), X.shape[0]))
 
         def fill(start):
             part = slice(start, start + FACTOR_ROWS)
-            scores[:, part] = self.coefficients @ features.block(as_points(X[part])).T
+            scores[:, part] = coefficients @ features.block(as_points(X[part])).T
 
         with one_thread():
             Threads(thread_count(self.n_jobs)).map(fill, range(0, X.shape[0], FACTOR_ROWS))
         return scores + self.intercept[:, None]
 
     def parts(self, X, members, categories=None):
-        features = self.bank.with_categories(categories) if categories else self.bank
+        features, coefficients, used = self._in_use(categories)
         out = np.empty((len(members), len(self.intercept), X.shape[0]))
-        columns = np.repeat(members, np.diff(features.offsets), axis=1)  # (g, width)
-        masked = (columns[:, None] * self.coefficients).reshape(-1, features.width)
+        columns = np.repeat(members[:, used], np.diff(features.offsets), axis=1)  # (g, width)
+        masked = (columns[:, None] * coefficients).reshape(-1, features.width)
 
         def fill(start):
             part = slice(start, start + FACTOR_ROWS)
@@ -322,6 +322,15 @@ class FactorDecision(Decision):
         with one_thread():
             Threads(thread_count(self.n_jobs)).map(fill, range(0, X.shape[0], FACTOR_ROWS))
         return out
+
+    def _in_use(self, categories):
+        """Map of features and coefficients of the kernels that have some, and which these are."""
+        features = self.bank.with_categories(categories) if categories else self.bank
+        used = np.flatnonzero(self.norms.any(axis=0))
+        if used.size in (0, self.norms.shape[1]):
+            return features, self.coefficients, np.arange(self.norms.shape[1])
+        columns = np.isin(np.repeat(np.arange(features.m), np.diff(features.offsets)), used)
+        return features.subset(used), self.coefficients[:, columns], used
 
     def squared_norms(self):
         """From ``v_k = w_k V_k' beta``: the part is ``|v_k|^2 / w_k``."""

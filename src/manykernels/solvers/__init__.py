@@ -4,6 +4,7 @@ from .base import Iterate, Solver
 from .choose import AUTO, SOLVERS, choose_solver
 from .group_lasso import GroupLasso
 from .loop import drive, solve
+from .lowrank.blocks import Blocks
 from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
@@ -18,6 +19,7 @@ __all__ = [
     "SMO",
     "SOLVERS",
     "SPG",
+    "Blocks",
     "GroupLasso",
     "Interior",
     "Iterate",

@@ -22,6 +22,7 @@ from scipy.optimize import minimize_scalar
 
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
+from .fewest import fewest
 from .points import PATIENCE, HeldPoint, held_bytes
 from .saddle import aim
 
@@ -218,21 +219,11 @@ def _finished(run, state, tol):
 
 def _sparse(run, state, tol):
     """The same point with as few kernels as the tolerance allows, the heaviest."""
-    weights, point = state.iterate.weights, state.point
-    order, dual = np.argsort(-weights, kind="stable"), state.iterate.certificate.dual
+    weights, point, dual = state.iterate.weights, state.point, state.iterate.certificate.dual
 
-    def kept(count):
-        some = np.zeros_like(weights)
-        some[order[:count]] = weights[order[:count]]
-        return some / some.sum()
-
-    fewest, most = 0, np.count_nonzero(weights)
-    while most - fewest > 1:  # more kernels do not always mean a smaller gap, but nearly
-        middle = (fewest + most) // 2
-        few = kept(middle)
+    def good(few):  # the dual value is the same for all weights
         primal, _ = run.problem.primal(few, point.beta, point.scores(run, few))
-        if primal - dual <= tol * abs(primal):  # the dual value is the same for all weights
-            most = middle
-        else:
-            fewest = middle
-    return _judged(run, kept(most), point) if most < np.count_nonzero(weights) else state
+        return primal - dual <= tol * abs(primal)
+
+    few = fewest(weights, good)
+    return state if few is weights else _judged(run, few, point)

@@ -29,9 +29,11 @@ from scipy.optimize import minimize_scalar
 
 from ..._loops import blocks as loops
 from ...run_state import Point
-from ..base import Iterate, Solver, patient
+from ..base import Iterate, Solver, patient, stalled
+from ..fewest import fewest
 
-SHARE = 0.4  # of the tolerance is the gap to reach on the kernels that are visited
+# of the tolerance is the gap to reach on the kernels that are visited, and less with corners
+SHARE, CORNERED = 0.4, 0.1
 JOIN = 8  # kernels that join at a time, at least
 SLACK = 0.99  # of the largest length of moments allowed, from which on a kernel may join
 LOOK = 5  # rounds from one look at the gap to the next
@@ -41,7 +43,8 @@ HOLD = 1e-12  # on the diagonal of a system, as a part of its trace
 PATIENCE = 5
 NEAR = {"xatol": 1e-2}  # of the best multiple of earlier coefficients
 LARGE = 2**21  # entries of a block from which on a product with it is worth several threads
-CORNER, NARROWER = 0.3, 0.5  # width of the first corners in units of the problem, and of the next
+# width of the first corners, in units of the problem, of the next ones, and of the last
+CORNER, NARROWER, NARROWEST = 0.3, 0.5, 0.1
 
 
 class Fit(NamedTuple):
@@ -58,6 +61,8 @@ class State(NamedTuple):
     Attributes
     ----------
     fit : Fit
+    moments : (t, r)
+        Of the coefficients of the points, ``V' beta``.
     forms : (m,) quadratic forms of all kernels
     iterate : Iterate
     best, patience : float, int
@@ -65,6 +70,7 @@ class State(NamedTuple):
     """
 
     fit: Fit
+    moments: np.ndarray
     forms: np.ndarray
     iterate: Iterate
     best: float = np.inf
@@ -101,12 +107,38 @@ class Blocks(Solver):
 
     def step(self, run, state, tol):
         certificate, (v, b, width) = state.iterate.certificate, state.fit
-        aim = SHARE * tol * max(abs(certificate.primal), abs(certificate.dual))
+        if not state.forms.any():  # nothing to explain, or nothing that explains it
+            return stalled(state._replace(iterate=state.iterate._replace(settled=True)))
+        share = CORNERED if width > 0.0 else SHARE
+        aim = share * tol * max(abs(certificate.primal), abs(certificate.dual))
         descent = Descent(run, state.iterate.beta, width)
         v = descent.to(aim, v, b, state.forms)
         weights, beta = descent.point(v)
-        new = _judged(run, Fit(v, descent.b, NARROWER * width), weights, beta)
+        width = min(width, max(NARROWER * width, NARROWEST * run.problem.unit))
+        new = _judged(run, Fit(v, descent.b, width), weights, beta)
+        if new.iterate.certificate.gap <= tol:
+            new = new._replace(iterate=_sparse(run, new, tol))
         return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
+
+
+def _sparse(run, state, tol):
+    """The iterate with as few kernels as the tolerance allows, the heaviest."""
+    (weights, beta), bank = state.iterate.point, run.bank
+    certificate, used = state.iterate.certificate, np.flatnonzero(weights)
+    products = {k: bank.sums_of([k], state.moments) for k in used}
+
+    def scores(few):
+        return sum(few[k] * products[k] for k in used if few[k] > 0.0)
+
+    def good(few):  # the dual value is the same for all weights
+        primal, _ = run.problem.primal(few, beta, scores(few))
+        return primal - certificate.dual <= tol * abs(primal)
+
+    few = fewest(weights, good)
+    if few is weights:
+        return state.iterate
+    certificate = run.certificate(few, beta, scores=scores(few), forms=state.forms)
+    return Iterate(few, beta, certificate)
 
 
 def _smooth(problem):
@@ -125,7 +157,7 @@ def _judged(run, fit, weights, beta):
     scores = bank.sums_of(np.flatnonzero(weights), bank.column_weights(weights) * moments)
     certificate = run.certificate(weights, beta, scores=scores, forms=forms)
     run.latest = Point(weights, beta)
-    return State(fit, forms, Iterate(weights, beta, certificate))
+    return State(fit, moments, forms, Iterate(weights, beta, certificate))
 
 
 class Descent:

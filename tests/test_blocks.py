@@ -1,0 +1,320 @@
+"""Block coordinate descent on low-rank kernels (p = 1), and banks whose factors are made on demand:
+closed forms against minimizers, both banks against each other, answers by their certificates.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from conftest import toy
+from manykernels import MKLClassifier, MKLRegressor, path
+from manykernels._loops import blocks as loops
+from manykernels.banks import KernelsOnPoints, MadeBank
+from manykernels.kernels import RBF, KernelCollection, Linear, on_groups
+from manykernels.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
+from manykernels.lowrank import Nystroem, RandomFourier
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.result import Status
+from manykernels.run_state import RunState
+from manykernels.solvers import Blocks, Newton, choose_solver, solve
+from manykernels.solvers.fewest import fewest
+
+pytestmark = pytest.mark.filterwarnings("ignore:The factors have")
+
+N, SETS = 120, 12
+X = np.random.default_rng(3).standard_normal((N, 3 * SETS))
+SIGNAL = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 3]) + 0.5 * X[:, 8]
+Y = np.where(SIGNAL > 0.0, 1.0, -1.0)
+GROUPS = {f"set {k}": range(3 * k, 3 * k + 3) for k in range(SETS)}
+KERNELS = on_groups(GROUPS, [RBF(0.2)])
+ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
+APPROXIMATIONS = [RandomFourier(24), Nystroem(15)]
+LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), Squared()]
+ROOM = 2**30
+
+
+def made(approximation=APPROXIMATIONS[0], budget=ROOM, dtype=np.float64, **options):
+    on_demand = {"memory_budget": budget, "on_demand": True}
+    return approximation.fit(ON_POINTS, X, dtype=dtype, **on_demand, **options)
+
+
+def targets(loss, outputs=1):
+    one = Y if loss.separates else SIGNAL
+    shifted = [np.roll(one, 7 * c) for c in range(outputs)]
+    return np.stack(shifted)
+
+
+class TestLoops:
+    @pytest.mark.parametrize("threshold", [0.0, 0.3, 2.0])
+    @pytest.mark.parametrize("outputs", [1, 3])
+    def test_the_closed_form_is_the_minimizer(self, outputs, threshold, rng):
+        z, bends = rng.standard_normal((outputs, 6)), 10.0 ** rng.uniform(-3, 3, 6)
+        u = np.empty_like(z)
+        length = loops.shrunk(z, bends, threshold, u)
+        assert length == pytest.approx(np.linalg.norm(u))
+
+        def value(at):
+            at = at.reshape(z.shape)
+            smooth = 0.5 * np.sum((1.0 + bends) * at**2) - np.sum(z * at)
+            return smooth + threshold * np.linalg.norm(at)
+
+        found = minimize(value, u.ravel() + 0.01, method="Powell", options={"ftol": 1e-14})
+        assert value(u.ravel()) <= found.fun + 1e-12
+
+    def test_nothing_is_left_of_what_is_below_the_threshold(self):
+        u = np.ones((1, 2))
+        assert loops.shrunk(np.array([[0.3, 0.4]]), np.ones(2), 0.5, u) == 0.0
+        assert not u.any()
+
+    @pytest.mark.parametrize("loss", [SquaredHinge(), Hinge(), EpsilonInsensitive(0.1), Squared()])
+    def test_the_intercept_gives_the_coefficients_their_sum(self, loss, rng):
+        box = loss.box(Y if loss.separates else SIGNAL, rng.random(N) + 0.1)
+        ridge = np.where(box.ridge > 0.0, box.ridge, 0.2)
+        beta, f = np.empty(N), rng.standard_normal(N)
+        bounds = box.bounds()._replace(ridge=ridge)
+        for start in (0.0, 50.0, -50.0):
+            loops.leveled(box.linear, bounds, f, start, 0.0, 1e-13, beta)
+            assert abs(beta.sum()) <= 1e-12 * np.abs(beta).sum()
+            assert (beta >= box.lower).all()
+            assert (beta <= box.upper).all()
+
+
+class TestMadeBank:
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
+    @pytest.mark.parametrize("budget", [0, 40_000, ROOM])
+    def test_it_is_the_bank_of_all_factors(self, approximation, budget, rng):
+        bank, whole = made(approximation, budget), approximation.fit(ON_POINTS, X, dtype=float)
+        bank.want([1, 4])
+        beta, weights = rng.standard_normal((2, N)), np.where(rng.random(SETS) < 0.5, 0.3, 0.0)
+        coefficients = rng.standard_normal((2, bank.width))
+        for name, args in {
+            "combine": (weights,),
+            "quadratic_forms": (beta,),
+            "products": (beta,),
+            "decision": (weights, beta),
+            "columns": ([3, 7],),
+            "diagonal": (),
+            "combined_diagonal": (weights,),
+            "correlate": (beta,),
+            "dot": (coefficients,),
+            "sums_of": ([0, 5], coefficients),
+            "coefficients": (weights, beta),
+        }.items():
+            ours, theirs = (getattr(one, name)(*args) for one in (bank, whole))
+            np.testing.assert_allclose(ours, theirs, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(bank.block(4), whole.block(4), atol=1e-12)
+        some = np.arange(0, N, 3)
+        np.testing.assert_allclose(
+            bank.among(some).diagonal(), whole.among(some).diagonal(), atol=1e-9
+        )
+        np.testing.assert_allclose(
+            bank.subset([2, 5], 3.0).combine(np.ones(2)),
+            whole.subset([2, 5], 3.0).combine(np.ones(2)),
+            atol=1e-9,
+        )
+
+    def test_no_more_is_held_than_the_budget_allows(self):
+        size = made().block(0).nbytes
+        bank = made(budget=3 * size)
+        assert not bank.holds_all
+        bank.correlate(Y)
+        assert not bank._held  # nothing was wanted
+        bank.want([2, 3, 4, 5])
+        for k in range(SETS):
+            bank.block(k)
+        assert set(bank._held) == {2, 3, 4}
+        bank.want([7])
+        bank.block(7)
+        assert 7 in bank._held
+        assert len(bank._held) == 3
+
+    def test_the_plan_says_what_is_held(self, capsys):
+        assert "made once and held" in made(verbose=1).plan()
+        assert "held" in capsys.readouterr().out
+        size = made().block(0).nbytes
+        assert "3 kernels at most" in made(budget=3 * size).plan()
+        made(verbose=0)
+        assert not capsys.readouterr().out
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+    @pytest.mark.parametrize("C", [0.05, 2.0])
+    @pytest.mark.parametrize("outputs", [1, 3])
+    def test_the_certificate_holds_from_scratch(self, loss, C, outputs):
+        problem = Problem(made(), targets(loss, outputs), np.full(N, C), PNormBall(1), loss)
+        found = solve(problem, Blocks(), tol=1e-3)
+        assert found.status is Status.OPTIMAL
+        again = problem.certificate(found.weights, found.beta)
+        assert 0.0 <= again.gap <= 1e-3 * 1.01
+        whole = APPROXIMATIONS[0].fit(ON_POINTS, X, dtype=float)
+        exact = solve(Problem(whole, *_stated(problem)), Newton(), tol=1e-6)
+        assert found.objective == pytest.approx(exact.objective, rel=2e-3)
+
+    @pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), Hinge()])
+    def test_many_digits(self, loss):
+        problem = Problem(made(), targets(loss), np.full(N, 1.0), PNormBall(1), loss)
+        found = solve(problem, Blocks(), tol=1e-7)
+        assert found.status is Status.OPTIMAL
+        assert problem.certificate(found.weights, found.beta).gap <= 1.1e-7
+
+    def test_optimality_conditions(self):
+        """Moments of kernels in use are equally long, those of others are not longer."""
+        problem = Problem(made(), Y[None], np.full(N, 0.3), PNormBall(1), SquaredHinge())
+        found = solve(problem, Blocks(), tol=1e-8)
+        forms, used = problem.quadratic_forms(found.beta), found.weights > 1e-6
+        assert 0 < used.sum() < SETS
+        np.testing.assert_allclose(forms[used], forms.max(), rtol=1e-3)
+
+    @pytest.mark.parametrize("loss", [SquaredHinge(), Hinge()])
+    def test_rows_without_a_cost_do_not_count(self, loss):
+        cost, some = np.full(N, 0.5), np.arange(N) % 3 > 0
+        cost[~some] = 0.0
+        cost[:40] *= 4.0
+        whole = solve(Problem(made(), Y[None], cost, PNormBall(1), loss), Blocks(), tol=1e-5)
+        part = Problem(made().among(some), Y[None, some], cost[some], PNormBall(1), loss)
+        assert whole.status is Status.OPTIMAL
+        assert whole.objective == pytest.approx(solve(part, Newton(), tol=1e-6).objective, rel=1e-4)
+        assert not whole.beta[:, ~some].any()
+
+    def test_one_class(self):
+        problem = Problem(made(), np.ones((1, N)), np.full(N, 1.0), PNormBall(1), OneClass(0.3))
+        found = solve(problem, Blocks(), tol=1e-3)
+        whole = APPROXIMATIONS[0].fit(ON_POINTS, X, dtype=float)
+        exact = solve(Problem(whole, *_stated(problem)), Newton(), tol=1e-6)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(exact.objective, rel=2e-3)
+
+    def test_factors_that_are_made_again_give_the_same(self):
+        held, again = (
+            solve(
+                Problem(made(budget=budget), Y[None], np.full(N, 1.0), PNormBall(1), Hinge()),
+                Blocks(),
+            )
+            for budget in (ROOM, 0)
+        )
+        np.testing.assert_allclose(held.weights, again.weights, atol=1e-10)
+
+    def test_targets_without_anything_to_explain(self):
+        problem = Problem(made(), np.ones((1, N)), np.full(N, 1.0), PNormBall(1), Squared())
+        found = solve(problem, Blocks(), tol=1e-3)
+        assert np.isfinite(found.weights).all()
+        np.testing.assert_allclose(found.beta, 0.0, atol=1e-10)
+
+    def test_what_it_is_not_for(self):
+        problem = Problem(made(), Y[None], np.full(N, 1.0), PNormBall(2), Hinge())
+        with pytest.raises(ValueError, match="solver='primal'"):
+            solve(problem, Blocks())
+        with pytest.raises(ValueError, match="give an approximation"):
+            MKLClassifier(KERNELS, solver="blocks", p=1.0).fit(X, Y)
+
+    def test_as_few_as_are_good(self):
+        weights = np.array([0.1, 0.5, 0.0, 0.3, 0.1])
+        few = fewest(weights, lambda some: np.count_nonzero(some) >= 2)
+        np.testing.assert_allclose(few, [0.0, 0.625, 0.0, 0.375, 0.0])
+        assert fewest(weights, lambda some: False) is weights
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
+    def test_many_groups_of_columns_are_solved_by_blocks(self, approximation):
+        model = MKLClassifier(KERNELS, p=1.0, C=0.5, approximation=approximation).fit(X, Y)
+        assert isinstance(model._data(X, Y, None).bank, MadeBank)
+        run = RunState(Problem(made(), Y[None], np.full(N, 1.0), PNormBall(1), Hinge()))
+        assert isinstance(choose_solver("auto", run), Blocks)
+        other = MKLClassifier(KERNELS, p=1.0, C=0.5, approximation=approximation, solver="newton")
+        other.fit(X, Y)
+        assert model.result_.objective == pytest.approx(other.result_.objective, rel=3e-3)
+        np.testing.assert_allclose(
+            model.decision_function(X), other.decision_function(X), atol=0.15
+        )
+
+    def test_other_problems_are_not(self):
+        for p, kernels in ((1.33, KERNELS), (1.0, [RBF(0.1), RBF(1.0), Linear()])):
+            model = MKLClassifier(kernels, p=p, approximation=Nystroem(5))
+            assert not isinstance(model._data(X, Y, None).bank, MadeBank)
+
+    def test_factors_over_the_budget(self):
+        options = {"p": 1.0, "C": 0.5, "loss": "squared_hinge", "approximation": RandomFourier(24)}
+        small = MKLClassifier(KERNELS, cache_size=0.03, **options).fit(X, Y)
+        large = MKLClassifier(KERNELS, **options).fit(X, Y)
+        np.testing.assert_allclose(small.kernel_weights_, large.kernel_weights_, atol=1e-6)
+        np.testing.assert_allclose(small.predict(X), large.predict(X))
+
+    def test_predictions_make_no_kernel_without_weight(self, monkeypatch):
+        model = MKLClassifier(KERNELS, p=1.0, C=0.1, approximation=RandomFourier(24)).fit(X, Y)
+        used = np.flatnonzero(model.kernel_weights_)
+        assert 0 < used.size < SETS
+        widths = []
+        from manykernels.lowrank.maps import FourierMap
+
+        block = FourierMap.block
+
+        def counted(self, points):
+            widths.append(self.width)
+            return block(self, points)
+
+        monkeypatch.setattr(FourierMap, "block", counted)
+        scores = model.decision_function(X[:7])
+        assert widths == [24 * used.size]
+        parts = model.group_decisions(X[:7])
+        total = sum(np.asarray(parts[name]) for name in parts)
+        np.testing.assert_allclose(total + model.intercept_, scores, atol=1e-6)
+
+    def test_a_path_is_as_good_as_single_fits(self):
+        model = MKLRegressor(
+            KERNELS, p=1.0, loss="squared", approximation=RandomFourier(24), tol=1e-4
+        )
+        costs = [0.01, 0.1, 1.0]
+        for one, C in zip(path(model, X, SIGNAL, C=costs), costs, strict=True):
+            alone = MKLRegressor(**{**model.get_params(), "C": C}).fit(X, SIGNAL)
+            assert one.result_.objective == pytest.approx(alone.result_.objective, rel=2e-4)
+
+    def test_several_classes_and_weights_of_their_own(self):
+        labels = np.digitize(SIGNAL, [-0.7, 0.7])
+        for share in (True, False):
+            model = MKLClassifier(
+                KERNELS, p=1.0, share_weights=share, approximation=Nystroem(15)
+            ).fit(X, labels)
+            assert model.result_.status is Status.OPTIMAL
+            assert model.score(X, labels) > 0.7
+
+    def test_ctrl_c_leaves_a_model(self):
+        def stop(record):
+            raise KeyboardInterrupt
+
+        model = MKLClassifier(KERNELS, p=1.0, C=5.0, approximation=RandomFourier(24))
+        model.set_params(max_iter=1, tol=1e-9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, Y)
+        assert model.result_.status is Status.MAX_ITER
+        assert model.score(X, Y) > 0.8
+
+
+def _stated(problem):
+    return problem.targets, problem.cost, problem.regularizer, problem.loss
+
+
+def test_toy_problems_agree_with_exact_kernels(rng):
+    """With as many landmarks as points the factors are exact, and so is the answer."""
+    points, labels = toy(60)
+    kernels = KernelCollection([RBF(1.0, features=[j]) for j in range(4)])
+    on_points = KernelsOnPoints.from_data(kernels, points)
+    bank = Nystroem(60, cutoff=0.0).fit(on_points, points, dtype=float, on_demand=True)
+    problem = Problem(bank, labels[None], np.full(60, 1.0), PNormBall(1), SquaredHinge())
+    found = solve(problem, Blocks(), tol=1e-5)
+    exact = MKLClassifier(
+        kernels, p=1.0, C=1.0, loss="squared_hinge", tol=1e-6, solver="newton"
+    ).fit(points, labels)
+    assert found.objective == pytest.approx(exact.result_.objective, rel=1e-4)
