@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._loops import factors as loops
-from .._threads import Threads
+from .._threads import Threads, one_thread
 from .base import as_outputs
 from .columns import ColumnBank
 
@@ -31,12 +31,11 @@ class MadeBank(ColumnBank):
 
     def __init__(self, features: Any, X: Any, threads: Threads, budget: int) -> None:
         super().__init__(features.offsets, features, threads)
-        self.X, self.budget, self.dtype = X, budget, features.dtype
+        self.X, self.budget, self.dtype = features.laid_out(X), budget, features.dtype
         self.n = self.n_rows = X.shape[0]
         self._held: dict[int, np.ndarray] = {}
         self._diagonals: dict[int, np.ndarray] = {}
         self._wanted: frozenset[int] = frozenset()
-        self._maps: dict[int, Any] = {}
 
     symmetric = True
 
@@ -88,9 +87,8 @@ class MadeBank(ColumnBank):
 
     def _made(self, k, threads):
         """Contiguous factors of kernel k."""
-        if k not in self._maps:
-            self._maps[k] = self.features.subset([k])
-        return self._maps[k].transform(self.X, threads=threads)
+        with one_thread():
+            return self.features.one(k, self.X, threads)
 
     def _each(self, work):
         """Call ``work(k, V_k)`` for every kernel, on the threads."""
@@ -185,7 +183,7 @@ class MadeBank(ColumnBank):
         return MadeBank(some, self.X, self.threads, self.budget)
 
     def __getstate__(self):
-        return super().__getstate__() | {"_held": {}, "_maps": {}, "_spectra": None}
+        return super().__getstate__() | {"_held": {}, "_spectra": None}
 
 
 def _squares(V):

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from .._threads import Threads
 from ..banks.between import KernelsOnPoints
 from ..banks.holder import Forwards, Indices
-from ..kernels.points import as_points
+from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
 
 ROWS = 4096  # points whose factors are computed together
@@ -84,6 +84,23 @@ class FeatureMap(Forwards):
         return out
 
 
+    def laid_out(self, X: Any) -> Any:
+        """Points as `one` reads them fastest."""
+        return X
+
+    def one(self, k: int, X: Any, threads: Threads | None = None) -> np.ndarray:
+        """Factors of points for one kernel, (len(X), its columns).
+
+        Parameters
+        ----------
+        k : int
+        X : points
+            As `laid_out` gives them.
+        threads : Threads, optional
+        """
+        return self.subset([k]).transform(X, threads=threads)
+
+
 class LandmarkMap(FeatureMap):
     """``V_k = K_k(x, landmarks) P_k``.
 
@@ -152,17 +169,38 @@ class FourierMap(FeatureMap):
 
     def block(self, X):
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
-        for k, (F, scale) in enumerate(zip(self.frequencies, self.scales, strict=True)):
-            columns = self.columns_of(k)
-            points = dense(X if columns is None else X[:, columns])
-            # in the precision of the factors, in which cosines cost a fifth
-            angles = points.astype(self.dtype, copy=False) @ F.astype(self.dtype, copy=False)
-            size = self.dtype.type(np.sqrt(scale / F.shape[1]))
-            middle = self.offsets[k] + F.shape[1]
-            np.cos(angles, out=out[:, self.offsets[k] : middle])
-            np.sin(angles, out=out[:, middle : self.offsets[k + 1]])
-            out[:, self.offsets[k] : self.offsets[k + 1]] *= size
+        for k in range(self.m):
+            self._fill(k, self._seen(k, X), out[:, self.offsets[k] : self.offsets[k + 1]])
         return out
+
+    def laid_out(self, X):
+        return X.tocsc() if is_sparse(X) else X
+
+    def one(self, k, X, threads=None):
+        out = np.empty((X.shape[0], 2 * self.frequencies[k].shape[1]), dtype=self.dtype)
+        seen = self._seen(k, X)
+        seen = seen.tocsr() if is_sparse(seen) else seen
+
+        def fill(start):
+            self._fill(k, seen[start : start + ROWS], out[start : start + ROWS])
+
+        (threads or Threads(1)).map(fill, range(0, X.shape[0], ROWS))
+        return out
+
+    def _seen(self, k, X):
+        """What kernel k sees of points."""
+        columns = self.columns_of(k)
+        return X if columns is None else X[:, columns]
+
+    def _fill(self, k, X, out):
+        """Write the factors of kernel k for points of which it sees every column; in the precision
+        of the factors, in which cosines cost a fifth.
+        """
+        F = self.frequencies[k].astype(self.dtype, copy=False)
+        angles = dense(X).astype(self.dtype, copy=False) @ F
+        np.cos(angles, out=out[:, : F.shape[1]])
+        np.sin(angles, out=out[:, F.shape[1] :])
+        out *= self.dtype.type(np.sqrt(self.scales[k] / F.shape[1]))
 
     def subset(self, kernels, factor=1.0):
         places = np.arange(self.m)[kernels]
