@@ -11,6 +11,7 @@ from .._loops import factors as loops
 from .._threads import Threads
 from .base import SumBank, as_outputs
 from .holder import Forwards, Indices
+from .systems import System
 
 ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 FINE_ROWS = 32_768
@@ -99,6 +100,16 @@ class FactorBank(Forwards, SumBank):
     def half(self):
         """The same kernels in half of the space, or None where that would tell little of them."""
         return None
+
+    def values(self, coefficients):
+        """As `dot`, where the bank keeps long vectors (`there`)."""
+        return self.dot(coefficients)
+
+    def system(self, bends, exact=False):
+        """The equations of Newton's method for second derivatives (n,) of the loss of an
+        output.
+        """
+        return System(self, bends, exact)
 
     def blocks(self):
         """Slices of the rows that are worked on together."""
