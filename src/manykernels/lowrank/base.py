@@ -14,9 +14,12 @@ from .._callers import outside
 from .._threads import Threads, one_thread, thread_count
 from ..banks.between import KernelsOnPoints
 from ..banks.factors import FactorBank
+from ..banks.torch.device import Device
+from ..banks.torch.factors import DeviceFactorBank
 from ..kernels.points import as_points
 from .files import mapped
 from .maps import FeatureMap
+from .there import made_there
 
 MEGABYTE = 2**20
 FLOPS = 2e10  # of a core, for the estimate of time only
@@ -46,6 +49,12 @@ class Approximation(ABC):
             To share out the kernels on.
         """
 
+    def features_there(
+        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads, device: Device
+    ) -> FeatureMap:
+        """`features`, with the help of a device where that is faster."""
+        return self.features(kernels, X, dtype, threads)
+
     def estimate(self, n: int, m: int, itemsize: int) -> tuple[int, float]:
         """Bytes of the factors, and seconds to compute them on one core, before anything is
         computed.
@@ -62,6 +71,7 @@ class Approximation(ABC):
         n_jobs: int | None = None,
         memory_budget: int = 2**32,
         verbose: int = 0,
+        device: Device | None = None,
     ) -> FactorBank:
         """The bank of factors on the training points.
 
@@ -78,19 +88,31 @@ class Approximation(ABC):
             instead.
         verbose : int
             Above zero, a line on a terminal says how many points are done; above one, anywhere.
+        device : Device, optional
+            Where PyTorch makes and keeps the factors, or through which they stream if they do not
+            fit there.
         """
         X, dtype = as_points(X), np.dtype(dtype)
-        self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         threads = Threads(thread_count(n_jobs))
+        if device is None:
+            self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         # our threads share out the kernels, and then the points
         with one_thread():
-            features = self.features(kernels, X, dtype, threads)
+            features = (
+                self.features(kernels, X, dtype, threads)
+                if device is None
+                else self.features_there(kernels, X, dtype, threads, device)
+            )
         if features.width > X.shape[0]:
             warnings.warn(
                 f"The factors have {features.width} columns in all, more than the {X.shape[0]} "
                 "points: without an approximation training would be exact, and probably faster.",
                 stacklevel=outside(),
             )
+        if device is not None:
+            room = {"memory_budget": memory_budget, "folder": self.folder, "verbose": verbose}
+            store = made_there(features, X, device, **room)
+            return DeviceFactorBank(store, features.offsets, features, threads)
         out, shape = None, (X.shape[0], features.width)
         if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:
             out = mapped(self.folder, shape, dtype)

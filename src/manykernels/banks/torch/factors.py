@@ -1,79 +1,241 @@
-"""Low-rank kernels on a device."""
+"""Low-rank kernels on a device: factors in float32, sums in float64."""
 
 from functools import cached_property
 
 import numpy as np
 
+from ..._arrays import is_tensor
 from ..base import as_outputs
 from ..factors import FactorBank
+from .store import placed
+from .systems import DeviceSystem
+
+# rows whose products are summed in float32 where that is faster: with all of half a million rows
+# the Gram matrix lost the positive eigenvalues that Cholesky's method needs
+ROWS = 8192
+LARGEST = 65_536  # rows of a block in float64
+MOST = 0.8  # part of the rows that is worth a copy of the others
+PANEL = 512  # columns of a Gram matrix of which only the rows below are computed, at least
 
 
 class DeviceFactorBank(FactorBank):
-    """A `FactorBank` whose products with the factors are taken on a device, in blocks of rows if
-    they do not fit there.
+    """A `FactorBank` whose factors are on a device, or stream through it.
+
+    Vectors with an entry per point may be tensors of the device, and are what `values` returns;
+    short ones, one entry per column, are arrays of the host.
 
     Parameters
     ----------
-    device : Device
+    store : Resident or Streamed
+        The factors.
+    offsets, features, threads
+        See `FactorBank`.
     """
 
-    def __init__(self, factors, offsets, features, threads=None, right=None, device=None):
-        super().__init__(factors, offsets, features, threads, right)
-        self.device = device
+    def __init__(self, store, offsets, features, threads=None):
+        self.store, self.device = store, store.device
+        (self._rows, self._width) = store.shape
+        super().__init__(Shape(store), offsets, features, threads)
 
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_on_device"}
+    @property
+    def factors(self):
+        """All factors in the memory of the host: for what is asked of small banks alone."""
+        return self.store.host()
 
-    @cached_property
-    def _on_device(self):
-        """The factors of all rows, if they fit."""
-        fits = self.factors.nbytes <= 0.5 * self.device.free()
-        return self.device.put(self.factors, self.dtype) if fits else None
+    @factors.setter
+    def factors(self, value):
+        pass  # they are in the store
 
-    def _visit(self, work, row_bytes):
+    @property
+    def right(self):
+        return self.factors
+
+    @right.setter
+    def right(self, value):
+        pass
+
+    @property
+    def symmetric(self):
+        return True
+
+    @property
+    def width(self):
+        return self._width
+
+    def there(self, array):
+        return self.device.put(array)
+
+    def visit(self, work, row_bytes, most=LARGEST):
         """Call ``work(part, block)`` for blocks of rows."""
 
-        def visit(part):
-            held = self._on_device
-            work(
-                part,
-                self.device.put(self.factors[part], self.dtype) if held is None else held[part],
-            )
+        def visited(part):
+            work(part, self.store.block(part))
 
-        for part in self.device.tiles(self.n_rows, row_bytes):
-            self.device.sparing(visit, part)
+        for part in self.device.tiles(self.n_rows, row_bytes, most):
+            self.device.sparing(visited, part)
 
-    def dot(self, coefficients):
+    def values(self, coefficients):
         coefficients = self.device.put(np.atleast_2d(coefficients))
-        out = np.empty((coefficients.shape[0], self.n_rows))
+        out = self._doubles((len(coefficients), self.n_rows))
 
         def fill(part, block):
-            out[:, part] = (coefficients @ block.double().T).cpu().numpy()
+            out[:, part] = coefficients @ block.double().T
 
-        self._visit(fill, 12 * self.width)
+        self.visit(fill, 12 * self.width)
         return out
 
+    def dot(self, coefficients):
+        return self.values(coefficients).cpu().numpy()
+
     def correlate(self, beta):
-        if not self.symmetric:
-            return super().correlate(beta)
-        beta = self.device.put(as_outputs(beta, self.n))
-        out = self.device.torch.zeros(
-            (beta.shape[0], self.width), dtype=self.device.torch.float64, device=self.device.place
-        )
-        self._visit(lambda part, block: out.add_(beta[:, part] @ block.double()), 12 * self.width)
+        beta = self.device.put(beta if is_tensor(beta) else as_outputs(beta, self.n))
+        out = self._doubles((len(beta), self.width))
+        self.visit(lambda part, block: out.add_(beta[:, part] @ block.double()), 12 * self.width)
         return out.cpu().numpy()
 
     def gram(self, scale, exact=False):
-        roots = self.device.put(np.sqrt(scale))
-        out = self.device.torch.zeros(
-            (self.width, self.width), dtype=self.device.torch.float64, device=self.device.place
-        )
+        return self._gram(self.device.put(scale), exact).cpu().numpy()
+
+    def system(self, bends, exact=False):
+        bends, q = self.device.put(bends), self.width
+        H = self._doubles((q + 1, q + 1))
+        self._gram(bends, exact, H)
+        return DeviceSystem(self.device, H)
+
+    def _gram(self, scale, exact, bordered=None):
+        """``V' diag(scale) V``; in the upper left of a larger matrix, with ``V' scale`` and its sum
+        at the border, if that is given.
+        """
+        out = self._doubles((self.width, self.width)) if bordered is None else bordered
+        border = None if bordered is None else out[-1, :-1]
+        square = out if bordered is None else out[:-1, :-1]
+        fine = exact or self.device.doubles
+        used = scale.nonzero().ravel()
+        if len(used) > MOST * self.n_rows or self.store.streams:
+            used = None  # a pass over all is as fast
 
         def add(part, block):
-            block = block.double() if exact else block
-            scaled = block * roots[part, None].to(block.dtype)
-            out.add_((scaled.T @ scaled).double())
+            share = scale[part] if used is None else scale[used[part]]
+            roots, block = share.sqrt(), block.double() if fine else block
+            scaled = block * roots[:, None].to(block.dtype)
+            if border is not None:
+                border.add_(roots @ scaled.double())
+            _add_gram(square, scaled)
 
-        self._visit(add, 20 * self.width)
-        return out.cpu().numpy()
+        row_bytes, most = 24 * self.width, LARGEST if fine else ROWS
+        if used is None:
+            self.visit(add, row_bytes, most)
+        else:
+            for part in self.device.tiles(len(used), row_bytes, most):
+                self.device.sparing(lambda part: add(part, self.store.rows(used[part])), part)
+        _mirror(square)
+        if bordered is not None:
+            out[:-1, -1], out[-1, -1] = border, scale.sum()
+        return out
+
+    def decision(self, weights, beta):
+        if is_tensor(beta):
+            return self.values(self.coefficients(weights, beta))
+        return super().decision(weights, beta)
+
+    def largest(self, weights):
+        return float((self.device.put(weights) @ self._diagonals_there).max())
+
+    def diagonal(self):
+        return self._diagonals_there.cpu().numpy()
+
+    def combined_diagonal(self, weights):
+        return (self.device.put(weights) @ self._diagonals_there).cpu().numpy()
+
+    @cached_property
+    def _diagonals_there(self):
+        """Of the kernels, (m, n)."""
+        out = self._doubles((self.m, self.n_rows))
+
+        def fill(part, block):
+            for k in range(self.m):
+                own = block[:, self.offsets[k] : self.offsets[k + 1]].double()
+                out[k, part] = own.square().sum(dim=1)
+
+        self.visit(fill, 20 * self.width)
+        return out
+
+    def combine(self, weights, rows=None):
+        rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
+        columns = self.device.put(self.column_weights(weights), self.dtype)
+        left = self.store.rows(self.device.indices(rows)) * columns
+        out = np.empty((rows.size, self.n), self.dtype)
+
+        def fill(part, block):
+            out[:, part] = (left @ block.T).cpu().numpy()
+
+        self.visit(fill, 4 * (self.width + 2 * rows.size))
+        return out
+
+    def products(self, beta):
+        moments = self.correlate(beta)
+        shape = (self.m, *moments.shape)
+        alone = np.zeros(shape)
+        for k in range(self.m):
+            columns = slice(self.offsets[k], self.offsets[k + 1])
+            alone[k, :, columns] = moments[:, columns]
+        out = self.dot(alone.reshape(-1, self.width)).reshape(*shape[:2], self.n_rows)
+        return out if np.ndim(beta) == 2 else out[:, 0]
+
+    def columns(self, chosen):
+        few = self.store.rows(self.device.indices(np.asarray(chosen))).double().cpu().numpy()
+        alone = np.zeros((self.m, *few.shape))
+        for k in range(self.m):
+            columns = slice(self.offsets[k], self.offsets[k + 1])
+            alone[k, :, columns] = few[:, columns]
+        out = self.dot(alone.reshape(-1, self.width))
+        return out.reshape(self.m, len(few), self.n_rows).transpose(0, 2, 1)
+
+    def among(self, points):
+        store = self.store.chosen(self.device.indices(np.arange(self.n_rows)[points]))
+        return DeviceFactorBank(store, self.offsets, self.features, self.threads)
+
+    def subset(self, kernels, factor=1.0):
+        plain = super().subset(kernels, factor)
+        return on_device(plain, self.device)
+
+    def _doubles(self, shape):
+        return self.device.torch.zeros(
+            shape, dtype=self.device.torch.float64, device=self.device.place
+        )
+
+
+class Shape:
+    """Shape and type of factors that are elsewhere."""
+
+    def __init__(self, store):
+        self.shape, self.dtype = store.shape, np.dtype(str(store.factors.dtype).split(".")[-1])
+
+
+def on_device(bank, device):
+    """A `FactorBank` of the host on a device."""
+    store = placed(device, device.torch.from_numpy(np.ascontiguousarray(bank.factors)))
+    return DeviceFactorBank(store, bank.offsets, bank.features, bank.threads)
+
+
+def _add_gram(out, scaled):
+    """Add ``scaled' scaled``, on and below the diagonal of panels."""
+    width = len(out)
+    step = max(PANEL, -(-width // 8))
+    fine = scaled.dtype == out.dtype
+    for start in range(0, width, step):
+        panel, below = scaled[:, start : start + step], scaled[:, start:].T
+        there = out[start:, start : start + step]
+        if fine:
+            there.addmm_(below, panel)
+        else:
+            there.add_(below @ panel)
+
+
+def _mirror(square):
+    """Fill the part above the panels with that below."""
+    width = len(square)
+    step = max(PANEL, -(-width // 8))
+    for start in range(0, width, step):
+        stop = min(start + step, width)
+        square[start:stop, stop:] = square[stop:, start:stop].T
