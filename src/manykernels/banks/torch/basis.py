@@ -186,12 +186,22 @@ def _sampled(space, most):
     while True:
         chosen = np.sort(np.random.default_rng(0).choice(bank.n, size, replace=False))
         rows = space.rest(bank.device.indices(chosen))
-        count = int((bank.device.torch.linalg.eigvalsh(rows @ rows.T) > LEFT**2).sum())
-        if count <= ENOUGH * size:
+        if not _spread(bank.device.torch, rows, int(ENOUGH * size)):
             return _directions(bank.device.torch, rows)
         if ENOUGH * size >= most or size >= largest:
             return None
         size = min(2 * size, largest)
+
+
+def _spread(torch, rows, count):
+    """Whether rows have more than so many directions."""
+    G = rows @ rows.T
+    # those of some of the rows are enough, and Cholesky's method is much faster
+    some = G[: count + 1, : count + 1].clone()
+    some.diagonal().sub_(LEFT**2)
+    if not int(torch.linalg.cholesky_ex(some)[1]):
+        return True
+    return int((torch.linalg.eigvalsh(G) > LEFT**2).sum()) > count
 
 
 def _directions(torch, rows):
