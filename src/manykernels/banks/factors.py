@@ -46,8 +46,8 @@ class FactorBank(Forwards, SumBank):
         right: np.ndarray | None = None,
     ) -> None:
         self.factors, self.offsets, self.features = factors, np.asarray(offsets), features
-        self.right = factors if right is None else right
-        self.n_rows, self.n = factors.shape[0], self.right.shape[0]
+        right = factors if right is None else right
+        self.right, self.n_rows, self.n = right, factors.shape[0], right.shape[0]
         self.dtype = factors.dtype
         self.threads = threads or Threads(1)
         self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))

@@ -10,14 +10,14 @@ import numpy as np
 from ..base import as_outputs
 from ..basis import BAD, ENOUGH, GAIN, LEAST, LEFT, ROUNDS, SAMPLE, ReducedBank
 from ..factors import FactorBank
-from .factors import DeviceFactorBank, Shape
+from .factors import DeviceFactorBank, Elsewhere
 from .store import Resident, fits
 from .systems import nearly_definite
 
 LARGEST = 4096  # points of a sample, whose eigenvalues are asked for
 
 
-class DeviceReducedBank(ReducedBank):
+class DeviceReducedBank(Elsewhere, ReducedBank):
     """Kernels ``K_k = Q P_k' P_k Q'`` on a device.
 
     Parameters
@@ -32,32 +32,8 @@ class DeviceReducedBank(ReducedBank):
     """
 
     def __init__(self, points, P, offsets, diagonals):
-        FactorBank.__init__(self, Shape(points.store), offsets, points.features, points.threads)
-        self._points, self.P, self.device = points, P, points.device
-        self._diagonals_there = diagonals
-
-    @property
-    def factors(self):
-        return self.points.factors
-
-    @factors.setter
-    def factors(self, value):
-        pass  # they are in the store of the points
-
-    @property
-    def right(self):
-        return self.factors
-
-    @right.setter
-    def right(self, value):
-        pass
-
-    @property
-    def symmetric(self):
-        return True
-
-    there, largest = DeviceFactorBank.there, DeviceFactorBank.largest
-    diagonal, combined_diagonal = DeviceFactorBank.diagonal, DeviceFactorBank.combined_diagonal
+        Elsewhere.__init__(self, points.store, offsets, points.features, points.threads)
+        self._points, self.P, self._diagonals_there = points, P, diagonals
 
     def whole(self):
         return self.points.whole() @ self._P_here.T
@@ -78,9 +54,6 @@ class DeviceReducedBank(ReducedBank):
     def gram(self, scale, exact=False):
         square = self.device.put(self.points.gram(scale, exact))
         return (self.P @ square @ self.P.T).cpu().numpy()
-
-    def decision(self, weights, beta):
-        return DeviceFactorBank.decision(self, weights, beta)
 
     def combine(self, weights, rows=None):
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)

@@ -18,11 +18,8 @@ MOST = 0.8  # part of the rows that is worth a copy of the others
 PANEL = 512  # columns of a Gram matrix of which only the rows below are computed, at least
 
 
-class DeviceFactorBank(FactorBank):
-    """A `FactorBank` whose factors are on a device, or stream through it.
-
-    Vectors with an entry per point may be tensors of the device, and are what `values` returns;
-    short ones, one entry per column, are arrays of the host.
+class Elsewhere(FactorBank):
+    """A `FactorBank` without factors in the memory of the host.
 
     Parameters
     ----------
@@ -32,19 +29,20 @@ class DeviceFactorBank(FactorBank):
         See `FactorBank`.
     """
 
+    symmetric = True
+
     def __init__(self, store, offsets, features, threads=None):
         self.store, self.device = store, store.device
-        (self._rows, self._width) = store.shape
-        super().__init__(Shape(store), offsets, features, threads)
+        FactorBank.__init__(self, _Shape(store), offsets, features, threads)
 
     @property
     def factors(self):
-        """All factors in the memory of the host: for what is asked of small banks alone."""
+        """All of them as an array, for what is asked of small banks alone."""
         return self.store.host()
 
     @factors.setter
     def factors(self, value):
-        pass  # they are in the store
+        self._width = value.shape[1]
 
     @property
     def right(self):
@@ -52,18 +50,39 @@ class DeviceFactorBank(FactorBank):
 
     @right.setter
     def right(self, value):
-        pass
+        pass  # the same
 
-    @property
-    def symmetric(self):
-        return True
+    def there(self, array):
+        return self.device.put(array)
+
+    def dot(self, coefficients):
+        return self.values(coefficients).cpu().numpy()
+
+    def decision(self, weights, beta):
+        if is_tensor(beta):
+            return self.values(self.coefficients(weights, beta))
+        return super().decision(weights, beta)
+
+    def largest(self, weights):
+        return float((self.device.put(weights) @ self._diagonals_there).max())
+
+    def diagonal(self):
+        return self._diagonals_there.cpu().numpy()
+
+    def combined_diagonal(self, weights):
+        return (self.device.put(weights) @ self._diagonals_there).cpu().numpy()
+
+
+class DeviceFactorBank(Elsewhere):
+    """A `FactorBank` whose factors are on a device, or stream through it.
+
+    Vectors with an entry per point may be tensors of the device, and are what `values` returns;
+    short ones, one entry per column, are arrays of the host.
+    """
 
     @property
     def width(self):
         return self._width
-
-    def there(self, array):
-        return self.device.put(array)
 
     def visit(self, work, row_bytes, most=LARGEST):
         """Call ``work(part, block)`` for blocks of rows."""
@@ -83,9 +102,6 @@ class DeviceFactorBank(FactorBank):
 
         self.visit(fill, 12 * self.width)
         return out
-
-    def dot(self, coefficients):
-        return self.values(coefficients).cpu().numpy()
 
     def correlate(self, beta):
         beta = self.device.put(beta if is_tensor(beta) else as_outputs(beta, self.n))
@@ -132,20 +148,6 @@ class DeviceFactorBank(FactorBank):
         if bordered is not None:
             out[:-1, -1], out[-1, -1] = border, scale.sum()
         return out
-
-    def decision(self, weights, beta):
-        if is_tensor(beta):
-            return self.values(self.coefficients(weights, beta))
-        return super().decision(weights, beta)
-
-    def largest(self, weights):
-        return float((self.device.put(weights) @ self._diagonals_there).max())
-
-    def diagonal(self):
-        return self._diagonals_there.cpu().numpy()
-
-    def combined_diagonal(self, weights):
-        return (self.device.put(weights) @ self._diagonals_there).cpu().numpy()
 
     @cached_property
     def _diagonals_there(self):
@@ -205,7 +207,7 @@ class DeviceFactorBank(FactorBank):
         )
 
 
-class Shape:
+class _Shape:
     """Shape and type of factors that are elsewhere."""
 
     def __init__(self, store):
