@@ -235,7 +235,8 @@ def sums():
         out = torch.zeros((V.shape[1],) * 2, dtype=torch.float64, device=V.device)
         for start in range(0, len(V), rows):
             part = slice(start, start + rows)
-            _add_gram(out, V[part].to(dtype) * scale[part, None].sqrt().to(dtype))
+            scaled = V[part].to(dtype) * scale[part, None].sqrt().to(dtype)
+            _add_gram(out, scaled, scaled)
         _mirror(out)
         return out
 

@@ -181,6 +181,28 @@ def test_sums_over_many_points_are_exact_enough(device):
     close(there.dot(np.ones(r))[0], factors.astype(float).sum(axis=1), 1e-12)
 
 
+def test_equations_from_those_of_other_bends(device, limited):
+    host = host_bank()
+    there, rng = on_device(host, device.name), np.random.default_rng(0)
+    system, scale = None, np.where(rng.random(host.n) < 0.5, 4.0, 0.0)
+    for flips in (0, 0, 3, 50, 300):
+        chosen = rng.choice(host.n, flips, replace=False)
+        scale[chosen] = 4.0 - scale[chosen]
+        system = there.system(there.there(scale.copy()), False, system)
+        close(system.H.cpu().numpy(), host.system(scale, True).H, 1e-6)
+        pull, step = rng.standard_normal((2, host.width + 1))
+        assert system.value(pull, step) == pytest.approx(
+            host.system(scale).value(pull, step), rel=1e-4
+        )
+        right = pull, step[:-1], np.zeros(host.width)
+        found, expected = (
+            one.rooted(host.root(np.ones(host.m))).solve(*right)
+            for one in (system, host.system(scale))
+        )
+        for a, b in zip(found, expected, strict=True):
+            close(a, b, 1e-3)
+
+
 @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
 @pytest.mark.parametrize(
     "loss", ["hinge", "squared_hinge", "logistic", "squared", "epsilon_insensitive", "one_class"]

@@ -105,9 +105,10 @@ class FactorBank(Forwards, SumBank):
         """As `dot`, where the bank keeps long vectors (`there`)."""
         return self.dot(coefficients)
 
-    def system(self, bends, exact=False):
-        """The equations of Newton's method for second derivatives (n,) of the loss of an
-        output.
+    def system(self, bends, exact=False, before=None):
+        """The equations of Newton's method for second derivatives (n,) of the loss of an output.
+
+        Those of other derivatives, `before`, may be changed to become these.
         """
         return System(self, bends, exact)
 

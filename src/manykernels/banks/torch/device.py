@@ -99,8 +99,9 @@ class Device:
         cuda, place = self.torch.cuda, self.place
         taken = cuda.memory_allocated(place)
         left, total = cuda.mem_get_info(place)
-        allowed = getattr(cuda, "get_per_process_memory_fraction", lambda place: 1.0)(place) * total
-        return int(min(left + cuda.memory_reserved(place) - taken, allowed - taken))
+        index = cuda.current_device() if place.index is None else place.index
+        part = getattr(cuda, "get_per_process_memory_fraction", lambda index: 1.0)(index)
+        return int(min(left + cuda.memory_reserved(place), part * total) - taken)
 
     def tiles(self, count, row_bytes, most=None):
         """Slices of `count` rows, as many at a time as fit, `most` if that is given; fewer once

@@ -14,7 +14,9 @@ from .systems import DeviceSystem
 # the Gram matrix lost the positive eigenvalues that Cholesky's method needs
 ROWS = 8192
 LARGEST = 65_536  # rows of a block in float64
-MOST = 0.8  # part of the rows that is worth a copy of the others
+# parts of the rows that are worth a copy beside the others, on the device and from the host
+MOST, FEW = 0.8, 0.05
+RENEWED = 0.5  # changes of bends, as a part of them, from which on a Gram matrix is made anew
 PANEL = 512  # columns of a Gram matrix of which only the rows below are computed, at least
 
 
@@ -110,44 +112,48 @@ class DeviceFactorBank(Elsewhere):
         return out.cpu().numpy()
 
     def gram(self, scale, exact=False):
-        return self._gram(self.device.put(scale), exact).cpu().numpy()
+        out = self._doubles((self.width, self.width))
+        self._gram(self.device.put(scale), exact, out)
+        return out.cpu().numpy()
 
-    def system(self, bends, exact=False):
-        bends, q = self.device.put(bends), self.width
-        H = self._doubles((q + 1, q + 1))
-        self._gram(bends, exact, H)
-        return DeviceSystem(self.device, H)
+    def system(self, bends, exact=False, before=None):
+        bends = self.device.put(bends)
+        change = None if before is None else bends - before.bends
+        if change is not None and change.count_nonzero() < RENEWED * bends.count_nonzero():
+            H = before.H
+        else:
+            H, change = self._doubles((self.width + 1, self.width + 1)), bends
+        border = self._doubles(self.width)
+        self._gram(change, exact, H[:-1, :-1], border)
+        H[-1, :-1] += border
+        H[:-1, -1] = H[-1, :-1]
+        H[-1, -1] = bends.sum()
+        return DeviceSystem(self.device, H, bends)
 
-    def _gram(self, scale, exact, bordered=None):
-        """``V' diag(scale) V``; in the upper left of a larger matrix, with ``V' scale`` and its sum
-        at the border, if that is given.
+    def _gram(self, scale, exact, out, border=None):
+        """Add ``V' diag(scale) V`` to a symmetric matrix, and ``V' scale`` to a border; rows
+        without a scale are left out where that saves time.
         """
-        out = self._doubles((self.width, self.width)) if bordered is None else bordered
-        border = None if bordered is None else out[-1, :-1]
-        square = out if bordered is None else out[:-1, :-1]
-        fine = exact or self.device.doubles
-        used = scale.nonzero().ravel()
-        if len(used) > MOST * self.n_rows or self.store.streams:
+        fine, used = exact or self.device.doubles, scale.nonzero().ravel()
+        if len(used) > (FEW if self.store.streams else MOST) * self.n_rows:
             used = None  # a pass over all is as fast
 
         def add(part, block):
             share = scale[part] if used is None else scale[used[part]]
-            roots, block = share.sqrt(), block.double() if fine else block
-            scaled = block * roots[:, None].to(block.dtype)
+            roots, block = share.abs().sqrt()[:, None], block.double() if fine else block
+            scaled = block * roots.to(block.dtype)
+            signed = scaled * share.sign()[:, None].to(block.dtype)
             if border is not None:
-                border.add_(roots @ scaled.double())
-            _add_gram(square, scaled)
+                border.add_(roots[:, 0] @ signed.double())
+            _add_gram(out, scaled, signed)
 
-        row_bytes, most = 24 * self.width, LARGEST if fine else ROWS
+        row_bytes, most = 40 * self.width, LARGEST if fine else ROWS
         if used is None:
             self.visit(add, row_bytes, most)
         else:
             for part in self.device.tiles(len(used), row_bytes, most):
                 self.device.sparing(lambda part: add(part, self.store.rows(used[part])), part)
-        _mirror(square)
-        if bordered is not None:
-            out[:-1, -1], out[-1, -1] = border, scale.sum()
-        return out
+        _mirror(out)
 
     @cached_property
     def _diagonals_there(self):
@@ -220,13 +226,13 @@ def on_device(bank, device):
     return DeviceFactorBank(store, bank.offsets, bank.features, bank.threads)
 
 
-def _add_gram(out, scaled):
-    """Add ``scaled' scaled``, on and below the diagonal of panels."""
+def _add_gram(out, scaled, signed):
+    """Add ``scaled' signed``, which is symmetric, on and below the diagonal of panels."""
     width = len(out)
     step = max(PANEL, -(-width // 8))
     fine = scaled.dtype == out.dtype
     for start in range(0, width, step):
-        panel, below = scaled[:, start : start + step], scaled[:, start:].T
+        panel, below = signed[:, start : start + step], scaled[:, start:].T
         there = out[start:, start : start + step]
         if fine:
             there.addmm_(below, panel)

@@ -12,10 +12,12 @@ class DeviceSystem:
     ----------
     device : Device
     H : (q + 1, q + 1) float64 tensor
+    bends : (n,) float64 tensor
+        Second derivatives of the loss that H is made of.
     """
 
-    def __init__(self, device, H):
-        self.device, self.H = device, H
+    def __init__(self, device, H, bends):
+        self.device, self.H, self.bends = device, H, bends
 
     def value(self, pull, step):
         pull, step = self.device.put(np.stack([pull, step]))

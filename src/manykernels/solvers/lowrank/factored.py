@@ -151,12 +151,22 @@ class Model:
         Second derivatives of the losses.
     exact : bool
         Take sums in float64, which bends of very different sizes need.
+    before : Model, optional
+        An earlier one, which is of no use afterwards: its equations may be changed to become these,
+        where few bends have changed.
     """
 
-    def __init__(self, run, fit, bends, exact=False):
+    def __init__(self, run, fit, bends, exact=False, before=None):
         self.run, self.fit, self.space = run, fit, run.bank
-        self.systems = [self.space.points.system(row, exact) for row in bends]
+        old = [None] * len(bends) if before is None else before.given_up()
+        of = zip(bends, old, strict=True)
+        self.systems = [self.space.points.system(row, exact, one) for row, one in of]
         self._weights, self._kept = None, None
+
+    def given_up(self):
+        """The equations of all outputs, of which nothing else is kept."""
+        self._weights = self._kept = None
+        return self.systems
 
     def pulls(self, beta):
         """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""

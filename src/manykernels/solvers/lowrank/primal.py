@@ -23,14 +23,15 @@ PATIENCE = 5
 
 
 class State(NamedTuple):
-    """Fit, iterate, its smallest gap so far, and how many more steps may pass without a smaller
-    one.
+    """Fit, iterate, its smallest gap so far, how many more steps may pass without a smaller one,
+    and the model of the last step.
     """
 
     fit: Fit
     iterate: Iterate
     best: float = np.inf
     patience: int = PATIENCE
+    model: Model | None = None
 
 
 class PrimalNewton(FactorSolver):
@@ -60,13 +61,14 @@ class PrimalNewton(FactorSolver):
         corners, stack = rounded_corners(run.problem.placed, 0.0), namespace(state.fit.f).stack
         pairs = zip(corners, state.fit.f, strict=True)
         beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
-        model = Model(run, state.fit, bends)
+        model = Model(run, state.fit, bends, before=state.model)
         decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
         step = model.fitted(model.pulls(beta), state.fit.weights, decrease)
         length = self._length(run, corners, state.fit, step)
         fit = state.fit.moved(run, step, length)
         beta = self._coefficients(run.problem.placed, fit, beta - length * bends * step.f)
-        return State(fit, *watched(state, certified(run, fit.weights, beta), PATIENCE))
+        iterate = certified(run, fit.weights, beta)
+        return State(fit, *watched(state, iterate, PATIENCE), model)
 
     @staticmethod
     def _coefficients(problem, fit, beta):
