@@ -8,7 +8,8 @@ floors are how long the pairs of points that were visited would take at the ceil
 ``ceilings`` measures: exponentials and products of matrices over their rates, bytes over the
 bandwidth.
 
-``ceilings``, ``sonar``, ``covertype``, ``a9a``, ``small``; ``--out`` keeps a JSON.
+``ceilings``, ``sonar``, ``covertype``, ``a9a``, ``small``, and ``lowrank``, whose parts
+`benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
 """
 
 import time
@@ -22,6 +23,7 @@ from manykernels.kernels import RBF
 from manykernels.kernels.vector import dense
 
 from .common import best_of, load, read, run_parts, table
+from .gpu_lowrank import lowrank
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
@@ -220,7 +222,14 @@ def main(out, parts=None):
     warnings.simplefilter("ignore")
     run_parts(
         "gpu",
-        {"ceilings": ceilings, "sonar": sonar, "covertype": covertype, "a9a": a9a, "small": small},
+        {
+            "ceilings": ceilings,
+            "sonar": sonar,
+            "covertype": covertype,
+            "lowrank": lowrank,
+            "a9a": a9a,
+            "small": small,
+        },
         parts,
         out,
     )

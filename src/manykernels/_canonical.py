@@ -11,6 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ._loops.keys import add_keys
+from ._threads import Threads, thread_count
+
+ROWS = 16_384  # that a thread takes at a time
+
 
 class Canonical(NamedTuple):
     """Which rows stand for all, and how to go back.
@@ -51,9 +56,11 @@ def canonical_rows(X, y, sample_weight):
     sample_weight : (n,) nonnegative
     """
     kept = np.flatnonzero(sample_weight > 0)
-    keys = _row_keys(X[kept], y[kept])
+    if kept.size < len(sample_weight):
+        X, y = X[kept], y[kept]
+    keys = _row_keys(X, y)
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    if not _equal_rows(X[kept], y[kept], first[group]):  # a collision of 64-bit keys: merge nothing
+    if not _equal_rows(X, y, first[group]):  # a collision of 64-bit keys: merge nothing
         first = np.argsort(keys, kind="stable")
         group = np.argsort(first)
     weight = np.bincount(group, weights=sample_weight[kept], minlength=first.size)
@@ -88,20 +95,23 @@ def _row_keys(X, y):
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
         keys = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
     else:
-        X, keys = np.asarray(X, dtype=float), np.zeros(X.shape[0], dtype=np.uint64)
-        holes = np.isnan(X)
-        if holes.any():  # there are many NaN, of different bits
-            X = np.where(holes, np.nan, X)
-        for column, values in enumerate(X.T):
-            keys += np.where(values == 0.0, np.uint64(0), _mix(np.uint64(column), values))
+        bits = np.ascontiguousarray(X, dtype=float).view(np.uint64)
+        keys, salts = np.zeros(len(bits), np.uint64), _salts(np.arange(X.shape[1], dtype=np.uint64))
+        Threads(thread_count()).map(
+            lambda start: add_keys(bits[start : start + ROWS], salts, keys[start : start + ROWS]),
+            range(0, len(bits), ROWS),
+        )
     return scramble(keys ^ scramble(y.astype(np.uint64) + np.uint64(1)))
 
 
 def _mix(column, values):
-    return scramble(
-        np.ascontiguousarray(values).view(np.uint64)
-        + scramble(column + np.uint64(0x9E3779B97F4A7C15))
-    )
+    return scramble(np.ascontiguousarray(values).view(np.uint64) + _salts(column))
+
+
+def _salts(column):
+    """What tells equal entries of different columns apart."""
+    with np.errstate(over="ignore"):
+        return scramble(column + np.uint64(0x9E3779B97F4A7C15))
 
 
 def scramble(x):
@@ -115,9 +125,12 @@ def scramble(x):
 
 
 def _equal_rows(X, y, other):
-    if not np.array_equal(y, y[other]):
+    """Whether rows are equal to those others that stand for them."""
+    merged = np.flatnonzero(other != np.arange(len(other)))
+    other = other[merged]
+    if not np.array_equal(y[merged], y[other]):
         return False
     if sparse.issparse(X):
-        return (X != X[other]).nnz == 0
-    same = X[other]
+        return (X[merged] != X[other]).nnz == 0
+    X, same = X[merged], X[other]
     return np.array_equal(X, same) or np.array_equal(X, same, equal_nan=True)

@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, expit, xlog1py
 
+from ._arrays import ascending, namespace, special_functions
 from ._loops.smo import Bounds
 
 UNBOUNDED = 1e300  # as good as infinite for loops that are compiled without infinities
@@ -42,15 +42,16 @@ class Entropy(NamedTuple):
 
     def value(self, beta):
         """The function at coefficients in their box."""
-        share = self._shares(beta)
-        return float(self.cost @ (entr(share) - xlog1py(1.0 - share, -share)))
+        share, special = self._shares(beta), special_functions(beta)
+        return float(self.cost @ (special.entr(share) - special.xlog1py(1.0 - share, -share)))
 
     def slopes(self, beta):
         """Decision values of coefficients, (n,); large but finite at the ends of the box, and zero
         without a cost.
         """
-        share = np.clip(self._shares(beta), SMALLEST, 1.0 - ROUNDING)
-        return np.where(self.cost > 0.0, self.y * (np.log1p(-share) - np.log(share)), 0.0)
+        xp = namespace(beta)
+        share = xp.clip(self._shares(beta), SMALLEST, 1.0 - ROUNDING)
+        return xp.where(self.cost > 0.0, self.y * (xp.log1p(-share) - xp.log(share)), 0.0)
 
     def doubts(self, beta):
         """How much rounding of the coefficients may have changed the slopes, (n,)."""
@@ -58,12 +59,13 @@ class Entropy(NamedTuple):
 
     def response(self, f):
         """Coefficients at decision values, and the curvature of the loss there, (n,) both."""
-        unlikely = expit(-self.y * f)
+        unlikely = special_functions(f).expit(-self.y * f)
         return self.y * self.cost * unlikely, self.cost * unlikely * (1.0 - unlikely)
 
     def loss(self, f, b=0.0):
         """Total loss of the decision values f; that b of them is the intercept costs nothing."""
-        return float(self.cost @ np.logaddexp(0.0, -self.y * f))
+        xp, margins = namespace(f), self.y * f
+        return float(self.cost @ (xp.log1p(xp.exp(-abs(margins))) - xp.clip(margins, None, 0.0)))
 
     def level(self, f, total=0.0):
         """The shift of decision values after which their coefficients have a sum."""
@@ -71,9 +73,9 @@ class Entropy(NamedTuple):
         ahead = float(self.cost[self.y > 0].sum()) - total
         behind = float(self.cost[self.y < 0].sum()) + total
         if behind <= 0.0:  # one class alone: no intercept is too large
-            return NEVER - float(used.min(initial=0.0))
+            return NEVER - (min(0.0, float(used.min())) if len(used) else 0.0)
         if ahead <= 0.0:
-            return -NEVER - float(used.max(initial=0.0))
+            return -NEVER - (max(0.0, float(used.max())) if len(used) else 0.0)
         # if all decision values were the same, the shift would make them the odds
         odds = float(np.log(ahead) - np.log(behind))
         low, high = odds - float(used.max()), odds - float(used.min())
@@ -93,8 +95,9 @@ class Entropy(NamedTuple):
         return Entropy(self.y[chosen], self.cost[chosen])
 
     def _shares(self, beta):
-        cost = np.where(self.cost > 0.0, self.cost, 1.0)
-        return np.clip(self.y * beta / cost, 0.0, 1.0)
+        xp = namespace(beta)
+        cost = xp.where(self.cost > 0.0, self.cost, 1.0)
+        return xp.clip(self.y * beta / cost, 0.0, 1.0)
 
 
 class Box(NamedTuple):
@@ -113,8 +116,9 @@ class Box(NamedTuple):
     @property
     def free(self):
         """Whether there are no bounds and no kinks, so that the dual is a linear system."""
+        xp = namespace(self.kink)
         return not self.kink.any() and bool(
-            np.isinf(self.lower).all() and np.isinf(self.upper).all()
+            xp.isinf(self.lower).all() and xp.isinf(self.upper).all()
         )
 
     def around(self, beta):
@@ -167,12 +171,12 @@ class Box(NamedTuple):
 
     def value(self, beta):
         """The dual objective without its part from the kernels."""
-        value = self.linear @ beta - self.kink @ np.abs(beta) - 0.5 * self.ridge @ np.square(beta)
+        value = self.linear @ beta - self.kink @ abs(beta) - 0.5 * (self.ridge @ beta**2)
         return float(value) + (0.0 if self.curve is None else self.curve.value(beta))
 
     def slope(self, beta, change):
         """The slope of the value along a change of beta."""
-        slopes = self.linear - self.kink * np.sign(beta) - self.ridge * beta
+        slopes = self.linear - self.kink * namespace(beta).sign(beta) - self.ridge * beta
         if self.curve is not None:
             slopes = slopes + self.curve.slopes(beta)
         return float(slopes @ change)
@@ -191,8 +195,8 @@ class Box(NamedTuple):
         """How far each coefficient may move: a violation of v costs up to v times their sum in the
         gap.
         """
-        widths = self.upper - self.lower
-        return np.where(np.isfinite(widths), widths, 2.0 * np.abs(beta) + 1.0)
+        widths, xp = self.upper - self.lower, namespace(beta)
+        return xp.where(xp.isfinite(widths), widths, 2.0 * abs(beta) + 1.0)
 
     @property
     def squares(self):
@@ -206,13 +210,15 @@ class Box(NamedTuple):
     def steepness(self, beta):
         """What an error of one in every decision value may cost, about (n,)."""
         if self.curve is not None:
-            return np.abs(beta)
-        return np.where(beta != 0.0, self.widths(beta), 0.0)
+            return abs(beta)
+        return namespace(beta).where(beta != 0.0, self.widths(beta), 0.0)
 
     def feasible(self, beta):
         """beta moved into the box and onto the right sum; a no-op for feasible ones."""
-        beta = np.clip(beta, self.lower, self.upper)
-        positive, negative = beta[beta > 0].sum(), -beta[beta < 0].sum()
+        xp = namespace(beta)
+        beta = xp.clip(beta, self.lower, self.upper)
+        positive = float(xp.clip(beta, 0.0, None).sum())
+        negative = -float(xp.clip(beta, None, 0.0).sum())
         excess = positive - negative - self.total
         if abs(excess) <= 1e-14 * (positive + negative + abs(self.total)):
             return beta
@@ -220,15 +226,14 @@ class Box(NamedTuple):
             return _filled(beta, self.upper, -excess)
         # the heavier side gives way, so that zeros stay zeros
         heavier, weight = (beta > 0, positive) if excess > 0 else (beta < 0, negative)
-        beta[heavier] *= 1.0 - abs(excess) / weight
-        return beta
+        return xp.where(heavier, (1.0 - abs(excess) / weight) * beta, beta)
 
 
 def _filled(beta, upper, missing):
     """Add what is missing, point after point."""
-    room = upper - beta
-    before = np.cumsum(room) - room
-    return beta + np.clip(missing - before, 0.0, room)
+    room, xp = upper - beta, namespace(beta)
+    before = xp.cumsum(room, 0) - room
+    return beta + xp.clip(xp.clip(missing - before, 0.0, None), None, room)
 
 
 class Loss(ABC):
@@ -275,10 +280,10 @@ class Hinge(Loss):
     separates = capped = True
 
     def box(self, y, cost):
-        return _half_open(y, cost, np.zeros(y.size))
+        return _half_open(y, cost, namespace(y).zeros_like(y))
 
     def value(self, y, cost, scores, b):
-        return float(cost @ np.maximum(0.0, 1.0 - y * (scores + b)))
+        return float(cost @ namespace(scores).clip(1.0 - y * (scores + b), 0.0, None))
 
     def intercept(self, y, cost, scores):
         return _flat_point(y - scores, cost, -cost[y > 0].sum())
@@ -290,31 +295,43 @@ class SquaredHinge(Loss):
     separates = True
 
     def box(self, y, cost):
-        return _half_open(y, np.where(cost > 0, np.inf, 0.0), _half_inverse(cost))
+        return _half_open(y, _unbounded(cost), _half_inverse(cost))
 
     def value(self, y, cost, scores, b):
-        return float(cost @ np.square(np.maximum(0.0, 1.0 - y * (scores + b))))
+        return float(cost @ namespace(scores).clip(1.0 - y * (scores + b), 0.0, None) ** 2)
 
     def intercept(self, y, cost, scores):
-        # the slope in b grows, and is linear between the kinks y - scores: bisect on their order,
-        # then solve
-        kinks = y - scores
-        ordered = np.unique(kinks)
-        low, high = 0, ordered.size - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            rising = _pull(kinks, y, cost, ordered[middle]) @ (ordered[middle] - kinks) > 0.0
-            low, high = (low, middle) if rising else (middle, high)
-        weight = _pull(kinks, y, cost, 0.5 * (ordered[low] + ordered[high]))
-        best = (
-            weight @ kinks / weight.sum() if weight.any() else 0.5 * (ordered[low] + ordered[high])
-        )
-        return float(np.clip(best, ordered[low], ordered[high]))
+        # the slope in b grows, and is linear between the kinks y - scores: Newton's method on it
+        # ends where the points that pull stay the same
+        kinks, used = y - scores, cost > 0.0
+        low, high = (float(kinks[used].min()), float(kinks[used].max())) if used.any() else (0, 0)
+        best = float(cost @ kinks / cost.sum()) if used.any() else 0.0
+        for _ in range(ROUNDS):
+            weight = _pull(kinks, y, cost, best)
+            total = float(weight.sum())
+            if total == 0.0:
+                return _between(kinks, y, used, low, high)
+            newton = float(weight @ kinks) / total
+            if newton == best:
+                break
+            low, high = (low, best) if newton < best else (best, high)
+            if high - low <= LEVELED * (abs(low) + abs(high)):
+                break
+            best = newton if low < newton < high else 0.5 * (low + high)
+        return best
 
 
 def _pull(kinks, y, cost, b):
     """Costs of the points on the wrong side of their margin at this intercept."""
-    return cost * np.where(y > 0, kinks > b, kinks < b)
+    return cost * namespace(kinks).where(y > 0, kinks > b, kinks < b)
+
+
+def _between(kinks, y, used, low, high):
+    """The middle of the intercepts at which no point is on the wrong side."""
+    below, above = kinks[used & (y > 0)], kinks[used & (y < 0)]
+    low = float(below.max()) if len(below) else low
+    high = float(above.min()) if len(above) else high
+    return 0.5 * (low + high)
 
 
 class Logistic(Loss):
@@ -334,9 +351,8 @@ class Logistic(Loss):
     separates = capped = curved = True
 
     def box(self, y, cost):
-        return _half_open(y, cost, np.zeros(y.size))._replace(
-            linear=np.zeros(y.size), curve=Entropy(y, cost)
-        )
+        nothing = namespace(y).zeros_like(y)
+        return _half_open(y, cost, nothing)._replace(linear=nothing, curve=Entropy(y, cost))
 
     def value(self, y, cost, scores, b):
         return Entropy(y, cost).loss(scores + b)
@@ -353,7 +369,7 @@ class HardMargin(Loss):
     separates = can_be_infinite = True
 
     def box(self, y, cost):
-        return _half_open(y, np.where(cost > 0, np.inf, 0.0), np.zeros(y.size))
+        return _half_open(y, _unbounded(cost), namespace(y).zeros_like(y))
 
     def value(self, y, cost, scores, b):
         return 0.0 if np.min((y * (scores + b))[cost > 0]) >= 1.0 - 1e-9 else np.inf
@@ -376,15 +392,17 @@ class EpsilonInsensitive(Loss):
         self.epsilon = float(epsilon)
 
     def box(self, y, cost):
-        return Box(y, -cost, cost, np.full(y.size, self.epsilon), np.zeros(y.size))
+        nothing = namespace(y).zeros_like(y)
+        return Box(y, -cost, cost, nothing + self.epsilon, nothing)
 
     def value(self, y, cost, scores, b):
-        return float(cost @ np.maximum(0.0, np.abs(y - scores - b) - self.epsilon))
+        errors = abs(y - scores - b) - self.epsilon
+        return float(cost @ namespace(errors).clip(errors, 0.0, None))
 
     def intercept(self, y, cost, scores):
-        residuals = y - scores
-        kinks = np.concatenate([residuals - self.epsilon, residuals + self.epsilon])
-        return _flat_point(kinks, np.concatenate([cost, cost]), -cost.sum())
+        residuals, xp = y - scores, namespace(scores)
+        kinks = xp.concatenate([residuals - self.epsilon, residuals + self.epsilon])
+        return _flat_point(kinks, xp.concatenate([cost, cost]), -cost.sum())
 
 
 class Squared(Loss):
@@ -393,11 +411,11 @@ class Squared(Loss):
     """
 
     def box(self, y, cost):
-        unbounded = np.where(cost > 0, np.inf, 0.0)
-        return Box(y, -unbounded, unbounded, np.zeros(y.size), _half_inverse(cost))
+        unbounded = _unbounded(cost)
+        return Box(y, -unbounded, unbounded, namespace(y).zeros_like(y), _half_inverse(cost))
 
     def value(self, y, cost, scores, b):
-        return float(cost @ np.square(y - scores - b))
+        return float(cost @ (y - scores - b) ** 2)
 
     def intercept(self, y, cost, scores):
         return float(cost @ (y - scores) / cost.sum())
@@ -417,11 +435,12 @@ class OneClass(Loss):
         self.nu = float(nu)
 
     def box(self, y, cost):
-        nothing = np.zeros(y.size)
+        nothing = namespace(y).zeros_like(y)
         return Box(nothing, nothing, cost, nothing, nothing, self.nu * float(cost.sum()))
 
     def value(self, y, cost, scores, b):
-        return float(cost @ np.maximum(0.0, -scores - b) + self.nu * cost.sum() * b)
+        errors = namespace(scores).clip(-scores - b, 0.0, None)
+        return float(cost @ errors + self.nu * cost.sum() * b)
 
     def intercept(self, y, cost, scores):
         return _flat_point(-scores, cost, (self.nu - 1.0) * cost.sum())
@@ -440,14 +459,20 @@ LOSSES = {
 
 def _half_open(y, bound, ridge):
     """The box ``0 <= y_i beta_i <= bound_i`` of labels."""
-    return Box(
-        y, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), np.zeros(y.size), ridge
-    )
+    xp = namespace(y)
+    lower, upper = xp.where(y > 0, 0.0, -bound), xp.where(y > 0, bound, 0.0)
+    return Box(y, lower, upper, xp.zeros_like(y), ridge)
+
+
+def _unbounded(cost):
+    """Infinite bounds of the points that have a cost."""
+    return namespace(cost).where(cost > 0, np.inf, 0.0 * cost)
 
 
 def _half_inverse(cost):
     """``1 / (2 cost)``; a point of cost zero has no coefficient, so its ridge does not matter."""
-    return np.divide(0.5, cost, out=np.zeros_like(cost), where=cost > 0)
+    xp = namespace(cost)
+    return xp.where(cost > 0, 0.5 / xp.where(cost > 0, cost, 1.0), 0.0)
 
 
 def _flat_point(kinks, jumps, slope):
@@ -455,11 +480,11 @@ def _flat_point(kinks, jumps, slope):
     up at the kinks.
     """
     kinks, jumps = kinks[jumps > 0.0], jumps[jumps > 0.0]
-    order = np.argsort(kinks, kind="stable")
-    slopes = np.cumsum(jumps[order]) + slope
-    flat = 1e-12 * jumps.sum()
-    k = min(int(np.searchsorted(slopes, -flat)), order.size - 1)
+    order, xp = ascending(kinks), namespace(kinks)
+    slopes = xp.cumsum(jumps[order], 0) + slope
+    flat = 1e-12 * float(jumps.sum())
+    k = min(int(xp.searchsorted(slopes, -flat)), len(order) - 1)
     best = kinks[order[k]]
-    if abs(slopes[k]) <= flat and k + 1 < order.size:
+    if abs(slopes[k]) <= flat and k + 1 < len(order):
         return float(0.5 * (best + kinks[order[k + 1]]))
     return float(best)

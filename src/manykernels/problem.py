@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy.optimize import brentq
 
+from ._arrays import is_tensor, length, namespace, same
 from .losses import Box, Hinge, Loss
 from .regularizers import Regularizer
 from .result import Certificate
@@ -43,9 +44,11 @@ class Problem:
     loss: Loss = field(default_factory=Hinge)
 
     def __post_init__(self):
-        targets = np.atleast_2d(np.asarray(self.targets, dtype=float))
-        cost = np.broadcast_to(np.asarray(self.cost, dtype=float), targets.shape)
-        made = {"targets": targets, "cost": cost, "regularizer": self.regularizer.bound(self.bank)}
+        made = {"regularizer": self.regularizer.bound(self.bank)}
+        if not is_tensor(self.targets):
+            targets = np.atleast_2d(np.asarray(self.targets, dtype=float))
+            cost = np.broadcast_to(np.asarray(self.cost, dtype=float), targets.shape)
+            made |= {"targets": targets, "cost": cost}
         for name, value in made.items():
             object.__setattr__(self, name, value)
 
@@ -77,6 +80,14 @@ class Problem:
     def on(self, bank) -> Problem:
         """The same problem with other kernels on the same points."""
         return replace(self, bank=bank)
+
+    @cached_property
+    def placed(self) -> Problem:
+        """The same problem with its vectors where the bank keeps long ones."""
+        targets = self.bank.there(self.targets)
+        if targets is self.targets:
+            return self
+        return replace(self, targets=targets, cost=self.bank.there(self.cost))
 
     def among(self, rows) -> Problem:
         """The problem of some of the points, whose costs add up to those of all."""
@@ -116,7 +127,8 @@ class Problem:
         """Coefficients (t, n) moved into their boxes and onto the right sums; a no-op for feasible
         ones.
         """
-        return np.stack([box.feasible(row) for box, row in zip(self.boxes, beta, strict=True)])
+        rows = [box.feasible(row) for box, row in zip(self.boxes, beta, strict=True)]
+        return namespace(rows[0]).stack(rows)
 
     def dual_linear(self, beta) -> float:
         """The dual objective without its part from the kernels."""
@@ -155,9 +167,9 @@ class Problem:
         forms : (m,) array, optional
             Quadratic forms of beta, if known.
         """
-        given = np.atleast_2d(np.asarray(beta, dtype=float))
+        given = beta if is_tensor(beta) else np.atleast_2d(np.asarray(beta, dtype=float))
         beta = self.feasible(given)
-        if not np.array_equal(beta, given):
+        if not same(beta, given):
             scores = forms = None
         if scores is None:
             scores = self.bank.decision(weights, beta)
@@ -198,8 +210,8 @@ class Problem:
         if self.loss.curved:
             half = conjugate(forms)
             return _root(lambda scale: self.dual_slope(scale * beta, beta) - 2.0 * scale * half)
-        slope = sum(float(box.linear @ b - box.kink @ np.abs(b)) for box, b in pairs)
-        bend = sum(float(box.ridge @ np.square(b)) for box, b in pairs)
+        slope = sum(float(box.linear @ b - box.kink @ abs(b)) for box, b in pairs)
+        bend = sum(float(box.ridge @ b**2) for box, b in pairs)
         bend += 2.0 * conjugate(forms)
         return float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
 
@@ -211,13 +223,12 @@ class Problem:
         which the loss multiplies by the cost of the points that have a coefficient, or by the
         coefficient itself where there are no corners.
         """
-        largest = self.bank.combined_diagonal(weights).max(initial=0.0)
-        unit = 0.5 * np.finfo(self.bank.dtype).eps * largest
+        unit = 0.5 * np.finfo(self.bank.dtype).eps * self.bank.largest(weights)
         losses = sum(
-            np.linalg.norm(b) * box.steepness(b).sum()
+            length(b) * float(box.steepness(b).sum())
             for box, b in zip(self.boxes, beta, strict=True)
         )
-        return float(unit * (np.square(beta).sum() + losses))
+        return float(unit * (float((beta**2).sum()) + losses))
 
 
 def _root(slope):

@@ -98,6 +98,16 @@ class Bank(KernelHolder):
     def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         """Diagonal of K_d, (n,)."""
 
+    def largest(self, weights: ArrayLike) -> float:
+        """The largest entry of the diagonal of K_d."""
+        return float(self.combined_diagonal(weights).max(initial=0.0))
+
+    def there(self, array: np.ndarray) -> Any:
+        """An array with an entry per point where solvers should keep it: in memory, or as a tensor
+        on the device of a bank whose products with long vectors are taken there.
+        """
+        return array
+
     @abstractmethod
     def cross(self, X_new: Any, support: Indices | None = None) -> "Bank":
         """The same kernels, in float64, with the rows of X_new as rows and the training points (or

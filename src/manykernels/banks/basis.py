@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dpstrf
 
 from .base import as_outputs
 from .factors import FactorBank
+from .systems import nearly_definite
 
 LEAST = 256  # columns that are worth it
 GAIN = 0.6  # largest part of the columns that a smaller space may have
@@ -155,22 +156,6 @@ def _lower(S):
     """The Cholesky factor of a matrix that is singular to rounding; it is overwritten."""
     np.einsum("ii->i", S)[:] += 1e-15 * np.trace(S)
     return nearly_definite(S, partial(cholesky, lower=True, check_finite=False))
-
-
-def nearly_definite(matrix, factorize):
-    """Cholesky's factors of a matrix that rounding may have made slightly indefinite; it is
-    overwritten.
-    """
-    shift = 1e-14 * np.trace(matrix)
-    for _ in range(15):
-        try:
-            return factorize(matrix)
-        except np.linalg.LinAlgError:
-            np.einsum("ii->i", matrix)[:] += shift
-            shift *= 10.0
-    raise FloatingPointError(
-        "The factors hold values that are not numbers: check the data, their scale and the kernels."
-    )
 
 
 def reduced(bank, memory_budget=2**32):

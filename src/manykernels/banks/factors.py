@@ -12,6 +12,7 @@ from .._threads import Threads
 from .base import as_outputs
 from .columns import ROWS, ColumnBank
 from .holder import Indices
+from .systems import System
 
 FINE_ROWS = 32_768
 
@@ -43,9 +44,8 @@ class FactorBank(ColumnBank):
         right: np.ndarray | None = None,
     ) -> None:
         super().__init__(offsets, features, threads)
-        self.factors = factors
-        self.right = factors if right is None else right
-        self.n_rows, self.n = factors.shape[0], self.right.shape[0]
+        self.factors, right = factors, factors if right is None else right
+        self.right, self.n_rows, self.n = right, factors.shape[0], right.shape[0]
         self.dtype = factors.dtype
 
     @property
@@ -87,6 +87,17 @@ class FactorBank(ColumnBank):
     def block(self, k):
         """The factors of one kernel, (n_rows, its columns)."""
         return self.factors[:, self.offsets[k] : self.offsets[k + 1]]
+
+    def values(self, coefficients):
+        """As `dot`, where the bank keeps long vectors (`there`)."""
+        return self.dot(coefficients)
+
+    def system(self, bends, exact=False, before=None):
+        """The equations of Newton's method for second derivatives (n,) of the loss of an output.
+
+        Those of other derivatives, `before`, may be changed to become these.
+        """
+        return System(self, bends, exact)
 
     def blocks(self):
         """Slices of the rows that are worked on together."""

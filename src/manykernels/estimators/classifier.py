@@ -79,11 +79,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp",
         "alignment" or "uniform"; for approximations also "primal" (smooth losses), "interior"
-        (losses with corners), "blocks" (p = 1, many groups of columns) and "gfb". The logistic loss is not for "smo", "mwu", "interior" and
-        "gfb". ``"auto"`` follows the table `manykernels.solvers.AUTO`: Newton's method on the dual
-        where it fits (a smooth conjugate or the simplex, and memory for a combined kernel), else
-        SPG-GMKL or MKLGL; with ten thousand points or more, weights come from a sample of them
-        first. "alignment" and "uniform" set the weights by a rule and train one SVM.
+        (losses with corners), "blocks" (p = 1, many groups of columns) and "gfb". The logistic loss
+        is not for "smo", "mwu", "interior" and "gfb". ``"auto"`` follows the table
+        `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate or
+        the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL; with ten thousand
+        points or more, weights come from a sample of them first. "alignment" and "uniform" set the
+        weights by a rule and train one SVM.
     approximation : Approximation, optional
         Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see
         `manykernels.lowrank`), for very many points. The certificate is then with respect to the

@@ -11,7 +11,7 @@ from .._canonical import Canonical, canonical_rows, fixed_rows
 from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories
-from ..banks.torch import on_device
+from ..banks.torch import device_for_factors, on_device, reduced_there
 from ..banks.views import Views, listed_rows
 from ..kernels import KernelCollection, auto_bank
 from ..kernels.collection import MaskedCollection
@@ -187,11 +187,18 @@ def make_kernels(estimator, X, sample_weight):
         on_machine |= {"device": estimator.device, "missing": estimator.missing}
         return make_bank(kernels, X, **on_points, **on_machine)
     kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
-    on_machine |= {"verbose": estimator.verbose, "on_demand": _by_blocks(estimator, kernels)}
-    bank = estimator.approximation.fit(kernels, X, **on_machine)
-    if estimator.device == "cpu":
-        return reduced(bank, on_machine["memory_budget"])
-    return on_device(bank, estimator.device)
+    return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose})
+
+
+def _factors(estimator, kernels, X, options):
+    """The bank of an approximation, in the small space of its factors if there is one."""
+    approximation, n = estimator.approximation, X.shape[0]
+    if _by_blocks(estimator, kernels):
+        return approximation.fit(kernels, X, **options, on_demand=True)
+    device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
+    if device is None:
+        return reduced(approximation.fit(kernels, X, **options), options["memory_budget"])
+    return reduced_there(approximation.fit(kernels, X, **options, device=device))
 
 
 def _by_blocks(estimator, kernels):

@@ -36,6 +36,9 @@ def chosen_rows(A: Any, chosen: np.ndarray) -> Any:
     return A[chosen]
 
 
+ROWS = 4096  # of a table that are worked on together, so that they stay in cache
+
+
 def _floats(A):
     """A with floating-point entries: products of small integers would overflow."""
     return A if A.dtype.kind == "f" else A.astype(float)
@@ -67,7 +70,8 @@ def weighted_variance(A: Any, sample_weight: np.ndarray | None = None) -> np.nda
         variance = weights @ shifted + np.where(empty > 1e-12, empty, 0.0) * mean**2
     else:
         with np.errstate(over="ignore"):  # whoever uses the variance judges whether it is in range
-            variance = weights @ np.square(A - mean)
+            parts = (slice(start, start + ROWS) for start in range(0, len(A), ROWS))
+            variance = sum(weights[part] @ np.square(A[part] - mean) for part in parts)
     return np.where(np.sqrt(variance) > 1e-12 * np.abs(mean), variance, 0.0)
 
 

@@ -16,9 +16,12 @@ from ..banks.between import KernelsOnPoints
 from ..banks.columns import ColumnBank
 from ..banks.factors import FactorBank
 from ..banks.made import MadeBank
+from ..banks.torch.device import Device
+from ..banks.torch.factors import DeviceFactorBank
 from ..kernels.points import as_points
 from .files import mapped
 from .maps import FeatureMap
+from .there import made_there
 
 MEGABYTE = 2**20
 FLOPS = 2e10  # of a core, for the estimate of time only
@@ -48,6 +51,12 @@ class Approximation(ABC):
             To share out the kernels on.
         """
 
+    def features_there(
+        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads, device: Device
+    ) -> FeatureMap:
+        """`features`, with the help of a device where that is faster."""
+        return self.features(kernels, X, dtype, threads)
+
     def estimate(self, n: int, m: int, itemsize: int) -> tuple[int, float]:
         """Bytes of the factors, and seconds to compute them on one core, before anything is
         computed.
@@ -64,6 +73,7 @@ class Approximation(ABC):
         n_jobs: int | None = None,
         memory_budget: int = 2**32,
         verbose: int = 0,
+        device: Device | None = None,
         on_demand: bool = False,
     ) -> ColumnBank:
         """The bank of factors on the training points.
@@ -81,17 +91,24 @@ class Approximation(ABC):
             instead.
         verbose : int
             Above zero, a line on a terminal says how many points are done; above one, anywhere.
+        device : Device, optional
+            Where PyTorch makes and keeps the factors, or through which they stream if they do not
+            fit there.
         on_demand : bool
             Make the factors of a kernel when they are asked for, and hold those that are in use:
             all that `Blocks` needs, whatever the budget.
         """
         X, dtype = as_points(X), np.dtype(dtype)
-        if not on_demand:
-            self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         threads = Threads(thread_count(n_jobs))
+        if device is None and not on_demand:
+            self._check_room(X.shape[0], kernels.m, dtype, memory_budget)
         # our threads share out the kernels, and then the points
         with one_thread():
-            features = self.features(kernels, X, dtype, threads)
+            features = (
+                self.features(kernels, X, dtype, threads)
+                if device is None
+                else self.features_there(kernels, X, dtype, threads, device)
+            )
         if on_demand:
             made = MadeBank(features, X, threads, memory_budget)
             if verbose:
@@ -103,6 +120,10 @@ class Approximation(ABC):
                 "points: without an approximation training would be exact, and probably faster.",
                 stacklevel=outside(),
             )
+        if device is not None:
+            room = {"memory_budget": memory_budget, "folder": self.folder, "verbose": verbose}
+            store = made_there(features, X, device, **room)
+            return DeviceFactorBank(store, features.offsets, features, threads)
         out, shape = None, (X.shape[0], features.width)
         if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:
             out = mapped(self.folder, shape, dtype)

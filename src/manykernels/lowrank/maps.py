@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 from .._threads import Threads
 from ..banks.between import KernelsOnPoints
 from ..banks.holder import Forwards, Indices
+from ..banks.torch.between import kernel_values
 from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
 
@@ -49,6 +50,17 @@ class FeatureMap(Forwards):
     def block(self, X: Any) -> np.ndarray:
         """Factors of a few points, (len(X), width)."""
 
+    @property
+    def inner_width(self) -> int:
+        """Numbers per point from which the factors of a kernel are made."""
+        return 0
+
+    def on(self, device: Any) -> Callable[[Any], Any]:
+        """The map from a few points to their factors as a tensor on a device; here by way of the
+        host.
+        """
+        return lambda X: device.put(self.block(X), self.dtype)
+
     @abstractmethod
     def subset(self, kernels: Indices, factor: float = 1.0) -> "FeatureMap":
         """The map of some of the kernels, each times a factor."""
@@ -82,7 +94,6 @@ class FeatureMap(Forwards):
 
         (threads or Threads(1)).map(fill, starts)
         return out
-
 
     def laid_out(self, X: Any) -> Any:
         """Points as `one` reads them fastest."""
@@ -134,6 +145,24 @@ class LandmarkMap(FeatureMap):
             mine = values[k] if self.chosen is None else values[k][:, self.chosen[k]]
             out[:, self.offsets[k] : self.offsets[k + 1]] = mine @ P
         return out
+
+    @property
+    def inner_width(self):
+        return self.landmarks.shape[0]
+
+    def on(self, device):
+        projections = [device.put(P) for P in self.projections]
+        chosen = None if self.chosen is None else [device.indices(own) for own in self.chosen]
+
+        def block(X):
+            out = projections[0].new_zeros((X.shape[0], self.width))
+            points = as_points(X, like=self.landmarks)
+            for k, values in kernel_values(self.on_points, points, self.landmarks, device):
+                mine = values if chosen is None else values[:, chosen[k]]
+                out[:, self.offsets[k] : self.offsets[k + 1]] = mine @ projections[k]
+            return out
+
+        return block
 
     def subset(self, kernels, factor=1.0):
         # the kernels stay as they are: a factor on them would come in here as its square
@@ -201,6 +230,20 @@ class FourierMap(FeatureMap):
         np.cos(angles, out=out[:, : F.shape[1]])
         np.sin(angles, out=out[:, F.shape[1] :])
         out *= self.dtype.type(np.sqrt(self.scales[k] / F.shape[1]))
+
+    def on(self, device):
+        frequencies = [device.put(F) for F in self.frequencies]
+
+        def block(X):
+            points, parts = device.put(dense(X)), []
+            for k, (F, scale) in enumerate(zip(frequencies, self.scales, strict=True)):
+                columns = self.columns_of(k)
+                angles = (points if columns is None else points[:, device.indices(columns)]) @ F
+                size = float(np.sqrt(scale / F.shape[1]))
+                parts += [size * angles.cos(), size * angles.sin()]
+            return device.torch.cat(parts, dim=1)
+
+        return block
 
     def subset(self, kernels, factor=1.0):
         places = np.arange(self.m)[kernels]

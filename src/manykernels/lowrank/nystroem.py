@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from .._threads import Threads
 from ..banks.between import KernelsOnPoints
+from ..banks.torch.between import kernel_values
 from ..kernels.vector import dense
 from .base import Approximation, check_rank
 from .maps import LandmarkMap
@@ -70,11 +71,23 @@ class Nystroem(Approximation):
         W = kernels.between(Z, Z).columns(np.arange(Z.shape[0]))
         return LandmarkMap(kernels, Z, threads.map(self._projection, W), dtype)
 
+    def features_there(self, kernels, X, dtype, threads, device):
+        Z = self._landmarks(kernels, X)
+        projections = [np.empty((Z.shape[0], 0))] * kernels.m
+        for k, W in kernel_values(kernels, Z, Z, device):
+            values, vectors = device.torch.linalg.eigh(0.5 * (W + W.T))
+            projections[k] = self._largest(values.cpu().numpy(), vectors.cpu().numpy())
+        return LandmarkMap(kernels, Z, projections, dtype)
+
     def _projection(self, W):
         """``L D^-1/2`` of the largest eigenvalues of a kernel on the landmarks."""
-        values, vectors = eigh(0.5 * (W + W.T))
+        return self._largest(*eigh(0.5 * (W + W.T)))
+
+    def _largest(self, values, vectors):
+        """The same for all eigenvalues and their vectors."""
+        size = len(values)
         values, vectors = values[::-1][: self.rank], vectors[:, ::-1][:, : self.rank]
-        kept = values > max(self.cutoff, len(W) * np.finfo(float).eps) * max(
+        kept = values > max(self.cutoff, size * np.finfo(float).eps) * max(
             values[0], np.finfo(float).tiny
         )
         return vectors[:, kept] / np.sqrt(values[kept])

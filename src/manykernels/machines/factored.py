@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
+from .._arrays import here
 from .base import Machine
 from .curved import best_length
 
@@ -44,7 +45,7 @@ class FactoredKernel:
     """
 
     def __init__(self, bank, weights):
-        self.bank, self.points, self.root = bank, bank.points, bank.root(weights)
+        self.bank, self.points, self.root = bank, bank.points, here(bank.root(weights))
 
     def dot(self, w):
         """``A w``, (n,)."""

@@ -4,6 +4,7 @@
 done. Arrays go in and come out as NumPy arrays.
 """
 
-from .place import on_device
+from .basis import reduced_there
+from .place import device_for_factors, on_device
 
-__all__ = ["on_device"]
+__all__ = ["device_for_factors", "on_device", "reduced_there"]

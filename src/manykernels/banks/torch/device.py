@@ -6,6 +6,8 @@ import numpy as np
 
 PART = 0.1  # of the free memory that one tile may take
 ASSUMED = 2**30  # bytes, on devices that do not say how much is free
+# generations of GPUs that multiply in float64 half as fast as in float32, or as fast
+DOUBLES = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 SMALLEST = 16  # rows of a tile, below which running out of memory is an error
 
 
@@ -65,12 +67,21 @@ class Device:
         """Whether fused kernels can be compiled for it."""
         return self.name.startswith("cuda")
 
+    @cached_property
+    def doubles(self):
+        """Whether products of matrices in float64 cost little more than in float32."""
+        return self.fused and self.torch.cuda.get_device_capability(self.place) in DOUBLES
+
     def __getstate__(self):
         return {"name": self.name, "rows": None, "pairs": 0}
 
     def put(self, array, dtype=np.float64):
-        """An array as a tensor on the device."""
-        return self.torch.as_tensor(np.ascontiguousarray(array, dtype=dtype), device=self.place)
+        """An array as a tensor on the device; a tensor of the device is there already."""
+        if isinstance(array, self.torch.Tensor):
+            return array.to(self.place, self.entry(dtype))
+        # PyTorch warns of arrays that may not be written
+        array = np.require(np.ascontiguousarray(array, dtype=dtype), requirements="W")
+        return self.torch.as_tensor(array, device=self.place)
 
     def entry(self, dtype):
         """PyTorch's name for a type of NumPy's."""
@@ -80,17 +91,24 @@ class Device:
         return self.put(array, np.int64)
 
     def free(self):
-        """Bytes that are free."""
+        """Bytes that are free: of the device's, or of those that PyTorch was allowed to take
+        (``torch.cuda.set_per_process_memory_fraction``).
+        """
         if not self.fused:
             return ASSUMED
-        reserved = self.torch.cuda.memory_reserved(self.place) - self.torch.cuda.memory_allocated(
-            self.place
-        )
-        return self.torch.cuda.mem_get_info(self.place)[0] + reserved
+        cuda, place = self.torch.cuda, self.place
+        taken = cuda.memory_allocated(place)
+        left, total = cuda.mem_get_info(place)
+        index = cuda.current_device() if place.index is None else place.index
+        part = getattr(cuda, "get_per_process_memory_fraction", lambda index: 1.0)(index)
+        return int(min(left + cuda.memory_reserved(place), part * total) - taken)
 
-    def tiles(self, count, row_bytes):
-        """Slices of `count` rows, as many at a time as fit; fewer once memory has run out."""
+    def tiles(self, count, row_bytes, most=None):
+        """Slices of `count` rows, as many at a time as fit, `most` if that is given; fewer once
+        memory has run out.
+        """
         fitting = max(SMALLEST, int(PART * self.free() // max(row_bytes, 1)))
+        fitting = fitting if most is None else min(fitting, most)
         start = 0
         while start < count:
             step = fitting if self.rows is None else min(fitting, self.rows)

@@ -61,8 +61,8 @@ class _Points(DeviceFamily):
     def __init__(self, device, members, scales, dtype, points):
         super().__init__(device, members, scales, dtype)
         # distances do not mind, and numbers get smaller
-        middle = np.median(dense(points.right), axis=0) if self.centered else 0.0
-        self.left, self.right = points.each(lambda X: device.put(dense(X) - middle))
+        middle = device.put(np.median(dense(points.right), axis=0)) if self.centered else 0.0
+        self.left, self.right = points.each(lambda X: device.put(dense(X)) - middle)
 
     centered = True
 

@@ -12,7 +12,7 @@ from ..factors import FactorBank
 from ..masked import MaskedBank
 from ..tiled import TiledBank
 from .device import Device
-from .factors import DeviceFactorBank
+from .factors import on_device as _factors
 from .masked import DeviceMaskedBank
 from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
@@ -48,6 +48,15 @@ def on_device(bank: Bank, name: str) -> Bank:
     return bank if translated is None else translated(bank, device)
 
 
+def device_for_factors(name: str, n: int, width: int) -> Device | None:
+    """The device for factors of n points with so many columns; None if the host is as fast."""
+    if name == "cpu":
+        return None
+    device = Device(name)
+    device.torch  # noqa: B018  (an error now, if it is not there)
+    return device if name == "torch" or n * width**2 >= LEAST else None
+
+
 def _large(bank):
     if isinstance(bank, FactorBank):
         return bank.n * bank.width**2 >= LEAST
@@ -74,10 +83,6 @@ def _product(bank, device):
         )
     options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count, "device": device}
     return DeviceProductBank(bank.combination, **options)
-
-
-def _factors(bank, device):
-    return DeviceFactorBank(bank.factors, bank.offsets, bank.features, bank.threads, device=device)
 
 
 # by exact type: a bank that is on a device already, or that wraps another, stays as it is

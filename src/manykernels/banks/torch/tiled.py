@@ -40,6 +40,19 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             waiting.extend(_translated(self, family, budget))
         return waiting
 
+    def one_by_one(self):
+        """Yield the number of each kernel and its values between all rows and columns, a tensor in
+        the bank's precision.
+        """
+        rows, cols = (
+            self.device.torch.arange(count, device=self.device.place)
+            for count in (self.n_rows, self.n)
+        )
+        for family in self._on_device:
+            pairs = family.pairs(rows, cols)
+            for place, k in enumerate(family.members):
+                yield int(k), family.value(pairs, place) * float(family.scales[place])
+
     def combined(self, weights, rows):
         weights = np.asarray(weights, dtype=float)
         everything = self.device.torch.arange(self.n, device=self.device.place)

@@ -1,6 +1,6 @@
 """Losses as functions of decision values, through their boxes, with corners rounded off."""
 
-import numpy as np
+from ..._arrays import namespace
 
 
 def rounded_corners(problem, width):
@@ -20,22 +20,21 @@ class Corner:
     """
 
     def __init__(self, box, cost, width):
-        self.box = box
+        self.box, xp = box, namespace(cost)
         # points without a cost have no coefficient, whatever their ridge
-        self.ridge = np.where(cost > 0.0, box.ridge + width / np.where(cost > 0.0, cost, 1.0), 1.0)
+        self.ridge = xp.where(cost > 0.0, box.ridge + width / xp.where(cost > 0.0, cost, 1.0), 1.0)
 
     def response(self, f):
         """Coefficients at decision values f, and the curvature of the loss there."""
-        box, pull = self.box, self.box.linear - f
-        free = np.sign(pull) * np.maximum(np.abs(pull) - box.kink, 0.0) / self.ridge
-        beta = np.clip(free, box.lower, box.upper)
+        box, pull, xp = self.box, self.box.linear - f, namespace(f)
+        free = xp.sign(pull) * xp.clip(abs(pull) - box.kink, 0.0, None) / self.ridge
+        beta = xp.clip(free, box.lower, box.upper)
         bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
-        return beta, np.where(bends, 1.0 / self.ridge, 0.0)
+        return beta, xp.where(bends, 1.0 / self.ridge, 0.0)
 
     def loss(self, f, b):
         """Total loss of the decision values f, of which b is the intercept."""
         beta = self.response(f)[0]
-        losses = np.sum(
-            beta * (self.box.linear - f) - self.box.kink * np.abs(beta) - 0.5 * self.ridge * beta**2
-        )
-        return float(losses + self.box.total * b)
+        losses = beta * (self.box.linear - f) - self.box.kink * abs(beta)
+        losses -= 0.5 * self.ridge * beta**2
+        return float(losses.sum()) + self.box.total * float(b)

@@ -11,14 +11,11 @@ enter its equations through S alone. So closed-form weights and a Cholesky facto
 without another look at the data.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.blas import dtrmm
 
-from ...banks.basis import nearly_definite
+from ..._arrays import here
 from ...result import Status
 from ...run_state import Point
 from ..base import Iterate, Solver
@@ -31,8 +28,6 @@ BEYOND = 1.8
 # 2 / (1 + p) at fixed coefficients, and beyond 2 the rounds would not converge
 # smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
 FLOOR = 1e-12
-HOLD = 1e-11  # rounding may make a step of the intercept cost nothing, or less
-REFINEMENTS = 2  # of a solution, which bends of very different sizes need
 LARGEST_SYSTEM = 2**31  # bytes of the system of equations
 
 
@@ -68,13 +63,15 @@ class FactorSolver(Solver):
 
 
 def certified(run, weights, beta):
-    """The iterate of feasible coefficients (t, n)."""
+    """The iterate of feasible coefficients (t, n), which may be where the bank keeps long
+    vectors.
+    """
     bank, moments = run.bank, run.bank.correlate(beta)
     run.counters.kernel_passes += 2
-    scores = bank.dot(bank.column_weights(weights) * moments)
-    certificate = run.certificate(weights, beta, scores=scores, forms=bank.squared_norms(moments))
-    run.latest = Point(weights, beta)
-    return Iterate(weights, beta, certificate)
+    scores, forms = bank.values(bank.column_weights(weights) * moments), bank.squared_norms(moments)
+    certificate = run.problem.placed.certificate(weights, beta, scores=scores, forms=forms)
+    run.latest = Point(weights, here(beta))
+    return Iterate(*run.latest, certificate)
 
 
 def watched(state, iterate, most, stuck=False):
@@ -112,7 +109,7 @@ class Fit(NamedTuple):
     b : (t,)
         Intercepts.
     f : (t, n)
-        Decision values.
+        Decision values, where the bank keeps long vectors.
     weights : (m,)
     """
 
@@ -130,7 +127,7 @@ class Fit(NamedTuple):
         a = space.points.correlate(beta)
         v = space.coefficients_of_moments(weights, a)
         u, b = space.reduced(v), np.zeros(len(v)) + b
-        return cls(a, u, v, b, space.points.dot(u) + b[:, None], weights)
+        return cls(a, u, v, b, _values(space, u, b), weights)
 
     def moved(self, run, step, length):
         """The fit after a part of a step; its own weights belong to the whole step."""
@@ -154,17 +151,27 @@ class Model:
         Second derivatives of the losses.
     exact : bool
         Take sums in float64, which bends of very different sizes need.
+    before : Model, optional
+        An earlier one, which is of no use afterwards: its equations may be changed to become these,
+        where few bends have changed.
     """
 
-    def __init__(self, run, fit, bends, exact=False):
+    def __init__(self, run, fit, bends, exact=False, before=None):
         self.run, self.fit, self.space = run, fit, run.bank
-        self.systems = [_System(self.space.points, row, exact) for row in bends]
+        old = [None] * len(bends) if before is None else before.given_up()
+        of = zip(bends, old, strict=True)
+        self.systems = [self.space.points.system(row, exact, one) for row, one in of]
         self._weights, self._kept = None, None
+
+    def given_up(self):
+        """The equations of all outputs, of which nothing else is kept."""
+        self._weights = self._kept = None
+        return self.systems
 
     def pulls(self, beta):
         """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
         moments = self.space.points.correlate(beta)
-        missing = beta.sum(axis=1) - [box.total for box in self.run.problem.boxes]
+        missing = here(beta.sum(axis=1)) - [box.total for box in self.run.problem.boxes]
         return np.concatenate([moments, missing[:, None]], axis=1)
 
     def solved(self, pulls, weights):
@@ -179,7 +186,8 @@ class Model:
         for _ in range(ROUNDS):
             found, used = self._solved(pulls, weights)
             v = self.space.coefficients_of_moments(used, self.fit.a + found[0])
-            value = penalty(self.run, v) + sum(map(_System.value, self.systems, pulls, found[1]))
+            of = zip(self.systems, pulls, found[1], strict=True)
+            value = penalty(self.run, v) + sum(one.value(pull, step) for one, pull, step in of)
             if not abs(before - value) > decrease or (value > before and power == 1.0):
                 break
             power = 1.0 if value > before else power
@@ -208,95 +216,28 @@ class Model:
             self.space.coefficients_of_moments(weights, self.fit.a)
         )
         with self.space.threads.algebra():
-            changes, steps = zip(
-                *map(_Rooted.solve, self._rooted(weights), pulls, self.fit.a, missing), strict=True
-            )
+            of = zip(self._rooted(weights), pulls, self.fit.a, missing, strict=True)
+            changes, steps = zip(*(one.solve(*right) for one, *right in of), strict=True)
         return (np.stack(changes), np.stack(steps)), weights
 
     def _rooted(self, weights):
         """The systems at some weights, which are kept: steps to several aims ask for them."""
         if not np.array_equal(weights, self._weights):
             root = self.space.root(weights)
-            self._weights, self._kept = weights, [_Rooted(system, root) for system in self.systems]
+            self._weights, self._kept = weights, [one.rooted(root) for one in self.systems]
         return self._kept
 
     def _finished(self, found, weights):
         self.run.counters.kernel_passes += 2
         a, (u, b) = found[0], (found[1][:, :-1], found[1][:, -1])
         v = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.v
-        return Fit(a, u, v, b, self.space.points.dot(u) + b[:, None], weights)
+        return Fit(a, u, v, b, _values(self.space, u, b), weights)
+
+
+def _values(space, u, b):
+    """Decision values of coefficients in the space and intercepts."""
+    return space.points.values(u) + space.points.there(b[:, None])
 
 
 def _above_zero(weights):
     return np.maximum(weights, FLOOR * weights.max())
-
-
-class _System:
-    """The equations of one output."""
-
-    def __init__(self, points, bends, exact):
-        q = points.width
-        self.H = np.empty((q + 1, q + 1))
-        self.H[:q, :q] = points.gram(bends, exact)
-        self.H[q, :q] = self.H[:q, q] = points.correlate(bends[None])[0]
-        self.H[q, q] = bends.sum()
-
-    def value(self, pull, step):
-        """The model's part from the loss, up to a constant."""
-        return float(0.5 * step @ (self.H @ step) - pull @ step)
-
-
-class _Rooted:
-    """The equations of one output at weights with ``S = C C'``: ``I + C' H C``, where the root of
-    the intercept is one.
-    """
-
-    def __init__(self, system, root):
-        self.H, self.root = system.H, root
-        matrix = self._both_sides()
-        diagonal = np.einsum("ii->i", matrix)
-        diagonal[:-1] += 1.0
-        diagonal[-1] += HOLD * max(diagonal[-1], 1.0)
-        self.factor = nearly_definite(matrix, partial(cho_factor, check_finite=False))
-
-    def solve(self, pull, a, missing):
-        """The change of the moments a, and the step z of (u, b), that minimize ``z' H z / 2 - z'
-        pull`` and the norm.
-
-        But for the intercept, ``change = pull - a - H z`` and ``z = S change - missing``: steps,
-        not the minimizer itself, since their errors get smaller as they do.
-        """
-        right = pull + self.H[:, :-1] @ missing
-        right[:-1] -= a
-        rise = self._times(self._solution(self._transposed(right)))
-        step = rise.copy()
-        step[:-1] -= missing
-        return (right - self.H @ rise)[:-1], step
-
-    def _solution(self, right):
-        x = cho_solve(self.factor, right, check_finite=False)
-        for _ in range(REFINEMENTS):
-            left = right - self._transposed(self.H @ self._times(x))
-            left[:-1] -= x[:-1]
-            x += cho_solve(self.factor, left, check_finite=False)
-        return x
-
-    def _both_sides(self):
-        """``C' H C``."""
-        if self.root.ndim == 1:
-            both = np.append(self.root, 1.0)
-            return both[:, None] * self.H * both
-        out = np.empty_like(self.H)
-        half = dtrmm(1.0, self.root, self.H[:-1, :-1].T, side=1, lower=1)
-        out[:-1, :-1] = dtrmm(1.0, self.root, half, lower=1, trans_a=1, overwrite_b=1)
-        out[-1, :-1] = out[:-1, -1] = self.root.T @ self.H[-1, :-1]
-        out[-1, -1] = self.H[-1, -1]
-        return out
-
-    def _times(self, x):
-        """``C x``."""
-        return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root @ x[:-1], x[-1])
-
-    def _transposed(self, x):
-        """``C' x``."""
-        return np.append(self.root * x[:-1] if self.root.ndim == 1 else self.root.T @ x[:-1], x[-1])

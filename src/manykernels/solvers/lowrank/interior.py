@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._arrays import namespace, places, smallest, sums_by
 from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, watched
@@ -73,10 +74,7 @@ class Bounded(NamedTuple):
             (self.low, step.low),
             (self.high, step.high),
         )
-        return min(
-            float(np.min(-value[change < 0.0] / change[change < 0.0], initial=np.inf))
-            for value, change in pairs
-        )
+        return min(_longest(value, change) for value, change in pairs)
 
     def moved(self, step, length):
         return self._replace(
@@ -84,6 +82,12 @@ class Bounded(NamedTuple):
             low=self.low + length * step.low,
             high=self.high + length * step.high,
         )
+
+
+def _longest(value, change):
+    """The longest step by which positive values stay positive."""
+    xp, falls = namespace(change), change < 0.0
+    return smallest(xp.where(falls, -value / xp.where(falls, change, -1.0), np.inf))
 
 
 class Step(NamedTuple):
@@ -135,10 +139,10 @@ class Interior(FactorSolver):
 
     def init(self, run):
         weights, beta = run.start
-        beta, at = run.problem.feasible(beta), _simpler(run)
+        beta, at = run.bank.there(run.problem.feasible(beta)), _simpler(run)
         return State(
             _centered(run),
-            Fit.of(at, weights, np.zeros_like(beta)),
+            Fit.of(at, weights, 0.0 * beta),
             at,
             certified(run, weights, beta),
         )
@@ -170,10 +174,10 @@ class Interior(FactorSolver):
         aims = Aims(0.0, 0.0)
         ahead = at.step(aims, at.model.solved(at.pulls(aims), weights))
         reached = _mean(bounded.products(ahead, min(1.0, bounded.longest(ahead))))
-        enough = FINAL_GAP * tol * abs(state.iterate.certificate.primal) / (2.0 * bounded.x.size)
+        enough = FINAL_GAP * tol * abs(state.iterate.certificate.primal) / (2.0 * len(bounded.x))
         center = max(mean * (reached / mean) ** 3, min(enough, mean))
         aims = Aims(center - ahead.x * ahead.low, center + ahead.x * ahead.high)
-        decrease = SETTLED * 2.0 * mean * bounded.x.size
+        decrease = SETTLED * 2.0 * mean * len(bounded.x)
         step = at.step(aims, at.model.fitted(at.pulls(aims), weights, decrease))
         return _corrected(at, bounded, step, aims, center)
 
@@ -185,12 +189,7 @@ def _corrected(at, bounded, step, aims, center):
         if longest >= LONG:
             break
         wanted = min(1.0, 1.5 * longest + 0.1)
-        low, high = (
-            np.maximum(
-                np.clip(value, center / FARTHEST, FARTHEST * center) - value, -FARTHEST * center
-            )
-            for value in bounded.products(step, wanted)
-        )
+        low, high = (_toward(center, value) for value in bounded.products(step, wanted))
         corrected = Aims(aims.low + low, aims.high + high)
         another = at.step(corrected, at.model.solved(at.pulls(corrected), step.fit.weights))
         reach = bounded.longest(another)
@@ -198,6 +197,13 @@ def _corrected(at, bounded, step, aims, center):
             break
         step, aims, longest = another, corrected, reach
     return step
+
+
+def _toward(center, value):
+    """What to add to products so that they are near the center, but not too much."""
+    clip = namespace(value).clip
+    near = clip(value, center / FARTHEST, FARTHEST * center)
+    return clip(near - value, -FARTHEST * center, None)
 
 
 class Aims(NamedTuple):
@@ -215,7 +221,7 @@ class _Linearized:
     """The conditions linearized at a state, and the model that they leave."""
 
     def __init__(self, state):
-        self.problem, self.bounded = state.at.problem, state.bounded
+        self.problem, self.bounded = state.at.problem.placed, state.bounded
         at = self.bounded
         self.below, self.above = at.x - at.lower, at.upper - at.x
         self.left = at.linear - state.fit.f.ravel()[at.place]
@@ -227,7 +233,7 @@ class _Linearized:
     def by_point(self, values):
         """Sums of the variables' values over those of a point, (t, n)."""
         shape = self.problem.targets.shape
-        return np.bincount(self.bounded.place, values, minlength=shape[0] * shape[1]).reshape(shape)
+        return sums_by(self.bounded.place, values, shape[0] * shape[1]).reshape(shape)
 
     def _change(self, aims):
         """How the variables change towards the aims while the decision values stay."""
@@ -274,22 +280,23 @@ def _centered(run):
     the same.
     """
     parts = []
-    for c, box in enumerate(run.problem.boxes):
+    for c, box in enumerate(run.problem.placed.boxes):
         shares = _shares(box)
         for side in _sides(box):
-            room = np.flatnonzero((side.upper > side.lower) & (min(shares) > 0.0))
+            room = places((side.upper > side.lower) & (min(shares) > 0.0))
             lower, upper = side.lower[room], side.upper[room]
             parts.append(
                 (
-                    c * box.linear.size + room,
+                    c * len(box.linear) + room,
                     side.linear[room],
                     lower,
                     upper,
                     shares[0] * upper + shares[1] * lower,
                 )
             )
-    place, linear, lower, upper, x = map(np.concatenate, zip(*parts, strict=True))
-    product = 0.5 * run.problem.unit * float(np.mean(upper - lower)) if x.size else 0.0
+    joined = map(namespace(parts[0][1]).concatenate, zip(*parts, strict=True))
+    place, linear, lower, upper, x = joined
+    product = 0.5 * run.problem.unit * float((upper - lower).mean()) if len(x) else 0.0
     return Bounded(place, linear, lower, upper, x, product / (x - lower), product / (upper - x))
 
 
@@ -297,7 +304,7 @@ def _shares(box):
     """Shares of the upper and lower bounds, a half at most, that sum up to the total; zero if only
     zero does.
     """
-    most, least = box.upper.sum(), -box.lower.sum()
+    most, least = float(box.upper.sum()), -float(box.lower.sum())
     if box.total > 0.0:
         return min(box.total / most, 1.0 - 1e-3), 0.5
     return (
@@ -311,7 +318,8 @@ def _sides(box):
     """The box of each variable of a point: itself, or one on either side of the kink."""
     if not box.kink.any():
         return [box]
+    clip = namespace(box.kink).clip
     return [
-        box._replace(linear=box.linear - box.kink, lower=np.maximum(box.lower, 0.0)),
-        box._replace(linear=box.linear + box.kink, upper=np.minimum(box.upper, 0.0)),
+        box._replace(linear=box.linear - box.kink, lower=clip(box.lower, 0.0, None)),
+        box._replace(linear=box.linear + box.kink, upper=clip(box.upper, None, 0.0)),
     ]

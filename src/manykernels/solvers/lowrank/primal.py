@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._arrays import namespace
 from ..base import Iterate
 from .corners import rounded_corners
 from .factored import FactorSolver, Fit, Model, certified, penalty, watched
@@ -22,14 +23,15 @@ PATIENCE = 5
 
 
 class State(NamedTuple):
-    """Fit, iterate, its smallest gap so far, and how many more steps may pass without a smaller
-    one.
+    """Fit, iterate, its smallest gap so far, how many more steps may pass without a smaller one,
+    and the model of the last step.
     """
 
     fit: Fit
     iterate: Iterate
     best: float = np.inf
     patience: int = PATIENCE
+    model: Model | None = None
 
 
 class PrimalNewton(FactorSolver):
@@ -52,20 +54,21 @@ class PrimalNewton(FactorSolver):
 
     def init(self, run):
         weights, beta = run.start
-        beta = run.problem.feasible(beta)
+        beta = run.bank.there(run.problem.feasible(beta))
         return State(Fit.of(run, weights, beta), certified(run, weights, beta))
 
     def step(self, run, state, tol):
-        corners = rounded_corners(run.problem, 0.0)
+        corners, stack = rounded_corners(run.problem.placed, 0.0), namespace(state.fit.f).stack
         pairs = zip(corners, state.fit.f, strict=True)
-        beta, bends = map(np.stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
-        model = Model(run, state.fit, bends)
+        beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
+        model = Model(run, state.fit, bends, before=state.model)
         decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
         step = model.fitted(model.pulls(beta), state.fit.weights, decrease)
         length = self._length(run, corners, state.fit, step)
         fit = state.fit.moved(run, step, length)
-        beta = self._coefficients(run.problem, fit, beta - length * bends * step.f)
-        return State(fit, *watched(state, certified(run, fit.weights, beta), PATIENCE))
+        beta = self._coefficients(run.problem.placed, fit, beta - length * bends * step.f)
+        iterate = certified(run, fit.weights, beta)
+        return State(fit, *watched(state, iterate, PATIENCE), model)
 
     @staticmethod
     def _coefficients(problem, fit, beta):
@@ -75,7 +78,8 @@ class PrimalNewton(FactorSolver):
         if problem.loss.curved:
             curves = [box.curve for box in problem.boxes]
             pairs = zip(curves, fit.f, strict=True)
-            beta = np.stack([curve.response(f + curve.level(f))[0] for curve, f in pairs])
+            rows = [curve.response(f + curve.level(f))[0] for curve, f in pairs]
+            beta = namespace(fit.f).stack(rows)
         return problem.feasible(beta)
 
     @staticmethod
