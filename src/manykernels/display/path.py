@@ -127,7 +127,9 @@ class PathDisplay:
         models = [fitted_model(model) for model in models]
         parameter, values = _varied(models)
         if choice is not None and parameter != "C":
-            raise ValueError("Scores are drawn against C, and this path varies p: leave choice out.")
+            raise ValueError(
+                "Scores are drawn against C, and this path varies p: leave choice out."
+            )
         steps = Path(models)
         if Shares(models[0]).grouped:
             names, shares, what = steps.groups, steps.group_weights(), "groups"
@@ -153,7 +155,11 @@ class PathDisplay:
             self.ax_.plot(x, _where_used(share), label=name, **({"color": color} | options))
         ends = list(self.shares[-1])
         if self.others.max(initial=0.0) > 1e-3:
-            names, colors, ends = [*names, "all others"], [*colors, OTHERS], [*ends, self.others[-1]]
+            names, colors, ends = (
+                [*names, "all others"],
+                [*colors, OTHERS],
+                [*ends, self.others[-1]],
+            )
             style = {"color": OTHERS, "linestyle": "--", "linewidth": 1}
             self.ax_.plot(x, _where_used(self.others), label=names[-1], **style)
         self._describe(x)
@@ -230,9 +236,7 @@ class PathDisplay:
                     label=text if one is ax else None,
                 )
         ax.set_ylabel(f"{SCORES.get(found.scoring, found.scoring)}, held out")
-        ax.legend(
-            frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5)
-        )
+        ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def _where_used(share):

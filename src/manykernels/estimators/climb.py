@@ -17,7 +17,7 @@ STEP = 10.0**0.25  # from one C to the next
 DECADES = 5.0  # from the first C upward, at most
 FAR, LOWER = 10.0, 2  # to smaller C if the first has several groups, and how often
 NEAR = 1.02  # ratio of two C between which the second group enters
-NEAREST = 1.001  # ratio of two C between which groups enter together
+NEAREST = 1.003  # ratio of two C between which groups enter together; gaps tell no less
 EXTRA = 6  # models for each group, to tell groups apart
 FLAT = 1e-4  # relative growth of the objective in a step, below which no loss is left
 
@@ -138,7 +138,7 @@ class Climb:
         for _ in range(LOWER):
             if fewest.count == 1:
                 break
-            step = self._step(step.C / FAR, step)
+            step = self._step(step.C / FAR, None)  # the groups of a larger C may do, but so may one
             fewest = min(fewest, step, key=lambda step: step.count)
         return fewest
 

@@ -67,8 +67,9 @@ def path(
         other.
     max_groups : int, optional
         In the place of C, with p = 1: begin at the largest C at which one group is enough (or as
-        few as possible: with classes of unequal weight the hinge loss may need several at any C,
-        and ``class_weight="balanced"`` helps), and go up until a model has more than `max_groups`.
+        few as possible: where one class weighs less than what it is told from, the hinge loss may
+        need several at any C; ``class_weight="balanced"`` helps if there are two, and
+        ``loss="squared_hinge"`` or ``"logistic"`` in any case), and go up until a model has more than `max_groups`.
         C is chosen so that groups enter one by one. They may leave again, and those that enter
         together, as copies of each other do, are said to do so (``jumps``) and not told apart.
         Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller: a group counts if
@@ -118,8 +119,9 @@ def _over_groups(estimator, X, y, C, p, max_groups, sample_weight):
     climb.run(_first_cost(template, prepared))
     if not climb.steps:
         raise ValueError(
-            f"There is no C at which max_groups={max_groups} groups are enough: raise it, or weigh "
-            "the classes equally (class_weight='balanced')."
+            f"There is no C at which max_groups={max_groups} groups are enough: raise it. With the "
+            "hinge loss, sides of unequal weight may need several groups at any C: weigh two "
+            "classes equally (class_weight='balanced'), or use loss='squared_hinge' or 'logistic'."
         )
     return Path([step.model for step in climb.steps], climb.jumps)
 
@@ -131,9 +133,12 @@ def _check_max_groups(estimator, C, p, max_groups):
         raise ValueError(f"max_groups must be at least 1, got {max_groups!r}.")
     if C is not None:
         raise ValueError("Give C or max_groups, not both: max_groups finds the values of C.")
+    if not hasattr(estimator, "C"):
+        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
     norm = estimator.p if p is None else p
+    is_one = not isinstance(norm, str) and np.size(norm) == 1 and np.all(np.equal(norm, 1.0))
     sparse_sum = estimator.combination == "sum" and estimator.regularizer is None
-    if not (sparse_sum and np.size(norm) == 1 and np.all(np.equal(norm, 1.0))):
+    if not (sparse_sum and is_one):
         raise ValueError(
             "max_groups is for sums of kernels with p=1, which leave groups out; got "
             f"p={norm!r}, regularizer={estimator.regularizer!r} and "
