@@ -21,18 +21,19 @@ def name_ends(ax, x, ends, names, colors):
     names : list of str
     colors : list of colors
     """
+    from matplotlib.text import OffsetFrom
+
     low, high = ax.get_ylim()
     points = ax.get_window_extent().height * 72.0 / ax.figure.dpi
-    heights = spread(np.asarray(ends, dtype=float), SIZE * LEADING * (high - low) / points, low)
-    start = ax.transAxes.transform((1.0, 0.0))[0] - ax.transData.transform((x, low))[0]
-    away = start * 72.0 / ax.figure.dpi + AWAY  # beyond the margin of the axes
-    for end, height, name, color in zip(ends, heights, names, colors, strict=True):
-        up = (height - end) / (high - low) * points
+    levels = (np.asarray(ends, dtype=float) - low) / (high - low) * points
+    # in points, so that they stay apart if the axes change their size
+    corner = OffsetFrom(ax.patch, (1.0, 0.0), unit="points")
+    for end, level, name, color in zip(ends, spread(levels, SIZE * LEADING), names, colors, strict=True):
         ax.annotate(
             name,
             (x, end),
-            (away, up),
-            textcoords="offset points",
+            (AWAY, level),
+            textcoords=corner,
             color=color,
             fontsize=SIZE,
             va="center",
@@ -49,12 +50,12 @@ def name_ends(ax, x, ends, names, colors):
         )
 
 
-def spread(heights, distance, lowest):
+def spread(heights, distance):
     """Heights moved as little as possible, in squares, so that they are a distance apart and not
-    below the lowest; of equals, the first is on top.
+    below zero; of equals, the first is on top.
     """
     order = np.lexsort((-np.arange(heights.size), heights))
     steps = distance * np.arange(heights.size)
     out = np.empty_like(heights)
-    out[order] = isotonic_regression(heights[order] - steps, y_min=lowest) + steps
+    out[order] = isotonic_regression(heights[order] - steps, y_min=0.0) + steps
     return out

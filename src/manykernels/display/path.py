@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 LONGEST = 40
 NARROWEST = 0.03  # of the width of the axes, between numbers of groups
 SCORES = {"roc_auc": "AUROC", "r2": "R²"}
-BELOW = (0.0, -0.62, 1.0, 0.45)  # where scores are beside axes that were given
 
 
 class PathDisplay:
@@ -102,7 +101,7 @@ class PathDisplay:
         *,
         choice: Choice | None = None,
         max_kernels: int = 10,
-        ax: Axes | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
         **options: Any,
     ) -> PathDisplay:
         """Draw a path that was trained before.
@@ -116,7 +115,8 @@ class PathDisplay:
         max_kernels : int
             Those that are heaviest anywhere on the path, groups or kernels, get a line of their
             own.
-        ax : matplotlib axes, optional
+        ax : matplotlib axes, or two of them, optional
+            The second is for the scores of the choice.
         options
             For matplotlib's ``plot``.
 
@@ -138,12 +138,12 @@ class PathDisplay:
             shares = np.stack([Shares(model).share for model in models])
         shown = np.argsort(-shares.max(axis=0), kind="stable")[:max_kernels]
         shown = shown[shares[:, shown].any(axis=0)]
-        others = np.maximum(shares.sum(axis=1) - shares[:, shown].sum(axis=1), 0.0)
+        others = np.delete(shares, shown, axis=1).sum(axis=1)
         names, counts = [names[k] for k in shown], np.count_nonzero(shares, axis=1)
         display = cls(parameter, values, names, shares[:, shown], others, counts, what, choice)
         return display.plot(ax, **options)
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> PathDisplay:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, **options: Any) -> PathDisplay:
         """Draw, on new axes if none are given."""
         self.ax_, self.score_ax_ = self._axes(ax)
         self.figure_ = self.ax_.figure
@@ -164,7 +164,9 @@ class PathDisplay:
             self.ax_.plot(x, _where_used(self.others), label=names[-1], **style)
         self._describe(x)
         if self.choice is not None:
-            self._draw_scores()
+            self._mark_choice()
+            if self.score_ax_ is not None:
+                self._draw_scores()
         self.figure_.draw_without_rendering()  # the layout says how much room there is
         name_ends(self.ax_, x[-1], ends, names, colors)
         return self
@@ -173,10 +175,11 @@ class PathDisplay:
         """Axes of the shares, and of the scores below if there are any."""
         longest = min(LONGEST, max(map(len, self.names), default=0))
         width = 6.0 + 0.07 * longest
-        if self.choice is None:
+        if ax is None and self.choice is None:
             return axes(ax, width=width), None
         if ax is not None:
-            return axes(ax), axes(ax.inset_axes(BELOW, sharex=ax))
+            upper, *lower = np.atleast_1d(ax)
+            return axes(upper), axes(lower[0]) if lower else None
         _, (upper, lower) = pyplot().subplots(
             2, sharex=True, figsize=(width, 6.4), height_ratios=[3, 1.3], layout="constrained"
         )
@@ -212,29 +215,27 @@ class PathDisplay:
         top.tick_params(labelsize="small")
         top.set_xlabel(f"{self.what} with weight")
 
-    def _draw_scores(self):
-        found, ax = self.choice, self.score_ax_
-        means, errors = found.means, found.errors
-        ax.fill_between(
-            found.costs, means - errors, means + errors, color=OTHERS, alpha=0.25, linewidth=0
-        )
-        ax.plot(found.costs, means, color="black", marker="o", markersize=3, linewidth=1.2)
+    def _mark_choice(self):
+        found = self.choice
         for model, words, style in (
             (found.best, "best", ":"),
             (found.simplest, "simplest within\none standard error", "-"),
         ):
             place = int(np.flatnonzero(found.costs == model.C)[0])
             groups = count(int(found.n_groups[place]), "group")
-            text = f"{words}: {groups}\n{means[place]:.3f} ± {errors[place]:.3f}"
-            for one in (self.ax_, ax):
-                one.axvline(
-                    model.C,
-                    color="black",
-                    linestyle=style,
-                    linewidth=1,
-                    zorder=0,
-                    label=text if one is ax else None,
-                )
+            text = f"{words}: {groups}\n{found.means[place]:.3f} ± {found.errors[place]:.3f}"
+            look = {"color": "black", "linestyle": style, "linewidth": 1, "zorder": 0}
+            for ax in filter(None, (self.ax_, self.score_ax_)):
+                ax.axvline(model.C, label=text, **look)
+
+    def _draw_scores(self):
+        found, ax = self.choice, self.score_ax_
+        means, errors = found.means, found.errors
+        _readable_log(ax)
+        ax.set_xlim(self.ax_.get_xlim())
+        band = {"color": OTHERS, "alpha": 0.25, "linewidth": 0}
+        ax.fill_between(found.costs, means - errors, means + errors, **band)
+        ax.plot(found.costs, means, color="black", marker="o", markersize=3, linewidth=1.2)
         ax.set_ylabel(f"{SCORES.get(found.scoring, found.scoring)}, held out")
         ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
 
