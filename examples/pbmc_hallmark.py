@@ -1,10 +1,10 @@
 """Which gene sets tell dendritic cells from monocytes, how many are enough, and how sure is that?
 
-369 blood cells (scanpy's pbmc68k_reduced) with the 50 Hallmark gene sets of MSigDB, each set a group
-of kernels. A path with p = 1 lets the sets enter one after the other; cross-validation says how many
+369 blood cells (scanpy's pbmc68k_reduced) with the Hallmark gene sets of MSigDB, each a group of
+kernels. A path with p = 1 lets the sets enter one after the other; cross-validation says how many
 are enough (the fewest within one standard error of the best AUROC); halves of the cells say whether
-other cells would have chosen the same sets. One learns that a single set makes most of the
-difference, that a handful is as good as all, and which names to believe. Writes
+other cells would have chosen the same sets. One learns that a single set tells most of it, that
+five are about as good as ten, and which three of the names to believe. Writes
 out/pbmc_hallmark.png.
 Usage: python examples/pbmc_hallmark.py [folder with pbmc_dc_mono.npz and hallmark.gmt]
 """
@@ -46,8 +46,10 @@ cells = ad.AnnData(
     obs=pd.DataFrame({"kind": kinds}, index=[f"cell {i}" for i in range(len(kinds))]),
     var=pd.DataFrame(index=archive["genes"]),
 )
-words = lambda name: name.removeprefix("HALLMARK_").replace("_", " ").lower()  # noqa: E731
-sets = {words(name): genes for name, genes in read_gmt(sets_file).items()}
+sets = {
+    name.removeprefix("HALLMARK_").replace("_", " ").lower(): genes
+    for name, genes in read_gmt(sets_file).items()
+}
 seen = archive["train"]
 train = views(cells[seen], labels="kind", groups=sets)
 test = views(cells[~seen], labels="kind", like=train)

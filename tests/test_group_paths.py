@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
 
 from conftest import data_folder
-from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, path
+from manykernels import MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor, path
 from manykernels.estimators import Choice
 from manykernels.estimators.climb import EXTRA, NEAR, NEAREST, Climb
 from manykernels.kernels import RBF, KernelCollection, Linear, on_groups
@@ -166,7 +167,7 @@ class TestJumps:
 
     def test_groups_that_leave(self):
         climb, _ = climbed({1.0: "a", 2.0: "b", 4.0: "c"}, max_groups=3, leave={3.0: "b"})
-        assert [step.count for step in climb.steps][0] == 1
+        assert climb.steps[0].count == 1
         assert frozenset("ac") in [step.used for step in climb.steps]
 
 
@@ -237,6 +238,28 @@ class TestChoice:
         assert choice.simplest in steps.models
         assert choice.frame()["simplest"].sum() == 1
         assert "simplest within one standard error" in repr(choice)
+
+    def test_as_the_cross_validated_estimator_chooses(self, steps):
+        tuned = MKLClassifierCV(
+            KERNELS,
+            Cs=steps.costs,
+            ps=[1.0],
+            cv=3,
+            scoring="roc_auc",
+            rule="one_standard_error",
+            tol=1e-5,
+        ).fit(X, y)
+        choice = steps.choose(X, y, scoring="roc_auc", cv=3)
+        assert tuned.C_ == choice.simplest.C
+        np.testing.assert_array_equal(tuned.scores_[:, :, 0], choice.scores)
+        assert tuned.n_groups_.shape == (3, len(steps), 1)
+        assert (tuned.n_groups_ <= tuned.n_kernels_).all()
+        frame = tuned.cv_results_
+        np.testing.assert_allclose(frame["mean_groups"], tuned.n_groups_.mean(axis=0).ravel())
+        train, _ = next(StratifiedKFold(3).split(X, y))
+        model = clone(steps[0]).fit(X[train], y[train])
+        used = sum(share > 0 for share in model.group_weights_.values())
+        assert tuned.n_groups_[0, 0, 0] == used
 
     def test_scores_are_those_of_fits(self, steps):
         few = type(steps)(steps.models[:2])

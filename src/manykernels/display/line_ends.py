@@ -28,7 +28,9 @@ def name_ends(ax, x, ends, names, colors):
     levels = (np.asarray(ends, dtype=float) - low) / (high - low) * points
     # in points, so that they stay apart if the axes change their size
     corner = OffsetFrom(ax.patch, (1.0, 0.0), unit="points")
-    for end, level, name, color in zip(ends, spread(levels, SIZE * LEADING), names, colors, strict=True):
+    for end, level, name, color in zip(
+        ends, spread(levels, SIZE * LEADING), names, colors, strict=True
+    ):
         ax.annotate(
             name,
             (x, end),

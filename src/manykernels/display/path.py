@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..estimators import Choice
 
 LONGEST = 40
-NARROWEST = 0.03  # of the width of the axes, between numbers of groups
+NARROWEST = 0.06  # of the width of the axes, between numbers of groups
 SCORES = {"roc_auc": "AUROC", "r2": "R²"}
 
 
@@ -199,17 +199,22 @@ class PathDisplay:
             self._count(x)
 
     def _count(self, x):
-        """Numbers of groups on top, where they change and there is room."""
+        """Numbers of groups on top, where they change; several, as 4–6, where there is no room."""
         top = self.ax_.secondary_xaxis("top")
         places = self.ax_.transAxes.inverted().transform(
             self.ax_.transData.transform(np.column_stack([x, np.zeros(len(x))]))
         )[:, 0]
-        shown: list[int] = []
+        shown: list[list[int]] = []  # steps that share a number
         for step, number in enumerate(self.counts):
-            changed = not shown or number != self.counts[shown[-1]]
-            if changed and (not shown or places[step] - places[shown[-1]] >= NARROWEST):
-                shown.append(step)
-        top.set_xticks([x[step] for step in shown], [str(self.counts[step]) for step in shown])
+            if shown and number == self.counts[step - 1]:
+                continue
+            if shown and places[step] - places[shown[-1][0]] < NARROWEST:
+                shown[-1].append(step)
+            else:
+                shown.append([step])
+        ranges = [sorted({int(self.counts[step]) for step in some}) for some in shown]
+        words = [f"{low[0]}–{low[-1]}" if len(low) > 1 else str(low[0]) for low in ranges]
+        top.set_xticks([x[some[0]] for some in shown], words)
         top.minorticks_off()
         top.spines["top"].set_visible(False)
         top.tick_params(labelsize="small")

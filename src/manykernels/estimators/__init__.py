@@ -1,7 +1,7 @@
 """Estimators with scikit-learn's interface."""
 
-from .choice import Choice
 from .checkpoints import Checkpoint, OtherProblem
+from .choice import Choice
 from .classifier import MKLClassifier
 from .cross_validated import MKLClassifierCV, MKLRegressorCV
 from .importance import Importance, group_importance

@@ -69,9 +69,10 @@ def path(
         In the place of C, with p = 1: begin at the largest C at which one group is enough (or as
         few as possible: where one class weighs less than what it is told from, the hinge loss may
         need several at any C; ``class_weight="balanced"`` helps if there are two, or
-        ``loss="squared_hinge"`` or ``"logistic"``), and go up until a model has more than `max_groups`.
-        C is chosen so that groups enter one by one. They may leave again, and those that enter
-        together, as copies of each other do, are said to do so (``jumps``) and not told apart.
+        ``loss="squared_hinge"`` or ``"logistic"``), and go up until a model has more than
+        `max_groups`. C is chosen so that groups enter one by one. They may leave again, and those
+        that enter together, as copies of each other do, are said to do so (``jumps``) and not told
+        apart.
         Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller: a group counts if
         without its weight that could not be certified.
 

@@ -136,7 +136,9 @@ def _fold_by_fold(task, done):
         for number, model in enumerate(models):
             norm, cost = divmod(number, len(task.costs))
             scores = model._scores(held_out)
-            done[Place(fold, norm, cost, task.kernels)] = _cell(model, model.result_, scores, model.bank_.groups)
+            done[Place(fold, norm, cost, task.kernels)] = _cell(
+                model, model.result_, scores, model.bank_.groups
+            )
         if len(models) < len(places):
             raise KeyboardInterrupt
         yield
