@@ -7,7 +7,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from conftest import data_folder
 from manykernels import MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor, path
-from manykernels.estimators import Choice
+from manykernels.estimators import Choice, paths
 from manykernels.estimators.climb import EXTRA, NEAR, NEAREST, Climb
 from manykernels.kernels import RBF, KernelCollection, Linear, on_groups
 from manykernels.regularizers import SquaredPNorm
@@ -109,7 +109,6 @@ class TestOtherTasks:
         [
             ("squared_hinge", True, 1),
             ("squared_hinge", False, 3),  # one for each class
-            pytest.param("hinge", True, 3, marks=pytest.mark.long),
         ],
     )
     def test_several_classes(self, loss, share_weights, fewest):
@@ -214,6 +213,22 @@ class TestErrors:
     def test_what_has_no_path(self, model, options, message):
         with pytest.raises(ValueError, match=message):
             path(model, X, y, **{"max_groups": 3, **options})
+
+    def test_a_gap_that_cannot_be_reached(self, monkeypatch):
+        """Groups of a model without a certificate are not counted."""
+        tols, trained = [], paths._train
+
+        def stalls(model, prepared, start):
+            trained(model, prepared, start)
+            tols.append(model.tol)
+            if model.tol < 1e-4:
+                model.result_.status = Status.STALLED
+
+        monkeypatch.setattr(paths, "_train", stalls)
+        found = path(MKLClassifier(KERNELS), X, y, max_groups=2)
+        assert {model.tol for model in found} == {1e-4}
+        assert tols[:2] == [1e-5, 1e-4]
+        assert found.n_groups().max() == 2
 
     def test_a_break_ends_it(self):
         seen = []

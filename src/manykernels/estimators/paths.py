@@ -5,6 +5,7 @@ on held-out data.
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
@@ -33,6 +35,7 @@ FOLDS = 5
 FAR = 10.0  # times C, beyond which a result is no place to begin
 FEWEST = 4  # models that are worth training side by side
 EXACT = 1e-5  # gap at which models that differ in one group differ; float32 can tell
+COARSER = 10.0  # times that gap, where it cannot be reached
 
 
 def path(
@@ -73,8 +76,9 @@ def path(
         `max_groups`. C is chosen so that groups enter one by one. They may leave again, and those
         that enter together, as copies of each other do, are said to do so (``jumps``) and not told
         apart.
-        Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller: a group counts if
-        without its weight that could not be certified.
+        Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller (ten times that
+        where it cannot be reached): a group counts if without its weight that could not be
+        certified.
 
     Returns
     -------
@@ -110,8 +114,7 @@ def _over_groups(estimator, X, y, C, p, max_groups, sample_weight):
 
     def train(cost, before):
         nonlocal prepared
-        model = like(template, C=cost)
-        _train(model, prepared, before)
+        model = _counted(template, cost, prepared, before)
         prepared = _refined(prepared, model)
         return model
 
@@ -125,6 +128,21 @@ def _over_groups(estimator, X, y, C, p, max_groups, sample_weight):
             "classes equally (class_weight='balanced'), or use loss='squared_hinge' or 'logistic'."
         )
     return Path([step.model for step in climb.steps], climb.jumps)
+
+
+def _counted(template, cost, prepared, before):
+    """A model whose groups can be counted: where a solver ends without the certificate, groups are
+    left that it had not yet dropped, so that it begins anew with a gap that it reaches.
+    """
+    model = like(template, C=cost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _train(model, prepared, before)
+    status = model.result_.status
+    if not (status.converged or status.broken_off):
+        model = like(template, C=cost, tol=COARSER * template.tol)
+        _train(model, prepared, None)
+    return model
 
 
 def _check_max_groups(estimator, C, p, max_groups):
