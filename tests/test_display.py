@@ -6,6 +6,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -30,7 +31,8 @@ from manykernels.display import (
     TuningDisplay,
 )
 from manykernels.display.facts import Shares, fitted_model
-from manykernels.kernels import RBF, Linear
+from manykernels.display.line_ends import spread
+from manykernels.kernels import RBF, Linear, on_groups
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1
 
@@ -166,6 +168,44 @@ class TestPath:
         assert display.ax_.get_xscale() == "log"
         np.testing.assert_array_equal(display.values, [0.1, 1.0, 10.0])
 
+    def test_groups_with_scores(self):
+        groups = {"first": [0, 1], "second": [2, 3], "third": [0, 3]}
+        models = path(MKLClassifier(on_groups(groups)), X, y, max_groups=3)
+        choice = models.choose(X, y, cv=2)
+        display = drawn(PathDisplay.from_path(models, choice=choice))
+        assert set(display.names) <= set(groups)
+        np.testing.assert_array_equal(display.counts, models.n_groups())
+        np.testing.assert_allclose(display.shares.sum(axis=1) + display.others, 1.0)
+        assert {text.get_text() for text in display.ax_.texts} == set(display.names)
+        labels = display.score_ax_.get_legend().get_texts()
+        assert [label.get_text().split(":")[0] for label in labels] == [
+            "best",
+            "simplest within\none standard error",
+        ]
+        _, pair = plt.subplots(2)
+        assert drawn(PathDisplay.from_path(models, choice=choice, ax=pair)).score_ax_ is pair[1]
+        alone = drawn(PathDisplay.from_path(models, choice=choice, ax=plt.subplots()[1]))
+        assert alone.score_ax_ is None
+        again = PathDisplay.from_estimator(MKLClassifier(on_groups(groups)), X, y, max_groups=3)
+        np.testing.assert_allclose(again.values, models.costs)
+
+    def test_names_do_not_cover_each_other(self):
+        """A plain sum of eight kernels ends with all of them at one height."""
+        display = drawn(PathDisplay.from_path(path(MKLClassifier(MIXED), X, y, p=[2.0, np.inf])))
+        # of the words alone, without the line that leads to them
+        boxes = [Text.get_window_extent(text) for text in display.ax_.texts]
+        assert len(boxes) == 8
+        for place, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:place])
+
+    def test_spread(self):
+        heights = np.array([5.0, 0.0, 0.0, 5.1, 20.0])
+        moved = spread(heights, 2.0)
+        assert np.diff(np.sort(moved)).min() >= 2.0 - 1e-12
+        assert moved.min() >= 0.0
+        np.testing.assert_array_equal(np.argsort(moved), [2, 1, 0, 3, 4])
+        assert moved[4] == 20.0
+
     def test_one_parameter_at_a_time(self):
         models = path(MKLClassifier(GROUPS), X, y, C=[1.0, 2.0], p=[1.0, 2.0])
         with pytest.raises(ValueError, match="varies both C and p"):
@@ -173,6 +213,9 @@ class TestPath:
         assert PathDisplay.from_path([model for model in models if model.p == 2]).parameter == "C"
         with pytest.raises(ValueError, match="differ in C or p, got 1"):
             PathDisplay.from_path(models[:1])
+        choice = path(MKLClassifier(GROUPS), X, y, C=[1.0, 2.0]).choose(X, y, cv=2)
+        with pytest.raises(ValueError, match="this path varies p"):
+            PathDisplay.from_path([model for model in models if model.C == 2], choice=choice)
 
 
 class TestHeatmap:

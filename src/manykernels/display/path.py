@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..estimators import path
-from .axes import OTHERS, PALETTE, axes, shortened
+from .._words import count
+from ..estimators import Path, path
+from .axes import OTHERS, PALETTE, axes, pyplot, shortened
 from .facts import Shares, fitted_model
+from .line_ends import name_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,11 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-LONGEST = 56
+    from ..estimators import Choice
+
+LONGEST = 40
+NARROWEST = 0.06  # of the width of the axes, between numbers of groups
+SCORES = {"roc_auc": "AUROC", "r2": "R²"}
 
 
 class PathDisplay:
-    """Shares of the kernels against C or p.
+    """Shares of the groups of kernels against C or p, or of the kernels where there are no groups;
+    with scores on held-out folds below.
 
     Parameters
     ----------
@@ -30,11 +37,16 @@ class PathDisplay:
     names : list of str
     shares : (steps, len(names)) array
     others : (steps,) array
-        What all other kernels have together.
+        What all others have together.
+    counts : (steps,) array, optional
+        How many groups, or kernels, have weight.
+    what : {"groups", "kernels"}
+    choice : Choice, optional
 
     Attributes
     ----------
     ax_, figure_ : matplotlib axes and figure, after `plot`
+    score_ax_ : matplotlib axes of the scores, or None
     """
 
     def __init__(
@@ -44,9 +56,13 @@ class PathDisplay:
         names: list[str],
         shares: np.ndarray,
         others: np.ndarray,
+        counts: np.ndarray | None = None,
+        what: str = "kernels",
+        choice: Choice | None = None,
     ) -> None:
         self.parameter, self.values, self.names = parameter, values, names
-        self.shares, self.others = shares, others
+        self.shares, self.others, self.counts = shares, others, counts
+        self.what, self.choice = what, choice
 
     @classmethod
     def from_estimator(
@@ -57,16 +73,18 @@ class PathDisplay:
         *,
         C: Sequence[float] | None = None,
         p: Sequence[float] | None = None,
+        max_groups: int | None = None,
         **options: Any,
     ) -> PathDisplay:
-        """Train the estimator along C or p and draw; see `manykernels.path`.
+        """Train the estimator along C, p or the number of groups and draw; see `manykernels.path`.
 
         Parameters
         ----------
         estimator : MKL estimator
         X, y : as for its `fit`
         C, p : sequence of floats
-            One of the two.
+        max_groups : int
+            One of the three.
         options
             As for `from_path`.
 
@@ -74,15 +92,16 @@ class PathDisplay:
         -------
         PathDisplay
         """
-        return cls.from_path(path(estimator, X, y, C=C, p=p), **options)
+        return cls.from_path(path(estimator, X, y, C=C, p=p, max_groups=max_groups), **options)
 
     @classmethod
     def from_path(
         cls,
         models: Iterable[BaseEstimator],
         *,
-        max_kernels: int = 8,
-        ax: Axes | None = None,
+        choice: Choice | None = None,
+        max_kernels: int = 10,
+        ax: Axes | Sequence[Axes] | None = None,
         **options: Any,
     ) -> PathDisplay:
         """Draw a path that was trained before.
@@ -91,9 +110,13 @@ class PathDisplay:
         ----------
         models : Path, or another sequence of fitted estimators with the same kernels
             Which differ in C or in p, not in both.
+        choice : Choice, optional
+            What ``Path.choose`` found: scores are drawn below, and what was chosen is marked.
         max_kernels : int
-            Those that are heaviest anywhere on the path get a line of their own.
-        ax : matplotlib axes, optional
+            Those that are heaviest anywhere on the path, groups or kernels, get a line of their
+            own.
+        ax : matplotlib axes, or two of them, optional
+            The second is for the scores of the choice.
         options
             For matplotlib's ``plot``.
 
@@ -103,50 +126,139 @@ class PathDisplay:
         """
         models = [fitted_model(model) for model in models]
         parameter, values = _varied(models)
-        shares = np.stack([Shares(model).share for model in models])
+        if choice is not None and parameter != "C":
+            raise ValueError(
+                "Scores are drawn against C, and this path varies p: leave choice out."
+            )
+        steps = Path(models)
+        if Shares(models[0]).grouped:
+            names, shares, what = steps.groups, steps.group_weights(), "groups"
+        else:
+            names, what = models[0].bank_.names, "kernels"
+            shares = np.stack([Shares(model).share for model in models])
         shown = np.argsort(-shares.max(axis=0), kind="stable")[:max_kernels]
         shown = shown[shares[:, shown].any(axis=0)]
-        names = [models[0].bank_.names[k] for k in shown]
-        others = shares.sum(axis=1) - shares[:, shown].sum(axis=1)
-        return cls(parameter, values, names, shares[:, shown], np.maximum(others, 0.0)).plot(
-            ax, **options
-        )
+        others = np.delete(shares, shown, axis=1).sum(axis=1)
+        names, counts = [names[k] for k in shown], np.count_nonzero(shares, axis=1)
+        display = cls(parameter, values, names, shares[:, shown], others, counts, what, choice)
+        return display.plot(ax, **options)
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> PathDisplay:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, **options: Any) -> PathDisplay:
         """Draw, on new axes if none are given."""
-        self.ax_ = axes(ax, width=6.0 + 0.07 * min(LONGEST, max(map(len, self.names), default=0)))
+        self.ax_, self.score_ax_ = self._axes(ax)
         self.figure_ = self.ax_.figure
         x = np.arange(len(self.values)) if self.parameter == "p" else self.values
-        options = {"marker": "o", "markersize": 4} | options
-        for place, (name, share) in enumerate(zip(self.names, self.shares.T, strict=True)):
-            self.ax_.plot(
-                x,
-                share,
-                label=shortened(name, LONGEST),
-                **({"color": PALETTE[place % len(PALETTE)]} | options),
-            )
+        options = {"marker": "o", "markersize": 3, "linewidth": 1.8} | options
+        names = [shortened(name, LONGEST) for name in self.names]
+        colors = [PALETTE[place % len(PALETTE)] for place in range(len(names))]
+        for name, share, color in zip(names, self.shares.T, colors, strict=True):
+            self.ax_.plot(x, _where_used(share), label=name, **({"color": color} | options))
+        ends = list(self.shares[-1])
         if self.others.max(initial=0.0) > 1e-3:
-            self.ax_.plot(
-                x,
-                self.others,
-                label="all others together",
-                color=OTHERS,
-                linestyle="--",
-                linewidth=1,
+            names, colors, ends = (
+                [*names, "all others"],
+                [*colors, OTHERS],
+                [*ends, self.others[-1]],
             )
+            style = {"color": OTHERS, "linestyle": "--", "linewidth": 1}
+            self.ax_.plot(x, _where_used(self.others), label=names[-1], **style)
         self._describe(x)
+        if self.choice is not None:
+            self._mark_choice()
+            if self.score_ax_ is not None:
+                self._draw_scores()
+        self.figure_.draw_without_rendering()  # the layout says how much room there is
+        name_ends(self.ax_, x[-1], ends, names, colors)
         return self
+
+    def _axes(self, ax):
+        """Axes of the shares, and of the scores below if there are any."""
+        longest = min(LONGEST, max(map(len, self.names), default=0))
+        width = 6.0 + 0.07 * longest
+        if ax is None and self.choice is None:
+            return axes(ax, width=width), None
+        if ax is not None:
+            upper, *lower = np.atleast_1d(ax)
+            return axes(upper), axes(lower[0]) if lower else None
+        _, (upper, lower) = pyplot().subplots(
+            2, sharex=True, figsize=(width, 6.4), height_ratios=[3, 1.3], layout="constrained"
+        )
+        return axes(upper), axes(lower)
 
     def _describe(self, x):
         if self.parameter == "p":  # from 1 to infinity, so the values stand in their order
             self.ax_.set_xticks(x, [f"{value:g}".replace("inf", "∞") for value in self.values])
         else:
-            self.ax_.set_xscale("log")
-        self.ax_.set(xlabel=self.parameter, ylabel="share of the total weight", ylim=(-0.02, None))
+            _readable_log(self.ax_)
+        self.ax_.set(ylabel="share of the total weight", ylim=(-0.02, None))
+        bottom = self.ax_ if self.score_ax_ is None else self.score_ax_
+        words = "C: the larger, the closer to the training data" if self.parameter == "C" else "p"
+        bottom.set_xlabel(words)
         self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        self.ax_.legend(
-            frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0)
-        )
+        if self.counts is not None:
+            self._count(x)
+
+    def _count(self, x):
+        """Numbers of groups on top, where they change; several, as 4–6, where there is no room."""
+        top = self.ax_.secondary_xaxis("top")
+        places = self.ax_.transAxes.inverted().transform(
+            self.ax_.transData.transform(np.column_stack([x, np.zeros(len(x))]))
+        )[:, 0]
+        shown: list[list[int]] = []  # steps that share a number
+        for step, number in enumerate(self.counts):
+            if shown and number == self.counts[step - 1]:
+                continue
+            if shown and places[step] - places[shown[-1][0]] < NARROWEST:
+                shown[-1].append(step)
+            else:
+                shown.append([step])
+        ranges = [sorted({int(self.counts[step]) for step in some}) for some in shown]
+        words = [f"{low[0]}–{low[-1]}" if len(low) > 1 else str(low[0]) for low in ranges]
+        top.set_xticks([x[some[0]] for some in shown], words)
+        top.minorticks_off()
+        top.spines["top"].set_visible(False)
+        top.tick_params(labelsize="small")
+        top.set_xlabel(f"{self.what} with weight")
+
+    def _mark_choice(self):
+        found = self.choice
+        for model, words, style in (
+            (found.best, "best", ":"),
+            (found.simplest, "simplest within\none standard error", "-"),
+        ):
+            place = int(np.flatnonzero(found.costs == model.C)[0])
+            groups = count(int(found.n_groups[place]), "group")
+            text = f"{words}: {groups}\n{found.means[place]:.3f} ± {found.errors[place]:.3f}"
+            look = {"color": "black", "linestyle": style, "linewidth": 1, "zorder": 0}
+            for ax in filter(None, (self.ax_, self.score_ax_)):
+                ax.axvline(model.C, label=text, **look)
+
+    def _draw_scores(self):
+        found, ax = self.choice, self.score_ax_
+        means, errors = found.means, found.errors
+        _readable_log(ax)
+        ax.set_xlim(self.ax_.get_xlim())
+        band = {"color": OTHERS, "alpha": 0.25, "linewidth": 0}
+        ax.fill_between(found.costs, means - errors, means + errors, **band)
+        ax.plot(found.costs, means, color="black", marker="o", markersize=3, linewidth=1.2)
+        ax.set_ylabel(f"{SCORES.get(found.scoring, found.scoring)}, held out")
+        ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _where_used(share):
+    """Shares, but nothing where they stay zero, so that lines begin where they leave it."""
+    used = np.pad(share > 0.0, 1)
+    return np.where(used[1:-1] | used[:-2] | used[2:], share, np.nan)
+
+
+def _readable_log(ax):
+    """A logarithmic axis of x whose numbers a person reads: 0.02, 0.05, 0.1."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _varied(models):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..losses import Squared
+from .first_cost import first_cost
 from .paths import like
 
 DECADES = 4.0  # upward from where the mean of the kernels has every point at its bound
@@ -34,22 +34,9 @@ def default_costs(template, X, y, sample_weight, norms, count):
     bank = prepared.bank
     weights = np.full(bank.m, 1.0 / bank.m)
     outputs = zip(prepared.targets, counts, strict=True)
-    firsts = [_first(bank, weights, loss, *output) for output in outputs]
+    firsts = [first_cost(bank, weights, loss, *output) for output in outputs]
     size = bank.m ** (1.0 - 1.0 / max(norms))
     first, last = min(firsts) / size, min(firsts) * 10.0**DECADES
     if count == 1:
         return [float(np.sqrt(first * last))]
     return [float(cost) for cost in np.geomspace(first, last, count)]
-
-
-def _first(bank, weights, loss, targets, counts):
-    """The C below which every point of an output is at its bound."""
-    ahead = targets > (0.0 if loss.separates else np.median(targets))
-    sides = [counts[side].sum() for side in (ahead, ~ahead)]
-    if min(sides) == 0.0:
-        return 1.0
-    beta = counts * np.where(ahead, min(sides) / sides[0], -min(sides) / sides[1])
-    largest = float(np.abs(bank.decision(weights, beta)).max())
-    in_units = not (loss.separates or isinstance(loss, Squared))
-    unit = float(targets.std()) if in_units else 1.0
-    return unit / largest if largest > 0.0 and unit > 0.0 else 1.0

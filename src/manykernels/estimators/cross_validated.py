@@ -84,8 +84,8 @@ normalize, missing, cache_size, device, n_jobs, random_state
         Its place in ``Cs_`` and ``ps_``.
     Cs_, ps_ : arrays
     scores_ : (n_folds, n_C, n_p) array
-    n_kernels_ : (n_folds, n_C, n_p) array
-        Kernels with weight.
+    n_kernels_, n_groups_ : (n_folds, n_C, n_p) arrays
+        Kernels and groups of kernels with weight.
     cv_results_ : DataFrame
     oof_decision_ : (n_samples,) array, or (n_samples, n_classes)
         Decision values of the chosen C and p at rows that were held out.
@@ -280,7 +280,8 @@ device, n_jobs, random_state
 
     Attributes
     ----------
-    C_, p_, kernels_, best_score_, best_index_, Cs_, ps_, scores_, n_kernels_, cv_results_
+    C_, p_, kernels_, best_score_, best_index_, Cs_, ps_, scores_, n_kernels_, n_groups_, \
+cv_results_
         As for `MKLClassifierCV`.
     oof_decision_ : (n_samples,) array, or (n_samples, n_targets)
         Predictions of the chosen C and p at rows that were held out.

@@ -54,25 +54,30 @@ class GridJournal(Keeper):
             arrays[f"{name} scores"] = cell.scores
             if cell.classes is not None:
                 arrays[f"{name} classes"] = np.searchsorted(self.classes, cell.classes)
-            numbers[name] = cell.kernels
+            numbers[name] = [cell.kernels, cell.groups]
         return arrays, {"marks": self.marks, "cells": numbers}
 
     def _adopt(self, arrays, content):
         marks = dict(content["marks"])
         if marks != self.marks:  # whoever checks them says so
             return marks
-        for name, kernels in content["cells"].items():
+        for name, used in content["cells"].items():
             place, classes = Place(*map(int, name.split())), arrays.get(f"{name} classes")
             scores = arrays[f"{name} scores"]
-            fits = place in self._known and scores.ndim == 2 and isinstance(kernels, int)
+            fits = place in self._known and scores.ndim == 2 and _is_pair(used)
             if not fits or scores.shape[1] != self._shapes[place.fold]:
                 raise ValueError(f"cell {name!r} is not as it should be")
             if (classes is None) != (self.classes is None):
                 raise ValueError(f"cell {name!r} has other classes")
             if classes is not None:
                 classes = self.classes[classes]
-            self.cells[place] = Cell(scores, kernels, True, classes)
+            self.cells[place] = Cell(scores, *used, True, classes)
         return marks
+
+
+def _is_pair(used):
+    """Whether this is a number of kernels and one of groups."""
+    return isinstance(used, list) and len(used) == 2 and all(isinstance(n, int) for n in used)
 
 
 def _marks(tasks, X, y):

@@ -5,7 +5,8 @@ on held-out data.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
@@ -20,7 +22,11 @@ from ..banks import Bank
 from ..banks.shared import Hub, held, width
 from ..result import Result
 from .checks import check_parameters, check_real, check_weights, memory_budget
+from .climb import Climb
+from .contributions import by_group
+from .first_cost import at_bounds, first_cost
 from .frames import as_table
+from .path_models import Path
 from .run import Run
 from .types import Points
 
@@ -28,56 +34,8 @@ NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5
 FAR = 10.0  # times C, beyond which a result is no place to begin
 FEWEST = 4  # models that are worth training side by side
-
-
-class Path:
-    """Fitted models along a path, in the order in which they were trained.
-
-    They share one bank, so memory grows with the number of support vectors only.
-
-    Attributes
-    ----------
-    models : list of estimators
-    """
-
-    def __init__(self, models: list):
-        self.models = models
-
-    def __len__(self) -> int:
-        return len(self.models)
-
-    def __iter__(self) -> Iterator:
-        return iter(self.models)
-
-    def __getitem__(self, place: int):
-        return self.models[place]
-
-    def weights(self) -> np.ndarray:
-        """Kernel weights of every model, (len(path), m)."""
-        return np.stack([model.kernel_weights_ for model in self.models])
-
-    def scores(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
-        """Score of every model on other data, as their own `score` gives it, (len(path),).
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `score`.
-        """
-        return np.array([model.score(X, y, sample_weight) for model in self.models])
-
-    def best(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None):
-        """The model that scores best on other data; the first of equals.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `score`.
-        """
-        return self.models[int(np.argmax(self.scores(X, y, sample_weight)))]
-
-    def __repr__(self):
-        return f"Path({len(self)} models of {type(self.models[0]).__name__})"
+EXACT = 1e-5  # gap at which models that differ in one group differ; float32 can tell
+COARSER = 10.0  # times that gap, where it cannot be reached
 
 
 def path(
@@ -87,9 +45,11 @@ def path(
     *,
     C: float | Sequence[float] | None = None,
     p: float | Sequence[float] | None = None,
+    max_groups: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Path:
-    """Train an estimator for every C and p, for less than one by one.
+    """Train an estimator for every C and p, for less than one by one; or, with p = 1, from one
+    group of kernels to some.
 
     Where the kernels are computed in memory, models are trained side by side and one pass over the
     kernels serves all of them; every other C begins where the one before ended. Models with
@@ -108,12 +68,25 @@ def path(
         The estimator's own by default. For every p, all C are visited from small to large. In turn,
         weights are carried over from one p to the next, so neighbouring values should follow each
         other.
+    max_groups : int, optional
+        In the place of C, with p = 1: begin at the largest C at which one group is enough (or as
+        few as possible: where one class weighs less than what it is told from, the hinge loss may
+        need several at any C; ``class_weight="balanced"`` helps if there are two, or
+        ``loss="squared_hinge"`` or ``"logistic"``), and go up until a model has more than
+        `max_groups`. C is chosen so that groups enter one by one. They may leave again, and those
+        that enter together, as copies of each other do, are said to do so (``jumps``) and not told
+        apart.
+        Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller (ten times that
+        where it cannot be reached): a group counts if without its weight that could not be
+        certified.
 
     Returns
     -------
     Path
         Up to the model that was ended by Ctrl-C or a callback, if one was.
     """
+    if max_groups is not None:
+        return _over_groups(estimator, X, y, C, p, max_groups, sample_weight)
     costs, norms = _grid(estimator, C, p)
     template = _twin(estimator)
     check_parameters(template)
@@ -131,21 +104,109 @@ def path(
     return Path(_until_broken_off(models))
 
 
+def _over_groups(estimator, X, y, C, p, max_groups, sample_weight):
+    """The path from one group, or as few as possible, to `max_groups`."""
+    _check_max_groups(estimator, C, p, max_groups)
+    template = _twin(estimator).set_params(p=1.0, C=1.0, tol=min(estimator.tol, EXACT))
+    check_parameters(template)
+    prepared = template._data(X, y, sample_weight)
+    prepared = Run(template).at_hand(prepared)
+
+    def train(cost, before):
+        nonlocal prepared
+        model = _counted(template, cost, prepared, before)
+        prepared = _refined(prepared, model)
+        return model
+
+    available = len(by_group(prepared.bank.names, prepared.bank.groups, np.ones(prepared.bank.m)))
+    climb = Climb(train, _used_groups, max_groups, available)
+    climb.run(_first_cost(template, prepared))
+    if not climb.steps:
+        raise ValueError(
+            f"There is no C at which max_groups={max_groups} groups are enough: raise it. With the "
+            "hinge loss, sides of unequal weight may need several groups at any C: weigh two "
+            "classes equally (class_weight='balanced'), or use loss='squared_hinge' or 'logistic'."
+        )
+    return Path([step.model for step in climb.steps], climb.jumps)
+
+
+def _counted(template, cost, prepared, before):
+    """A model whose groups can be counted: where a solver ends without the certificate, groups are
+    left that it had not yet dropped, so that it begins anew with a gap that it reaches.
+    """
+    model = like(template, C=cost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _train(model, prepared, before)
+    status = model.result_.status
+    if not (status.converged or status.broken_off):
+        model = like(template, C=cost, tol=COARSER * template.tol)
+        _train(model, prepared, None)
+    return model
+
+
+def _check_max_groups(estimator, C, p, max_groups):
+    if isinstance(max_groups, bool) or not isinstance(max_groups, numbers.Integral):
+        raise ValueError(f"max_groups must be a whole number, got {max_groups!r}.")
+    if max_groups < 1:
+        raise ValueError(f"max_groups must be at least 1, got {max_groups!r}.")
+    if C is not None:
+        raise ValueError("Give C or max_groups, not both: max_groups finds the values of C.")
+    if not hasattr(estimator, "C"):
+        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+    norm = estimator.p if p is None else p
+    is_one = not isinstance(norm, str) and np.size(norm) == 1 and np.all(np.equal(norm, 1.0))
+    sparse_sum = estimator.combination == "sum" and estimator.regularizer is None
+    if not (sparse_sum and is_one):
+        raise ValueError(
+            "max_groups is for sums of kernels with p=1, which leave groups out; got "
+            f"p={norm!r}, regularizer={estimator.regularizer!r} and "
+            f"combination={estimator.combination!r}."
+        )
+    _grid(estimator, 1.0, 1.0)  # what else a path refuses
+
+
+def _used_groups(model):
+    found = model.group_weights_.items()
+    return frozenset(group for group, weight in found if weight > 0.0)
+
+
+def _first_cost(template, prepared):
+    """The C at which points leave their bounds if the kernel that fits best has all the weight."""
+    loss, bank = template._loss(), prepared.bank
+    costs = np.broadcast_to(prepared.cost, prepared.targets.shape)
+    outputs = list(zip(prepared.targets, costs, strict=True))
+    forms = bank.quadratic_forms(np.stack([at_bounds(loss, *output) for output in outputs]))
+    weights = np.zeros(bank.m)
+    weights[np.argmax(forms)] = 1.0
+    return min(first_cost(bank, weights, loss, *output) for output in outputs)
+
+
 def _train_in_turn(models, prepared, costs):
     """Train models one after the other, each from where the one of the p before ended, or of the C
     before.
     """
     for place, model in enumerate(models):
         start = models[place - costs] if place >= costs else models[place - 1] if place else None
-        with Run(model) as run:
-            run.begin(prepared)
-            run.solve(prepared, None if start is None else _moved(start, model))
-            model._finish(run)
-        # a bank that had to be refined, into float64, stays so for the rest of the path
-        if isinstance(model.bank_, Bank):
-            prepared = prepared._replace(bank=model.bank_)
+        _train(model, prepared, start)
+        prepared = _refined(prepared, model)
         if model.result_.status.broken_off:
             return
+
+
+def _train(model, prepared, start):
+    """Train a model on prepared data, from where another ended, or None."""
+    with Run(model) as run:
+        run.begin(prepared)
+        run.solve(prepared, None if start is None else _moved(start, model))
+        model._finish(run)
+
+
+def _refined(prepared, model):
+    """The same with the bank of a model: one that had to be refined, into float64, stays so for the
+    rest of the path.
+    """
+    return prepared._replace(bank=model.bank_) if isinstance(model.bank_, Bank) else prepared
 
 
 def _train_together(models, prepared, costs, width):

@@ -45,6 +45,7 @@ FOUND = (
     "ps_",
     "scores_",
     "n_kernels_",
+    "n_groups_",
     "best_score_",
     "best_index_",
     "oof_decision_",
@@ -53,13 +54,14 @@ FOUND = (
 
 
 class Judged(NamedTuple):
-    """A grid with its scores and numbers of kernels, (folds, C, p), and what to choose by, (C,
-    p).
+    """A grid with its scores and numbers of kernels and groups, (folds, C, p), and what to choose
+    by, (C, p).
     """
 
     task: Task
     scores: np.ndarray
     kernels: np.ndarray
+    groups: np.ndarray
     means: np.ndarray
     whole: bool  # some C and p on all folds
 
@@ -208,9 +210,9 @@ class Tuned:
         return MADE if is_free and self.combination == "sum" else [self.kernels]
 
     def _judged(self, task, found, scorer, score_params):
-        """Scores and numbers of kernels of every cell that is there, NaN elsewhere."""
+        """Scores and numbers of kernels and groups of every cell that is there, NaN elsewhere."""
         shape = len(task.splits), len(task.costs), len(task.norms)
-        scores, kernels = np.full(shape, np.nan), np.full(shape, np.nan)
+        scores, kernels, groups = (np.full(shape, np.nan) for _ in range(3))
         for place in [place for place in task.places() if place in found]:
             cell, test = found[place], task.splits[place.fold][1]
             given = {
@@ -224,7 +226,7 @@ class Tuned:
                 task.y[test],
                 **given,
             )
-            kernels[at] = cell.kernels
+            kernels[at], groups[at] = cell.kernels, cell.groups
         whole = ~np.isnan(scores).any(axis=0)
         if whole.any():
             means = np.where(whole, scores.mean(axis=0), -np.inf)
@@ -235,7 +237,7 @@ class Tuned:
         if self.rule == "auto" and self.scoring is None:
             for cost, norm in np.argwhere(np.isfinite(means)):
                 means[cost, norm] += self._finer(*self._at_held_out(task, found, cost, norm), task)
-        return Judged(task, scores, kernels, means, bool(whole.any()))
+        return Judged(task, scores, kernels, groups, means, bool(whole.any()))
 
     def _choose_cell(self, judged):
         """C, p and kernels by the rule; of equals the sparsest and smallest. The task that they
@@ -246,7 +248,7 @@ class Tuned:
         best = max(known, key=lambda one: one.means.max())
         task, scores, means = best.task, best.scores, best.means
         self.Cs_, self.ps_ = np.array(task.costs), np.array(task.norms)
-        self.scores_, self.n_kernels_ = scores, best.kernels
+        self.scores_, self.n_kernels_, self.n_groups_ = scores, best.kernels, best.groups
         if len(judged) > 1:
             self.kernels_ = task.template.kernels
         least = means.max()
@@ -301,7 +303,7 @@ class Tuned:
     @property
     def cv_results_(self):
         """Every C and p as a data frame of pandas: mean and standard deviation of the scores, rank,
-        scores of the folds, mean number of kernels.
+        scores of the folds, mean numbers of kernels and groups with weight.
         """
         check_is_fitted(self, "scores_")
         flat = self.scores_.reshape(len(self.scores_), -1)
@@ -314,6 +316,7 @@ class Tuned:
             "std_test_score": flat.std(axis=0),
             "rank_test_score": ranks,
             "mean_kernels": self.n_kernels_.mean(axis=0).ravel(),
+            "mean_groups": self.n_groups_.mean(axis=0).ravel(),
         }
         columns |= {f"split{fold}_test_score": row for fold, row in enumerate(flat)}
         return data_frame(columns, "pandas")

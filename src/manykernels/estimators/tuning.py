@@ -24,8 +24,8 @@ class Cell(NamedTuple):
     Attributes
     ----------
     scores : (t, n_test) decision values of the held-out rows
-    kernels : int
-        With weight.
+    kernels, groups : int
+        With weight; a kernel without a group is one by itself.
     finished : bool
         Not broken off from outside.
     classes : array, or None for regression
@@ -34,6 +34,7 @@ class Cell(NamedTuple):
 
     scores: np.ndarray
     kernels: int
+    groups: int
     finished: bool
     classes: np.ndarray | None
 
@@ -135,7 +136,9 @@ def _fold_by_fold(task, done):
         for number, model in enumerate(models):
             norm, cost = divmod(number, len(task.costs))
             scores = model._scores(held_out)
-            done[Place(fold, norm, cost, task.kernels)] = _cell(model, model.result_, scores)
+            done[Place(fold, norm, cost, task.kernels)] = _cell(
+                model, model.result_, scores, model.bank_.groups
+            )
         if len(models) < len(places):
             raise KeyboardInterrupt
         yield
@@ -168,7 +171,8 @@ def _side_by_side(task, done):
                 ]
                 for place, (result, scores) in zip(some, together.run(works), strict=True):
                     results[place] = result
-                    done[place] = _cell(folds[place.fold].template, result, scores)
+                    fold = folds[place.fold]
+                    done[place] = _cell(fold.template, result, scores, fold.spec.groups)
                 if together.interrupted or not all(done[place].finished for place in some):
                     raise KeyboardInterrupt
                 yield
@@ -204,7 +208,9 @@ def _at_all_points(bank, result):
     return np.concatenate([bank.everywhere(d, b[None]) for d, b in outputs])
 
 
-def _cell(model, result, scores):
-    used, finished = np.atleast_2d(result.weights).any(axis=0).sum(), not result.status.broken_off
+def _cell(model, result, scores, groups):
+    used = np.flatnonzero(np.atleast_2d(result.weights).any(axis=0))
+    of_used = [groups[k] for k in used]
+    count = len(set(filter(None, of_used))) + of_used.count("")
     classes = getattr(model, "classes_", None)
-    return Cell(scores, int(used), finished, classes)
+    return Cell(scores, used.size, count, not result.status.broken_off, classes)

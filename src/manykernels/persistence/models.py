@@ -204,6 +204,7 @@ def _check_tuned(learned):
     shape = (None, costs.size, norms.size)
     check_array(learned["scores_"], "The scores of folds", shape, finite=False)
     check_array(learned["n_kernels_"], "The numbers of kernels", shape, finite=False)
+    check_array(learned["n_groups_"], "The numbers of groups", shape, finite=False)
     if "kernels_" in learned:
         require(learned["kernels_"] in MADE, "The chosen kernels are not known.")
     check_real("C_", check_number(learned["C_"], "The chosen C"))
