@@ -147,4 +147,7 @@ def empty(device, shape, dtype, array=None):
         return Resident(device, torch.empty(shape, dtype=entry, device=device.place))
     if array is not None:
         return Streamed(device, torch.from_numpy(array))
-    return Streamed(device, torch.empty(shape, dtype=entry, pin_memory=device.fused))
+    try:
+        return Streamed(device, torch.empty(shape, dtype=entry, pin_memory=device.fused))
+    except RuntimeError:  # not so much memory can be pinned: copies take longer
+        return Streamed(device, torch.empty(shape, dtype=entry))

@@ -1,5 +1,6 @@
 """A bank of families of kernels on a device."""
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +40,17 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         for family in self.families:
             waiting.extend(_translated(self, family, budget))
         return waiting
+
+    def between(self, points):
+        """A bank with other points, for `one_by_one` alone: what the host would need of them is not
+        made, unless a family needs it.
+        """
+        if any(isinstance(family, FromHost) for family in self._on_device):
+            return DeviceTiledBank(self.spec, points, self.compute)
+        other = copy(self)  # without families of the device, which have the points
+        other.left, other.right = points
+        other.n_rows, other.n = points.left.shape[0], points.right.shape[0]
+        return other
 
     def one_by_one(self):
         """Yield the number of each kernel and its values between all rows and columns, a tensor in
