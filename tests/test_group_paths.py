@@ -97,7 +97,9 @@ class TestSteps:
 
 
 class TestOtherTasks:
-    @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared"])
+    @pytest.mark.parametrize(
+        "loss", ["epsilon_insensitive", pytest.param("squared", marks=pytest.mark.long)]
+    )
     def test_regression(self, loss):
         _, target = independent(classes=0)
         found = path(MKLRegressor(KERNELS, loss=loss), X, 10.0 * target, max_groups=3)
@@ -108,7 +110,8 @@ class TestOtherTasks:
         ("loss", "share_weights", "fewest"),
         [
             ("squared_hinge", True, 1),
-            ("squared_hinge", False, 3),  # one for each class
+            # one for each class
+            pytest.param("squared_hinge", False, 3, marks=pytest.mark.long),
         ],
     )
     def test_several_classes(self, loss, share_weights, fewest):
@@ -244,7 +247,7 @@ class TestErrors:
 
 class TestChoice:
     def test_best_and_simplest(self, steps):
-        choice = steps.choose(X, y, scoring="roc_auc", cv=3)
+        choice = steps.choose(X, y, scoring="roc_auc", cv=2)
         assert isinstance(choice, Choice)
         assert choice.best.C == choice.costs[np.argmax(choice.means)]
         place = int(np.argmax(choice.means))
@@ -259,19 +262,19 @@ class TestChoice:
             KERNELS,
             Cs=steps.costs,
             ps=[1.0],
-            cv=3,
+            cv=2,
             scoring="roc_auc",
             rule="one_standard_error",
             tol=1e-5,
         ).fit(X, y)
-        choice = steps.choose(X, y, scoring="roc_auc", cv=3)
+        choice = steps.choose(X, y, scoring="roc_auc", cv=2)
         assert tuned.C_ == choice.simplest.C
         np.testing.assert_array_equal(tuned.scores_[:, :, 0], choice.scores)
-        assert tuned.n_groups_.shape == (3, len(steps), 1)
+        assert tuned.n_groups_.shape == (2, len(steps), 1)
         assert (tuned.n_groups_ <= tuned.n_kernels_).all()
         frame = tuned.cv_results_
         np.testing.assert_allclose(frame["mean_groups"], tuned.n_groups_.mean(axis=0).ravel())
-        train, _ = next(StratifiedKFold(3).split(X, y))
+        train, _ = next(StratifiedKFold(2).split(X, y))
         model = clone(steps[0]).fit(X[train], y[train])
         used = sum(share > 0 for share in model.group_weights_.values())
         assert tuned.n_groups_[0, 0, 0] == used
