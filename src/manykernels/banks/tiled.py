@@ -63,8 +63,12 @@ class TiledBank(Forwards, SumBank):
         self.left, self.right = points
         self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
         self.dtype, self.threads = compute.dtype, compute.threads
-        self.families = assemble(spec, points, self.dtype.type, self.held)
         self._latest: tuple[np.ndarray, list] = np.empty(0), []
+
+    @cached_property
+    def families(self) -> list:
+        """The kernels by families, made when the host first needs them."""
+        return assemble(self.spec, Points(self.left, self.right), self.dtype.type, self.held)
 
     def _like(self, points=None, dtype=None, held=None) -> Self:
         """The same kernels, but for what is given."""

@@ -47,8 +47,14 @@ def _floats(A):
 def squared_norms(A: Any) -> np.ndarray:
     """Squared length of each row."""
     A = _floats(A)
-    squares = A.multiply(A) if is_sparse(A) else np.square(A)
-    return np.asarray(squares.sum(axis=1), dtype=float).ravel()
+    if not is_sparse(A):
+        return np.einsum("ij,ij->i", A, A, dtype=float)
+    return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
+
+
+def middle(A: np.ndarray) -> np.ndarray:
+    """About the median of each column: that of some rows, evenly spread."""
+    return np.median(A[:: max(1, A.shape[0] // ROWS)], axis=0)
 
 
 def weighted_variance(A: Any, sample_weight: np.ndarray | None = None) -> np.ndarray:

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 
 from ..._loops.bits import differing_bits, packed
 from ..._loops.rbf import squared_distances
-from ...kernels.vector import chosen_rows, dense, dot_products, squared_norms
+from ...kernels.vector import chosen_rows, dense, dot_products, middle, squared_norms
 
 LARGEST = 1e15  # exponents beyond are all the same, and its square is a float32
 # squared norm, in units of the narrowest kernel: float64 has sixteen digits, and half of them are
@@ -67,7 +67,7 @@ class Dots:
 
     def __init__(self, left, right, unit, dtype):
         self.same, self.unit, self.dtype = left is right, unit, dtype
-        center = 0.0 if sparse.issparse(right) else np.median(right, axis=0)
+        center = 0.0 if sparse.issparse(right) else middle(right)
         self.right = _moved(right, center)
         self.left = self.right if self.same else _moved(left, center)
         with np.errstate(over="ignore"):  # then they are too far apart for this
