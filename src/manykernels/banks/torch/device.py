@@ -83,6 +83,19 @@ class Device:
         array = np.require(np.ascontiguousarray(array, dtype=dtype), requirements="W")
         return self.torch.as_tensor(array, device=self.place)
 
+    def fetched(self, *tensors):
+        """Tensors as arrays of the host, all in one go."""
+        if not self.fused:
+            return tuple(tensor.clone().numpy() for tensor in tensors)
+        out = [
+            self.torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            for tensor in tensors
+        ]
+        for there, here in zip(tensors, out, strict=True):
+            here.copy_(there, non_blocking=True)
+        self.torch.cuda.current_stream(self.place).synchronize()
+        return tuple(here.numpy() for here in out)
+
     def entry(self, dtype):
         """PyTorch's name for a type of NumPy's."""
         return getattr(self.torch, np.dtype(dtype).name)

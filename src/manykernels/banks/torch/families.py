@@ -1,12 +1,16 @@
 """Families of kernels on a device: a matrix of pairwise numbers, and all their members from it."""
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 
-from ...kernels.vector import dense
+from ...kernels.vector import dense, middle
 from ..families import Tile, polynomial_parameters
-from .exponentials import combine, forms
+from .exponentials import ROUNDING, combine, forms
+from .exponentials import rows as quick_rows
+
+HARMLESS = 1e-4  # error of a kernel that a search for support vectors does not notice
 
 
 class DeviceFamily(ABC):
@@ -61,8 +65,8 @@ class _Points(DeviceFamily):
     def __init__(self, device, members, scales, dtype, points):
         super().__init__(device, members, scales, dtype)
         # distances do not mind, and numbers get smaller
-        middle = device.put(np.median(dense(points.right), axis=0)) if self.centered else 0.0
-        self.left, self.right = points.each(lambda X: device.put(dense(X)) - middle)
+        center = device.put(middle(dense(points.right))) if self.centered else 0.0
+        self.left, self.right = points.each(lambda X: device.put(dense(X)) - center)
 
     centered = True
 
@@ -75,15 +79,16 @@ class _Exponentials(_Points):
         self.gammas = np.asarray(gammas, dtype=float)
 
     def value(self, pairs, place):
-        return self.device.torch.exp(-self.gammas[place] * pairs)
+        return self.device.torch.exp(-self.gammas[place] * self._rounded(pairs))
 
     def combine(self, pairs, weights, out):
+        combine(self.device, pairs, *self._in_use(weights), out)
+
+    def _in_use(self, weights):
+        """Factors and scaled weights of the kernels that have weight."""
         used = np.flatnonzero(weights)
-        gammas, weights = (
-            self.device.put(values, self.dtype)
-            for values in (self.gammas[used], (weights * self.scales)[used])
-        )
-        combine(self.device, pairs, gammas, weights, out)
+        values = self.gammas[used], (weights * self.scales)[used]
+        return tuple(self.device.put(value, self.dtype) for value in values)
 
     def forms(self, pairs, B):
         return forms(
@@ -100,7 +105,44 @@ class Gaussians(_Exponentials):
     """
 
     def pairs(self, rows, cols):
-        return self._rounded(squared_distances(self.left[rows], self.right[cols]))
+        """Squared distances in float64; those that rounding made negative are so by next to
+        nothing.
+        """
+        left, right = self._longer
+        return left[rows] @ (right if len(cols) == len(right) else right[cols]).T
+
+    @cached_property
+    def _longer(self):
+        """Points with two more features each, so that a product is a squared distance."""
+        torch = self.device.torch
+        norms = [points.square().sum(dim=1, keepdim=True) for points in (self.left, self.right)]
+        ones = [torch.ones_like(norm) for norm in norms]
+        left = torch.cat([self.left, norms[0], ones[0]], dim=1)
+        return left, torch.cat([-2.0 * self.right, ones[1], norms[1]], dim=1)
+
+    def quick_rows(self, rows, weights, out):
+        """``out = sum_l weights[l] K_l`` between some rows and all columns, off by up to about
+        HARMLESS; False where that cannot be had.
+        """
+        if self._short is None:
+            return False
+        (left, norms), right = self._short
+        quick_rows(((left[rows], norms[rows]), right), *self._in_use(weights), out)
+        return True
+
+    @cached_property
+    def _short(self):
+        """Points in float32 and their squared lengths, left and right; None where products of them
+        would cost too many digits, or are not compiled.
+        """
+        if not self.device.fused or self.dtype != np.float32:
+            return None
+        norms = [points.square().sum(dim=1) for points in (self.left, self.right)]
+        reach = max(float(norm.max()) for norm in norms)
+        if ROUNDING * self.gammas.max() * reach > HARMLESS:
+            return None
+        pairs = zip((self.left, self.right), norms, strict=True)
+        return [(points.float().contiguous(), norm.float()) for points, norm in pairs]
 
 
 class FeatureGaussians(_Exponentials):

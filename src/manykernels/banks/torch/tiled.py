@@ -85,6 +85,21 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self.device.sparing(fill, part)
         return out
 
+    def quick_rows(self, weights, rows):
+        """As `combined`, as fast as can be, for a search that does not mind small errors: all
+        kernels from products in short precision, where they are Gaussians of one distance.
+        """
+        families = [one for one in self._on_device if weights[one.members].any()]
+        if len(families) != 1 or not isinstance(families[0], Gaussians):
+            return self.combined(weights, rows)
+        out = self.device.torch.empty(
+            (len(rows), self.n), dtype=self.device.entry(self.dtype), device=self.device.place
+        )
+        if not families[0].quick_rows(rows, weights[families[0].members], out):
+            return self.combined(weights, rows)
+        self.device.pairs += len(rows) * self.n
+        return out
+
     def _bilinear_forms(self, couples):
         self._needs_square("quadratic_forms")
         torch, support = (
