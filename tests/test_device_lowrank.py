@@ -94,7 +94,8 @@ def check_protocol(there, host, tol):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_banks(device, limited, dtype):
+def test_banks(device, limited, dtype, monkeypatch):
+    monkeypatch.setattr("manykernels.banks.torch.factors.PANEL", 16)
     host = host_bank(dtype=dtype)
     there = on_device(host, device.name)
     assert type(there) is DeviceFactorBank
@@ -181,7 +182,8 @@ def test_sums_over_many_points_are_exact_enough(device):
     close(there.dot(np.ones(r))[0], factors.astype(float).sum(axis=1), 1e-12)
 
 
-def test_equations_from_those_of_other_bends(device, limited):
+def test_equations_from_those_of_other_bends(device, limited, monkeypatch):
+    monkeypatch.setattr("manykernels.banks.torch.factors.PANEL", 16)
     host = host_bank()
     there, rng = on_device(host, device.name), np.random.default_rng(0)
     system, scale = None, np.where(rng.random(host.n) < 0.5, 4.0, 0.0)
