@@ -184,3 +184,10 @@ def _pairs(words, number):
             raise LibsvmError(number)
         pairs[int(index)] = _finite(value, number)
     return pairs
+
+
+def row_keys(X, salts, scramble):
+    """Sums of scrambled entries that are not zero; all NaN are the same."""
+    X = np.where(np.isnan(X), np.nan, X)
+    mixed = scramble(np.ascontiguousarray(X).view(np.uint64) + salts)
+    return np.where(X == 0.0, np.uint64(0), mixed).sum(axis=1, dtype=np.uint64)

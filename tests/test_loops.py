@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from manykernels._canonical import scramble, taken
 from manykernels._loops import exponentials, rbf
 from manykernels._loops import factors as factor_loops
+from manykernels._loops.keys import add_keys
 from manykernels._loops.smo import Bounds, position_of_max, smo
 from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
 from manykernels._loops.sums import add_spread
 from manykernels.regularizers import GeneralizedKL, PNormBall, SquaredPNorm
-from reference import gaussian_chain, project_box_plane, smo_by_gradient
+from reference import gaussian_chain, project_box_plane, row_keys, smo_by_gradient
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 
@@ -240,3 +242,19 @@ def test_a_matrix_spread_over_rows_and_columns(dtype):
     expected[np.ix_(rows, cols)] += K * np.outer(left, right)
     add_spread(K, rows, cols, left, right, out)
     np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype])
+
+
+def test_keys_of_rows():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 5)) < 0.3, rng.standard_normal((300, 5)), 0.0)
+    X[3, 2], X[4, 2], X[5] = np.nan, -np.nan, -0.0
+    salts, keys = scramble(np.arange(5, dtype=np.uint64)), np.ones(300, np.uint64)
+    add_keys(X.view(np.uint64), salts, keys)
+    np.testing.assert_array_equal(keys, row_keys(X, salts, scramble) + np.uint64(1))
+
+
+def test_rows_are_taken_on_all_threads():
+    rng = np.random.default_rng(0)
+    X, rows = rng.random((40_000, 3)), rng.permutation(40_000)[:33_000]
+    for table in (X, np.asfortranarray(X), X.astype(np.float32)):
+        np.testing.assert_array_equal(taken(table, rows), table[rows])

@@ -223,7 +223,7 @@ class Problem:
         which the loss multiplies by the cost of the points that have a coefficient, or by the
         coefficient itself where there are no corners.
         """
-        unit = 0.5 * np.finfo(self.bank.dtype).eps * self.bank.largest(weights)
+        unit = 0.5 * float(np.finfo(self.bank.dtype).eps) * self.bank.largest(weights)
         losses = sum(
             length(b) * float(box.steepness(b).sum())
             for box, b in zip(self.boxes, beta, strict=True)

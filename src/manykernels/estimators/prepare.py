@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._canonical import Canonical, canonical_rows, fixed_rows
+from .._canonical import Canonical, canonical_rows, fixed_rows, taken
 from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories
@@ -98,7 +98,7 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     if kernels is not None:
         return Prepared(kernels(estimator, X, distinct), *targets, distinct)
     missing = missing_views(estimator, X, distinct.group >= 0)
-    X = X[distinct.rows]
+    X = taken(X, distinct.rows)
     learn_units(estimator, X, distinct.weight)
     X = in_units(estimator, X)
     bank = make_kernels(estimator, X, distinct.weight)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 
+from .._threads import Threads, thread_count
 from .base import Features, Kernel
 from .points import is_sparse
 
@@ -75,9 +76,13 @@ def weighted_variance(A: Any, sample_weight: np.ndarray | None = None) -> np.nda
         empty = 1.0 - weights @ stored
         variance = weights @ shifted + np.where(empty > 1e-12, empty, 0.0) * mean**2
     else:
-        with np.errstate(over="ignore"):  # whoever uses the variance judges whether it is in range
-            parts = (slice(start, start + ROWS) for start in range(0, len(A), ROWS))
-            variance = sum(weights[part] @ np.square(A[part] - mean) for part in parts)
+
+        def squares(start):
+            part = slice(start, start + ROWS)
+            with np.errstate(over="ignore"):  # whoever uses the variance judges it
+                return weights[part] @ np.square(A[part] - mean)
+
+        variance = sum(Threads(thread_count()).map(squares, range(0, A.shape[0], ROWS)))
     return np.where(np.sqrt(variance) > 1e-12 * np.abs(mean), variance, 0.0)
 
 

@@ -17,7 +17,7 @@ LARGEST = 65_536  # rows of a block in float64
 # parts of the rows that are worth a copy beside the others, on the device and from the host
 MOST, FEW = 0.8, 0.05
 RENEWED = 0.5  # changes of bends, as a part of them, from which on a Gram matrix is made anew
-PANEL = 512  # columns of a Gram matrix of which only the rows below are computed, at least
+PANEL = 1024  # columns of a Gram matrix of which only the rows below are computed, at least
 
 
 class Elsewhere(FactorBank):
