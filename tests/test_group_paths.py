@@ -72,6 +72,14 @@ class TestSteps:
         (entered,) = (group for group, share in steps[0].group_weights_.items() if share > 0)
         assert low.bank_.groups[int(np.argmax(forms))] == entered
 
+    def test_values_of_C_end_early(self):
+        costs = np.logspace(-2.0, 2.0, 9)
+        found = path(MKLClassifier(KERNELS), X, y, C=costs, max_groups=2)
+        counts = found.n_groups()
+        assert counts[-1] > 2
+        assert max(counts[:-1]) <= 2
+        np.testing.assert_allclose(found.costs, costs[: len(found)])
+
     def test_stops_early(self):
         few = path(MKLClassifier(KERNELS), X, y, max_groups=2)
         assert few.n_groups().max() == 2
@@ -207,7 +215,6 @@ class TestErrors:
             (MKLClassifier(KERNELS, p="auto"), {}, "with p=1"),
             (MKLClassifier(KERNELS), {"p": [1.0, 2.0]}, "with p=1"),
             (MKLClassifier(KERNELS, regularizer=SquaredPNorm(2)), {}, "with p=1"),
-            (MKLClassifier(KERNELS), {"C": [1.0]}, "C or max_groups"),
             (MKLClassifier(KERNELS), {"max_groups": 0}, "at least 1"),
             (MKLClassifier(KERNELS), {"max_groups": 2.5}, "whole number"),
             (MKLOneClass(KERNELS), {}, "has no C"),

@@ -1,7 +1,8 @@
 """Our path of ten C, p = 1, on a file of cells; prints JSON.
 
 Arguments: the file (see `benchmarks.cells.save`), the columns of random features per set, or 0 for
-exact kernels, and the loss.
+exact kernels, the loss, and, if it is to end early, the number of groups after which, and the
+megabytes for factors.
 """
 
 import json
@@ -22,7 +23,7 @@ warnings.simplefilter("ignore")
 COSTS = np.logspace(-3, 1, 10)
 
 
-def main(file_name, columns, loss):
+def main(file_name, columns, loss, most=None, room=None):
     with np.load(file_name) as file:
         X = sparse.csr_matrix(
             (file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"])
@@ -31,10 +32,12 @@ def main(file_name, columns, loss):
     groups = {f"set {k}": members[a:b] for k, (a, b) in enumerate(pairwise(ends))}
     approximation = RandomFourier(int(columns)) if int(columns) else None
     kernels = on_groups(groups, [RBF("median")])
-    model = MKLClassifier(kernels, p=1.0, loss=loss, approximation=approximation)
+    options = {"approximation": approximation, "cache_size": None if room is None else float(room)}
+    model = MKLClassifier(kernels, p=1.0, loss=loss, **options)
     path(model, X[:200], y[:200], C=COSTS[-2:])  # compiled, then
     wall, cpu = time.perf_counter(), time.process_time()
-    models = path(model, X[train], y[train], C=COSTS)
+    most = None if most is None else int(most)
+    models = path(model, X[train], y[train], C=COSTS, max_groups=most)
     scores = [float(roc_auc_score(y[~train], one.decision_function(X[~train]))) for one in models]
     print(
         json.dumps(

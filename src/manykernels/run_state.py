@@ -107,6 +107,8 @@ class RunState:
     limit : int or None
         The largest number of iterations, or of what the solver counts in their place, if one was
         asked for.
+    tol : float
+        Relative gap that is asked for; zero if that is not known.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class RunState:
             watch,
             keep,
         )
-        self.counters, self.best, self.limit = Counters(), None, None
+        self.counters, self.best, self.limit, self.tol = Counters(), None, None, 0.0
         self._columns, self._parts = 0, 0.0
         regularizer = problem.regularizer
         if start is None:
@@ -175,21 +177,21 @@ class RunState:
         self.problem, self.best = finer, None  # certificates of coarser kernels do not compare
         return True
 
-    def evaluate(self, weights, beta, tol) -> Evaluation:
+    def evaluate(self, weights, beta, tol, gap=0.0) -> Evaluation:
         """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
-        times the `unit`.
+        times the `unit`, or to a relative gap of its own where the machine looks at that.
         """
         machine, kernel = self.machine(weights)
-        return self.solve(machine, kernel, weights, beta, tol)
+        return self.solve(machine, kernel, weights, beta, tol, gap)
 
-    def solve(self, machine, kernel, weights, beta, tol) -> Evaluation:
+    def solve(self, machine, kernel, weights, beta, tol, gap=0.0) -> Evaluation:
         """`evaluate` with the `machine` of these weights and its kernel, which cost a pass."""
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
         self.latest = Point(weights, beta)
         with self.algebra():
             solved = [
-                machine.solve(kernel, problem.loss, y, cost, start, tol)
+                machine.solve(kernel, problem.loss, y, cost, start, tol, gap=gap)
                 for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
             ]
         self.counters.svm_solves += len(solved)

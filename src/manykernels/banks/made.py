@@ -90,8 +90,8 @@ class MadeBank(ColumnBank):
         with one_thread():
             return self.features.one(k, self.X, threads)
 
-    def _each(self, work):
-        """Call ``work(k, V_k)`` for every kernel, on the threads."""
+    def _each(self, work, kernels=None):
+        """Call ``work(k, V_k)`` for every kernel, or for some, on the threads."""
         alone = Threads(1)
 
         def one(k):
@@ -100,11 +100,20 @@ class MadeBank(ColumnBank):
             work(k, V)
             return V if self.holds_all or k in self._wanted else None
 
-        for k, V in enumerate(self.threads.map(one, range(self.m))):
+        kernels = range(self.m) if kernels is None else [int(k) for k in kernels]
+        for k, V in zip(kernels, self.threads.map(one, kernels), strict=True):
             if V is not None and k not in self._held:
                 self._hold(k, V)
 
     def correlate(self, beta):
+        return self._moments(beta)
+
+    def coefficients(self, weights, beta):
+        """As those of other banks; only kernels with weight are made."""
+        return self.column_weights(weights) * self._moments(beta, np.flatnonzero(weights))
+
+    def _moments(self, beta, kernels=None):
+        """``V_k' beta`` of all kernels, or of some and zero elsewhere, (t, r)."""
         beta = as_outputs(beta, self.n)
         out = np.zeros((beta.shape[0], self.width))
 
@@ -113,7 +122,7 @@ class MadeBank(ColumnBank):
             loops.correlate(V, beta, mine)
             out[:, self.offsets[k] : self.offsets[k + 1]] = mine
 
-        self._each(sums)
+        self._each(sums, kernels)
         return out
 
     def dot(self, coefficients):

@@ -79,6 +79,7 @@ def path(
         Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller (ten times that
         where it cannot be reached): a group counts if without its weight that could not be
         certified.
+        Beside values of C: end early, with the first model that has more groups.
 
     Returns
     -------
@@ -86,7 +87,9 @@ def path(
         Up to the model that was ended by Ctrl-C or a callback, if one was.
     """
     if max_groups is not None:
-        return _over_groups(estimator, X, y, C, p, max_groups, sample_weight)
+        _check_max_groups(estimator, p, max_groups)
+    if max_groups is not None and C is None:
+        return _over_groups(estimator, X, y, max_groups, sample_weight)
     costs, norms = _grid(estimator, C, p)
     template = _twin(estimator)
     check_parameters(template)
@@ -97,16 +100,15 @@ def path(
         for cost in costs
     ]
     width = _width(template, prepared)
-    if width >= FEWEST:
+    if max_groups is None and width >= FEWEST:
         _train_together(models, prepared, len(costs), width)
     else:
-        _train_in_turn(models, prepared, len(costs))
+        _train_in_turn(models, prepared, len(costs), max_groups)
     return Path(_until_broken_off(models))
 
 
-def _over_groups(estimator, X, y, C, p, max_groups, sample_weight):
+def _over_groups(estimator, X, y, max_groups, sample_weight):
     """The path from one group, or as few as possible, to `max_groups`."""
-    _check_max_groups(estimator, C, p, max_groups)
     template = _twin(estimator).set_params(p=1.0, C=1.0, tol=min(estimator.tol, EXACT))
     check_parameters(template)
     prepared = template._data(X, y, sample_weight)
@@ -145,13 +147,11 @@ def _counted(template, cost, prepared, before):
     return model
 
 
-def _check_max_groups(estimator, C, p, max_groups):
+def _check_max_groups(estimator, p, max_groups):
     if isinstance(max_groups, bool) or not isinstance(max_groups, numbers.Integral):
         raise ValueError(f"max_groups must be a whole number, got {max_groups!r}.")
     if max_groups < 1:
         raise ValueError(f"max_groups must be at least 1, got {max_groups!r}.")
-    if C is not None:
-        raise ValueError("Give C or max_groups, not both: max_groups finds the values of C.")
     if not hasattr(estimator, "C"):
         raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
     norm = estimator.p if p is None else p
@@ -182,15 +182,17 @@ def _first_cost(template, prepared):
     return min(first_cost(bank, weights, loss, *output) for output in outputs)
 
 
-def _train_in_turn(models, prepared, costs):
+def _train_in_turn(models, prepared, costs, max_groups=None):
     """Train models one after the other, each from where the one of the p before ended, or of the C
-    before.
+    before; up to one that has too many groups.
     """
     for place, model in enumerate(models):
         start = models[place - costs] if place >= costs else models[place - 1] if place else None
         _train(model, prepared, start)
         prepared = _refined(prepared, model)
         if model.result_.status.broken_off:
+            return
+        if max_groups is not None and len(_used_groups(model)) > max_groups:
             return
 
 

@@ -15,6 +15,7 @@ from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
 
 ROWS = 4096  # points whose factors are computed together
+SPARSE = 0.1  # entries that are not zero, up to which a product with sparse points is faster
 
 
 class FeatureMap(Forwards):
@@ -226,7 +227,9 @@ class FourierMap(FeatureMap):
         of the factors, in which cosines cost a fifth.
         """
         F = self.frequencies[k].astype(self.dtype, copy=False)
-        angles = dense(X).astype(self.dtype, copy=False) @ F
+        if not is_sparse(X) or X.nnz > SPARSE * X.shape[0] * X.shape[1]:
+            X = dense(X)
+        angles = X.astype(self.dtype, copy=False) @ F
         np.cos(angles, out=out[:, : F.shape[1]])
         np.sin(angles, out=out[:, F.shape[1] :])
         out *= self.dtype.type(np.sqrt(self.scales[k] / F.shape[1]))

@@ -36,7 +36,9 @@ class Machine(ABC):
     The start may come from another kernel: that is what makes a sequence of similar SVMs cheap.
     """
 
-    def solve(self, kernel, loss, y, cost, start=None, tol=1e-3, max_steps=None):
+    looks_at_gap = False
+
+    def solve(self, kernel, loss, y, cost, start=None, tol=1e-3, max_steps=None, gap=0.0):
         """Solve one SVM.
 
         Parameters
@@ -51,13 +53,17 @@ class Machine(ABC):
         max_steps : int, optional
             By default a million, or a hundred per point if that is more: only hopeless problems
             need so many.
+        gap : float
+            Relative duality gap of the SVM that is good enough whatever the violation, for machines
+            that look at it.
         """
         max_steps = max(1_000_000, 100 * y.size) if max_steps is None else max_steps
         box = loss.box(y, cost)
         beta = np.zeros(y.size) if start is None else start
         beta[:] = box.feasible(beta)
         F = self.multiply(kernel, beta) + box.ridge * beta - box.linear
-        steps, violation = self.ascend(kernel, box, beta, F, tol, max_steps)
+        enough = {"gap": gap} if self.looks_at_gap else {}
+        steps, violation = self.ascend(kernel, box, beta, F, tol, max_steps, **enough)
         scores = F - box.ridge * beta + box.linear
         intercept = loss.intercept(y, cost, scores)
         norm = 0.5 * float(beta @ scores)

@@ -13,43 +13,22 @@ LOG2_E = float(np.log2(np.e))
 BLOCK = 4096  # entries that one program of a compiled kernel visits
 # of a tile, and tiles that a program goes through: the fastest of 16 choices
 KERNELS, COLUMNS, GROUP = 128, 256, 16
-TILE, DEEP = 128, 64  # rows and columns of a combined kernel that a program makes, features at once
-ROUNDING = 2.0**-21  # of products whose factors are split into two numbers of eleven bits
 
 
-def combine(device, D, gammas, weights, out):
-    """``out += sum_k weights[k] exp(-gammas[k] D)``; contiguous tensors of one type, but for D,
-    which may be finer.
+def combine(device, D, gammas, weights, out, add=True):
+    """``out += sum_k weights[k] exp(-gammas[k] D)``, or ``=``; contiguous tensors of one type, but
+    for D, which may be finer.
     """
     if device.fused:
         _compiled().combine[(-(-D.numel() // 1024),)](
-            D, gammas * LOG2_E, weights, out, D.numel(), gammas.numel(), BLOCK=1024
+            D, gammas * LOG2_E, weights, out, D.numel(), gammas.numel(), ADD=add, BLOCK=1024
         )
         return
     D = D.to(out.dtype)
+    if not add:
+        out.zero_()
     for gamma, weight in zip(gammas.tolist(), weights.tolist(), strict=True):
         out.add_(device.torch.exp(-gamma * D), alpha=weight)
-
-
-def rows(points, gammas, weights, out):
-    """``out = sum_k weights[k] exp(-gammas[k] |x_i - z_j|^2)`` in float32, without holding the
-    distances, from products that are off by some ROUNDING of the points' lengths; for compiled
-    kernels only.
-
-    Parameters
-    ----------
-    points : two pairs of float32 tensors
-        Points (rows, d) or (n, d) and their squared lengths, left and right.
-    gammas, weights : (m,) float32 tensors
-    out : (rows, n) contiguous float32 tensor
-    """
-    (left, left_norms), (right, right_norms) = points
-    (count, d), n = left.shape, right.shape[0]
-    grid = (-(-count // TILE), -(-n // TILE))
-    _compiled().rows[grid](
-        left, left_norms, right, right_norms, gammas * LOG2_E, weights, out, count, n, d,
-        gammas.numel(), BM=TILE, BN=TILE, BD=DEEP, num_warps=8,
-    )  # fmt: skip
 
 
 def forms(device, D, B, gammas):
@@ -110,43 +89,14 @@ def _compiled():
     import triton.language as tl
 
     @triton.jit
-    def combine(D, gammas, weights, out, size, count, BLOCK: tl.constexpr):
+    def combine(D, gammas, weights, out, size, count, ADD: tl.constexpr, BLOCK: tl.constexpr):
         at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         inside = at < size
-        total = tl.load(out + at, mask=inside, other=0.0)
-        d = tl.load(D + at, mask=inside, other=0.0).to(total.dtype)
+        d = tl.load(D + at, mask=inside, other=0.0).to(out.dtype.element_ty)
+        total = tl.load(out + at, mask=inside, other=0.0) if ADD else tl.zeros_like(d)
         for k in range(count):
             total += tl.load(weights + k) * tl.exp2(-tl.load(gammas + k) * d)
         tl.store(out + at, total, mask=inside)
-
-    @triton.jit(do_not_specialize=["count"])
-    def rows(
-        left, left_norms, right, right_norms, gammas, weights, out, count, n, d, m,
-        BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
-    ):  # fmt: skip
-        i, j = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
-        dots = tl.zeros((BM, BN), dtype=tl.float32)
-        for first in range(0, d, BD):
-            f = first + tl.arange(0, BD)
-            x = tl.load(
-                left + i[:, None] * d + f[None, :],
-                mask=(i[:, None] < count) & (f[None, :] < d),
-                other=0.0,
-            )
-            z = tl.load(
-                right + j[:, None].to(tl.int64) * d + f[None, :],
-                mask=(j[:, None] < n) & (f[None, :] < d),
-                other=0.0,
-            )
-            dots = tl.dot(x, tl.trans(z), dots, input_precision="tf32x3")
-        x = tl.load(left_norms + i, mask=i < count, other=0.0)
-        z = tl.load(right_norms + j, mask=j < n, other=0.0)
-        D = tl.maximum(x[:, None] + z[None, :] - 2.0 * dots, 0.0)
-        total = tl.zeros((BM, BN), dtype=tl.float32)
-        for k in range(m):
-            total += tl.load(weights + k) * tl.exp2(-tl.load(gammas + k) * D)
-        at = out + i[:, None].to(tl.int64) * n + j[None, :]
-        tl.store(at, total, mask=(i[:, None] < count) & (j[None, :] < n))
 
     @triton.jit
     def forms(D, B, gammas, parts, size, count, programs, BLOCK: tl.constexpr):
@@ -188,4 +138,4 @@ def _compiled():
                 tl.atomic_add(out + (k.to(tl.int64) * rows + i) * T + c, product, mask=inside)
         tl.atomic_add(combined + i * n + j, total.to(tl.float64), mask=j < n)
 
-    return SimpleNamespace(combine=combine, rows=rows, forms=forms, multiply=multiply)
+    return SimpleNamespace(combine=combine, forms=forms, multiply=multiply)

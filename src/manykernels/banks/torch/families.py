@@ -7,10 +7,7 @@ import numpy as np
 
 from ...kernels.vector import dense, middle
 from ..families import Tile, polynomial_parameters
-from .exponentials import ROUNDING, combine, forms
-from .exponentials import rows as quick_rows
-
-HARMLESS = 1e-4  # error of a kernel that a search for support vectors does not notice
+from .exponentials import combine, forms
 
 
 class DeviceFamily(ABC):
@@ -32,8 +29,10 @@ class DeviceFamily(ABC):
     def value(self, pairs, place):
         """Member number `place` on a tile, before it is scaled."""
 
-    def combine(self, pairs, weights, out):
-        """``out += sum_l weights[l] K_l``."""
+    def combine(self, pairs, weights, out, add=True):
+        """``out += sum_l weights[l] K_l``, or ``=``."""
+        if not add:
+            out.zero_()
         for place in np.flatnonzero(weights):
             out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
 
@@ -81,8 +80,8 @@ class _Exponentials(_Points):
     def value(self, pairs, place):
         return self.device.torch.exp(-self.gammas[place] * self._rounded(pairs))
 
-    def combine(self, pairs, weights, out):
-        combine(self.device, pairs, *self._in_use(weights), out)
+    def combine(self, pairs, weights, out, add=True):
+        combine(self.device, pairs, *self._in_use(weights), out, add)
 
     def _in_use(self, weights):
         """Factors and scaled weights of the kernels that have weight."""
@@ -119,30 +118,6 @@ class Gaussians(_Exponentials):
         ones = [torch.ones_like(norm) for norm in norms]
         left = torch.cat([self.left, norms[0], ones[0]], dim=1)
         return left, torch.cat([-2.0 * self.right, ones[1], norms[1]], dim=1)
-
-    def quick_rows(self, rows, weights, out):
-        """``out = sum_l weights[l] K_l`` between some rows and all columns, off by up to about
-        HARMLESS; False where that cannot be had.
-        """
-        if self._short is None:
-            return False
-        (left, norms), right = self._short
-        quick_rows(((left[rows], norms[rows]), right), *self._in_use(weights), out)
-        return True
-
-    @cached_property
-    def _short(self):
-        """Points in float32 and their squared lengths, left and right; None where products of them
-        would cost too many digits, or are not compiled.
-        """
-        if not self.device.fused or self.dtype != np.float32:
-            return None
-        norms = [points.square().sum(dim=1) for points in (self.left, self.right)]
-        reach = max(float(norm.max()) for norm in norms)
-        if ROUNDING * self.gammas.max() * reach > HARMLESS:
-            return None
-        pairs = zip((self.left, self.right), norms, strict=True)
-        return [(points.float().contiguous(), norm.float()) for points, norm in pairs]
 
 
 class FeatureGaussians(_Exponentials):

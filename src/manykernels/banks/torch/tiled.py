@@ -68,36 +68,22 @@ class DeviceTiledBank(DeviceBank, TiledBank):
     def combined(self, weights, rows):
         weights = np.asarray(weights, dtype=float)
         everything = self.device.torch.arange(self.n, device=self.device.place)
-        out = self.device.torch.zeros(
-            (len(rows), self.n), dtype=self.device.entry(self.dtype), device=self.device.place
-        )
-
-        def fill(part):
-            out[part] = 0.0  # memory may have run out half way
-            self.device.pairs += len(rows[part]) * self.n
-            for family in self._on_device:
-                if weights[family.members].any():
-                    family.combine(
-                        family.pairs(rows[part], everything), weights[family.members], out[part]
-                    )
-
-        for part in self.device.tiles(len(rows), self._tile_bytes(self.n)):
-            self.device.sparing(fill, part)
-        return out
-
-    def quick_rows(self, weights, rows):
-        """As `combined`, as fast as can be, for a search that does not mind small errors: all
-        kernels from products in short precision, where they are Gaussians of one distance.
-        """
-        families = [one for one in self._on_device if weights[one.members].any()]
-        if len(families) != 1 or not isinstance(families[0], Gaussians):
-            return self.combined(weights, rows)
         out = self.device.torch.empty(
             (len(rows), self.n), dtype=self.device.entry(self.dtype), device=self.device.place
         )
-        if not families[0].quick_rows(rows, weights[families[0].members], out):
-            return self.combined(weights, rows)
-        self.device.pairs += len(rows) * self.n
+        used = [family for family in self._on_device if weights[family.members].any()]
+        if not used:
+            return out.zero_()
+
+        def fill(part):
+            self.device.pairs += len(rows[part]) * self.n
+            # the first one writes: memory may have run out half way
+            for add, family in enumerate(used):
+                pairs = family.pairs(rows[part], everything)
+                family.combine(pairs, weights[family.members], out[part], add > 0)
+
+        for part in self.device.tiles(len(rows), self._tile_bytes(self.n)):
+            self.device.sparing(fill, part)
         return out
 
     def _bilinear_forms(self, couples):

@@ -191,8 +191,8 @@ class Descent:
         """
         v = np.zeros((len(self.beta), self.bank.offsets[-1]))
         if self.beta.any():
-            v = self.bank.column_weights(weights) * self.bank.correlate(self.beta)
-            self.run.counters.kernel_passes += 1
+            self.bank.want(np.flatnonzero(weights))
+            v = self.bank.coefficients(weights, self.beta)
             f = self.bank.sums_of(np.flatnonzero(weights), v)
             length = np.sqrt(self.bank.squared_norms(v)).sum()
 

@@ -17,6 +17,8 @@ from ..lowrank.corners import rounded_corners
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
 TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
+# points of a second sample, and how many times a sample the next one, or all points, must be
+LARGER, MUCH = (40_000,), 5
 ROUNDS = 8
 WIDTH = 0.3  # of the rounded corners of the loss, by which decision values become coefficients
 
@@ -80,25 +82,45 @@ class FromPoints(Around):
         return self.solver
 
     def _start(self, run, weighted):
-        """Weights of the sample, and coefficients of all points that go with its decisions."""
-        problem = run.problem
-        rows = weighted[_evenly(problem.targets[:, weighted], self.size)]
+        """Weights of the sample, and coefficients of all points that go with its decisions; from
+        one sample to a larger one where there are very many points.
+        """
+        problem, beta, weights = run.problem, None, run.start.weights
+        corners = rounded_corners(problem, WIDTH * problem.unit)
+        for size in self._sizes(weighted.size):
+            rows = weighted[_evenly(problem.targets[:, weighted], size)]
+            sample = RunState(problem.among(rows), memory_budget=run.memory_budget)
+            solver, start = self.first(sample), sample.start
+            if beta is not None:
+                solver = self.solver
+                start = Point(weights, sample.problem.feasible(beta[:, rows]))
+            weights, scores = self._solved(run, sample.problem, rows, solver, start)
+            pairs = zip(corners, scores, strict=True)
+            beta = np.stack([corner.response(f)[0] for corner, f in pairs])
+        return Point(weights, problem.feasible(beta))
+
+    def _sizes(self, n):
+        """Points of the samples, each many times the last."""
+        return [self.size] + [
+            size for size in LARGER if size >= MUCH * self.size and n > MUCH * size
+        ]
+
+    @staticmethod
+    def _solved(run, problem, rows, solver, start):
+        """Weights from some of the points, and the decision values of all."""
 
         def at_all(some):
-            beta = np.zeros_like(problem.targets)
+            beta = np.zeros_like(run.problem.targets)
             beta[:, rows] = some
             return beta
 
         def whole(point):
-            return Point(point.weights, problem.feasible(at_all(point.beta)))
+            return Point(point.weights, run.problem.feasible(at_all(point.beta)))
 
-        sample = RunState(problem.among(rows), memory_budget=run.memory_budget)
-        part = Part(sample.problem, sample.start, f"sample of {rows.size} points", whole)
-        result = drive_part(self.first(sample), run, part, tol=TOLERANCE)
-        scores = run.decision(result.weights, at_all(result.beta)) + result.intercept[:, None]
-        rounded = rounded_corners(problem, WIDTH * problem.unit)
-        beta = [corner.response(f)[0] for corner, f in zip(rounded, scores, strict=True)]
-        return Point(result.weights, problem.feasible(np.stack(beta)))
+        part = Part(problem, start, f"sample of {rows.size} points", whole)
+        result = drive_part(solver, run, part, tol=TOLERANCE)
+        scores = run.decision(result.weights, at_all(result.beta))
+        return result.weights, scores + result.intercept[:, None]
 
 
 def _evenly(targets, size):
