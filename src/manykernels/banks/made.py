@@ -6,6 +6,7 @@ hundreds of kernels on tens of thousands of points take the memory of the few th
 fit into the budget, all are held.
 """
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -92,18 +93,18 @@ class MadeBank(ColumnBank):
 
     def _each(self, work, kernels=None):
         """Call ``work(k, V_k)`` for every kernel, or for some, on the threads."""
-        alone = Threads(1)
+        alone, lock = Threads(1), Lock()
 
         def one(k):
             V = self._held.get(k)
             V = self._made(k, alone) if V is None else V
             work(k, V)
-            return V if self.holds_all or k in self._wanted else None
+            if k not in self._held and (self.holds_all or k in self._wanted):
+                with lock:  # at once, so that no more are in memory than may be
+                    self._hold(k, V)
 
         kernels = range(self.m) if kernels is None else [int(k) for k in kernels]
-        for k, V in zip(kernels, self.threads.map(one, kernels), strict=True):
-            if V is not None and k not in self._held:
-                self._hold(k, V)
+        self.threads.map(one, kernels)
 
     def correlate(self, beta):
         return self._moments(beta)
