@@ -42,6 +42,11 @@ class ColumnBank(Forwards, SumBank):
     def block(self, k: int) -> np.ndarray:
         """The factors of one kernel, (n_rows, its columns)."""
 
+    @property
+    def capacity(self) -> int:
+        """Of how many kernels the factors can be held."""
+        return self.m
+
     def want(self, kernels: Indices) -> None:
         """Take note of the kernels that will be asked for many times."""
 

@@ -54,12 +54,15 @@ class MadeBank(ColumnBank):
         size = f"{self.m} kernels with {self.width} columns on {self.n} points"
         if self.holds_all:
             return f"factors of {size}: {_megabytes(self.nbytes)}, made once and held"
-        most = int(self.budget // max(self.nbytes // self.m, 1))
+        room = f"{_megabytes(self.budget)} or {self.capacity} kernels at most"
         return (
             f"factors of {size} would take {_megabytes(self.nbytes)}: those of the kernels in use "
-            f"are held, {_megabytes(self.budget)} or {most} kernels at most, and the others are "
-            "made again in every pass over all kernels"
+            f"are held, {room}, and the others are made again in every pass over all kernels"
         )
+
+    @property
+    def capacity(self) -> int:
+        return int(self.budget // max(self.nbytes // self.m, 1))
 
     def want(self, kernels):
         """The kernels that will be asked for many times; others are forgotten when room is

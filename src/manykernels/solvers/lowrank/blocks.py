@@ -220,7 +220,7 @@ class Descent:
         sizes = np.sqrt(self.bank.squared_norms(v))
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
         self.level(EXACT)
-        blocks = self._blocks(_visited(sizes, forms), v)
+        blocks = self._blocks(_visited(sizes, forms, self.bank.capacity), v)
         sizes, trail = np.array([block.length for block in blocks]), []
         with self._threads():
             for done in range(1, ROUNDS + 1):
@@ -318,11 +318,13 @@ class Descent:
         return self.bank.threads.algebra() if large else nullcontext()
 
 
-def _visited(sizes, forms):
-    """The kernels with coefficients, and those that may get some: as many again, if there are."""
+def _visited(sizes, forms, capacity):
+    """The kernels with coefficients, and those that may get some: as many again, if there are and
+    their factors can be held.
+    """
     used, reach = sizes > 0.0, SLACK * sizes.sum()
     order = np.argsort(-np.where(used, -1.0, forms), kind="stable")
-    most = max(JOIN, np.count_nonzero(used))
+    most = max(1, min(max(JOIN, used.sum()), capacity - used.sum()))
     joining = order[:most][np.sqrt(np.maximum(forms[order[:most]], 0.0)) > reach]
     return np.union1d(np.flatnonzero(used), joining[~used[joining]])
 
