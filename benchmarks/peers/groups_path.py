@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier, path
 from manykernels.kernels import RBF, on_groups
@@ -36,6 +37,7 @@ def main(file_name, columns, loss, most=None, room=None):
     model = MKLClassifier(kernels, p=1.0, loss=loss, **options)
     path(model, X[:200], y[:200], C=COSTS[-2:])  # compiled, then
     wall, cpu = time.perf_counter(), time.process_time()
+    X = StandardScaler(with_mean=False).fit(X[train]).transform(X)  # as scMKL scales the genes
     most = None if most is None else int(most)
     models = path(model, X[train], y[train], C=COSTS, max_groups=most)
     scores = [float(roc_auc_score(y[~train], one.decision_function(X[~train]))) for one in models]
