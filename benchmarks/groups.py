@@ -32,7 +32,7 @@ STRENGTHS = np.linspace(0.0, 1.8, 10)
 TABLES = 4
 MOST = 4  # groups that a model selects
 SIZES, COLUMNS = (700, 5_000, 20_000), 200
-ENOUGH, ROOM = 30, 2000
+ENOUGH, ROOM = 10, 2000
 
 
 def main(out, parts=None):

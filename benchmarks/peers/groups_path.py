@@ -32,7 +32,7 @@ def main(file_name, columns, loss, most=None, room=None):
         y, train, ends, members = (file[name] for name in ("y", "train", "offsets", "members"))
     groups = {f"set {k}": members[a:b] for k, (a, b) in enumerate(pairwise(ends))}
     approximation = RandomFourier(int(columns)) if int(columns) else None
-    kernels = on_groups(groups, [RBF("median")])
+    kernels = on_groups(groups, [RBF("median", factor=0.5)])  # exp(-d^2 / 2 sigma^2), as scMKL's
     options = {"approximation": approximation, "cache_size": None if room is None else float(room)}
     model = MKLClassifier(kernels, p=1.0, loss=loss, **options)
     path(model, X[:200], y[:200], C=COSTS[-2:])  # compiled, then
