@@ -2,11 +2,13 @@
 closed forms against minimizers, both banks against each other, answers by their certificates.
 """
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_info
 
 from conftest import toy
 from manykernels import MKLClassifier, MKLRegressor, path
@@ -41,6 +43,7 @@ ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
 APPROXIMATIONS = [RandomFourier(24), Nystroem(15)]
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), Squared()]
 ROOM = 2**30
+BLOCKS = {"p": 1.0, "solver": "blocks"}
 
 
 def made(approximation=APPROXIMATIONS[0], budget=ROOM, dtype=np.float64, **options):
@@ -90,6 +93,19 @@ class TestLoops:
 
 
 class TestMadeBank:
+    def test_threads_of_others_stay_as_they_are(self):
+        before = [one["num_threads"] for one in threadpool_info()]
+        model = MKLClassifier(KERNELS, p=1.0, approximation=RandomFourier(24), solver="blocks")
+        model.set_params(n_jobs=4).fit(X, Y)
+        assert [one["num_threads"] for one in threadpool_info()] == before
+
+    def test_copies_hold_nothing(self):
+        bank = made()
+        bank.block(3)
+        copy = pickle.loads(pickle.dumps(bank))
+        assert not copy._held
+        np.testing.assert_allclose(copy.block(3), bank.block(3))
+
     @pytest.mark.parametrize("approximation", APPROXIMATIONS)
     @pytest.mark.parametrize("budget", [0, 40_000, ROOM])
     def test_it_is_the_bank_of_all_factors(self, approximation, budget, rng):
@@ -140,11 +156,11 @@ class TestMadeBank:
 
     def test_the_plan_says_what_is_held(self, capsys):
         assert "made once and held" in made(verbose=1).plan()
-        assert "held" in capsys.readouterr().out
+        assert "held" in capsys.readouterr().err
         size = made().block(0).nbytes
         assert "3 kernels at most" in made(budget=3 * size).plan()
         made(verbose=0)
-        assert not capsys.readouterr().out
+        assert not capsys.readouterr().err
 
 
 class TestAnswers:
@@ -167,6 +183,14 @@ class TestAnswers:
         found = solve(problem, Blocks(), tol=1e-7)
         assert found.status is Status.OPTIMAL
         assert problem.certificate(found.weights, found.beta).gap <= 1.1e-7
+
+    @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), Logistic()])
+    def test_a_large_cost(self, loss):
+        """Where rounds would not end, another method does."""
+        problem = Problem(made(), targets(loss), np.full(N, 1e4), PNormBall(1), loss)
+        found = solve(problem, Blocks(), tol=1e-3)
+        assert found.status is Status.OPTIMAL
+        assert problem.certificate(found.weights, found.beta).gap <= 1.1e-3
 
     def test_optimality_conditions(self):
         """Moments of kernels in use are equally long, those of others are not longer."""
@@ -228,7 +252,8 @@ class TestAnswers:
 
 class TestEstimators:
     @pytest.mark.parametrize("approximation", APPROXIMATIONS)
-    def test_many_groups_of_columns_are_solved_by_blocks(self, approximation):
+    def test_many_groups_of_columns_are_solved_by_blocks(self, approximation, monkeypatch):
+        monkeypatch.setattr("manykernels.estimators.prepare.MORE_COLUMNS", 100)
         model = MKLClassifier(KERNELS, p=1.0, C=0.5, approximation=approximation).fit(X, Y)
         assert isinstance(model._data(X, Y, None).bank, MadeBank)
         run = RunState(Problem(made(), Y[None], np.full(N, 1.0), PNormBall(1), Hinge()))
@@ -244,9 +269,19 @@ class TestEstimators:
         for p, kernels in ((1.33, KERNELS), (1.0, [RBF(0.1), RBF(1.0), Linear()])):
             model = MKLClassifier(kernels, p=p, approximation=Nystroem(5))
             assert not isinstance(model._data(X, Y, None).bank, MadeBank)
+        few = MKLClassifier(KERNELS, p=1.0, approximation=Nystroem(5))  # a small system
+        assert not isinstance(few._data(X, Y, None).bank, MadeBank)
+
+    def test_the_norms_of_a_path_decide(self):
+        options = {"approximation": RandomFourier(24), "cache_size": 0.03}
+        sparse = MKLClassifier(KERNELS, p=2.0, **options)
+        assert path(sparse, X, Y, p=[1.0])[0].result_.status is Status.OPTIMAL
+        with pytest.raises(ValueError, match="memory budget"):
+            path(MKLClassifier(KERNELS, p=1.0, **options), X, Y, p=[1.0, 2.0])
 
     def test_factors_over_the_budget(self):
         options = {"p": 1.0, "C": 0.5, "loss": "squared_hinge", "approximation": RandomFourier(24)}
+        options["solver"] = "blocks"
         small = MKLClassifier(KERNELS, cache_size=0.03, **options).fit(X, Y)
         large = MKLClassifier(KERNELS, **options).fit(X, Y)
         assert small.result_.status is Status.OPTIMAL
@@ -254,7 +289,7 @@ class TestEstimators:
         np.testing.assert_allclose(small.kernel_weights_, large.kernel_weights_, atol=0.03)
 
     def test_predictions_make_no_kernel_without_weight(self, monkeypatch):
-        model = MKLClassifier(KERNELS, p=1.0, C=0.1, approximation=RandomFourier(24)).fit(X, Y)
+        model = MKLClassifier(KERNELS, C=0.1, approximation=RandomFourier(24), **BLOCKS).fit(X, Y)
         used = np.flatnonzero(model.kernel_weights_)
         assert 0 < used.size < SETS
         widths = []
@@ -275,7 +310,7 @@ class TestEstimators:
 
     def test_a_path_is_as_good_as_single_fits(self):
         model = MKLRegressor(
-            KERNELS, p=1.0, loss="squared", approximation=RandomFourier(24), tol=1e-4
+            KERNELS, loss="squared", approximation=RandomFourier(24), tol=1e-4, **BLOCKS
         )
         costs = [0.01, 0.1, 1.0]
         for one, C in zip(path(model, X, SIGNAL, C=costs), costs, strict=True):
@@ -286,20 +321,16 @@ class TestEstimators:
         labels = np.digitize(SIGNAL, [-0.7, 0.7])
         for share in (True, False):
             model = MKLClassifier(
-                KERNELS, p=1.0, share_weights=share, approximation=Nystroem(15)
+                KERNELS, share_weights=share, approximation=Nystroem(15), **BLOCKS
             ).fit(X, labels)
             assert model.result_.status is Status.OPTIMAL
             assert model.score(X, labels) > 0.7
 
-    def test_ctrl_c_leaves_a_model(self):
-        def stop(record):
-            raise KeyboardInterrupt
-
-        model = MKLClassifier(KERNELS, p=1.0, C=5.0, approximation=RandomFourier(24))
-        model.set_params(max_iter=1, tol=1e-9)
+    def test_a_limit_leaves_a_model(self):
+        model = MKLClassifier(KERNELS, C=5.0, approximation=RandomFourier(24), **BLOCKS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X, Y)
+            model.set_params(max_iter=1, tol=1e-9).fit(X, Y)
         assert model.result_.status is Status.MAX_ITER
         assert model.score(X, Y) > 0.8
 

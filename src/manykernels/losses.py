@@ -248,6 +248,9 @@ class Loss(ABC):
     can_be_infinite = False
     """Whether no error at all is allowed."""
 
+    bends = False
+    """Whether the loss has no corners."""
+
     curved = False
     """Whether the dual is not quadratic: its boxes have a curve."""
 
@@ -292,7 +295,7 @@ class Hinge(Loss):
 class SquaredHinge(Loss):
     """``cost_i max(0, 1 - y_i f_i)^2`` for labels y = ±1, as in scikit-learn's LinearSVC."""
 
-    separates = True
+    separates = bends = True
 
     def box(self, y, cost):
         return _half_open(y, _unbounded(cost), _half_inverse(cost))
@@ -348,7 +351,7 @@ class Logistic(Loss):
     coefficient is zero or at its bound, so that all points with a cost are support vectors.
     """
 
-    separates = capped = curved = True
+    separates = capped = curved = bends = True
 
     def box(self, y, cost):
         nothing = namespace(y).zeros_like(y)
@@ -409,6 +412,8 @@ class Squared(Loss):
     """``cost_i (y_i - f_i)^2``: kernel ridge regression with an intercept, penalty ``1 / (2
     cost)``.
     """
+
+    bends = True
 
     def box(self, y, cost):
         unbounded = _unbounded(cost)

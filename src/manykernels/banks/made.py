@@ -35,6 +35,7 @@ class MadeBank(ColumnBank):
         self.X, self.budget, self.dtype = features.laid_out(X), budget, features.dtype
         self.n = self.n_rows = X.shape[0]
         self._held: dict[int, np.ndarray] = {}
+        self._lock = Lock()
         self._diagonals: dict[int, np.ndarray] = {}
         self._wanted: frozenset[int] = frozenset()
 
@@ -57,7 +58,8 @@ class MadeBank(ColumnBank):
         room = f"{_megabytes(self.budget)} or {self.capacity} kernels at most"
         return (
             f"factors of {size} would take {_megabytes(self.nbytes)}: those of the kernels in use "
-            f"are held, {room}, and the others are made again in every pass over all kernels"
+            f"are held, {room}; beyond that they are made again at every visit, and the others in "
+            "every pass over all kernels"
         )
 
     @property
@@ -72,8 +74,9 @@ class MadeBank(ColumnBank):
 
     def block(self, k):
         k = int(k)
-        if k in self._held:
-            return self._held[k]
+        V = self._held.get(k)
+        if V is not None:
+            return V
         V = self._made(k, self.threads)
         if self.holds_all or k in self._wanted:
             self._hold(k, V)
@@ -81,33 +84,33 @@ class MadeBank(ColumnBank):
 
     def _hold(self, k, V):
         """Keep the factors of a kernel, if there is room or what is in the way is not wanted."""
-        room = self.budget - sum(held.nbytes for held in self._held.values())
-        for other in [other for other in self._held if other not in self._wanted]:
+        with self._lock:
+            room = self.budget - sum(held.nbytes for held in self._held.values())
+            for other in [other for other in self._held if other not in self._wanted]:
+                if room >= V.nbytes:
+                    break
+                room += self._held.pop(other).nbytes
             if room >= V.nbytes:
-                break
-            room += self._held.pop(other).nbytes
-        if room >= V.nbytes:
-            self._held[k] = V
+                self._held[k] = V
 
     def _made(self, k, threads):
         """Contiguous factors of kernel k."""
-        with one_thread():
-            return self.features.one(k, self.X, threads)
+        return self.features.one(k, self.X, threads)
 
     def _each(self, work, kernels=None):
         """Call ``work(k, V_k)`` for every kernel, or for some, on the threads."""
-        alone, lock = Threads(1), Lock()
+        alone = Threads(1)
 
         def one(k):
             V = self._held.get(k)
             V = self._made(k, alone) if V is None else V
             work(k, V)
             if k not in self._held and (self.holds_all or k in self._wanted):
-                with lock:  # at once, so that no more are in memory than may be
-                    self._hold(k, V)
+                self._hold(k, V)  # at once, so that no more are in memory than may be
 
         kernels = range(self.m) if kernels is None else [int(k) for k in kernels]
-        self.threads.map(one, kernels)
+        with one_thread():  # here: limits are those of the process, and not a worker's to set
+            self.threads.map(one, kernels)
 
     def correlate(self, beta):
         return self._moments(beta)
@@ -196,7 +199,12 @@ class MadeBank(ColumnBank):
         return MadeBank(some, self.X, self.threads, self.budget)
 
     def __getstate__(self):
-        return super().__getstate__() | {"_held": {}, "_spectra": None}
+        state = super().__getstate__() | {"_held": {}, "_spectra": None}
+        return {name: value for name, value in state.items() if name != "_lock"}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._lock = Lock()
 
 
 def _squares(V):

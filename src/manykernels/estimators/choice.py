@@ -96,8 +96,11 @@ def choose(path: Path, X, y, scoring, cv, sample_weight) -> Choice:
     tuned = _tuner(template, costs, scoring, cv).fit(X, y, sample_weight=sample_weight)
     order = np.argsort(costs)
     scores = tuned.scores_[:, :, 0]
+    means = scores.mean(axis=0)
+    if np.isnan(means).all():  # broken off before any was finished
+        raise KeyboardInterrupt
     return Choice(
-        best=path[int(order[np.argmax(scores.mean(axis=0))])],
+        best=path[int(order[np.nanargmax(means)])],
         simplest=path[int(order[tuned.best_index_[0]])],
         costs=costs[order],
         n_groups=path.n_groups()[order],

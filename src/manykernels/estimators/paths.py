@@ -91,7 +91,8 @@ def path(
     if max_groups is not None and C is None:
         return _over_groups(estimator, X, y, max_groups, sample_weight)
     costs, norms = _grid(estimator, C, p)
-    template = _twin(estimator)
+    # kernels are made for the norm that asks for most of them
+    template = _twin(estimator).set_params(p=max(norms))
     check_parameters(template)
     prepared = template._data(X, y, sample_weight)
     models = [

@@ -24,6 +24,9 @@ from .units import MADE, in_units, learn_units, warn_of_scales
 
 FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
 SEPARATE = 10  # sets of columns, from which on kernels are taken to have little in common
+# of factors, beyond which systems of equations cost more than block coordinate descent, and if the
+# loss has corners
+MANY_COLUMNS, MORE_COLUMNS = 2000, 4000
 
 
 class Targets(NamedTuple):
@@ -193,7 +196,7 @@ def make_kernels(estimator, X, sample_weight):
 def _factors(estimator, kernels, X, options):
     """The bank of an approximation, in the small space of its factors if there is one."""
     approximation, n = estimator.approximation, X.shape[0]
-    if _by_blocks(estimator, kernels):
+    if _by_blocks(estimator, kernels, n, options["memory_budget"]):
         return approximation.fit(kernels, X, **options, on_demand=True)
     device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
     if device is None:
@@ -201,16 +204,23 @@ def _factors(estimator, kernels, X, options):
     return reduced_there(approximation.fit(kernels, X, **options, device=device))
 
 
-def _by_blocks(estimator, kernels):
+def _by_blocks(estimator, kernels, n, budget):
     """Whether low-rank kernels are worked on one at a time: p = 1 with kernels of many different
-    columns, which have no small space in common.
+    columns, which have no small space in common, and more columns of factors than a system of
+    equations is good for, or than there is memory for.
     """
+    approximation = estimator.approximation
     if estimator.device != "cpu" or estimator.solver not in ("auto", "blocks"):
         return False
     if estimator.solver == "blocks":
         return True
     sparse = estimator.regularizer is None and estimator.p == 1.0
-    return sparse and not kernels.is_masked and _column_sets(kernels) >= SEPARATE
+    if not sparse or kernels.is_masked or _column_sets(kernels) < SEPARATE:
+        return False
+    columns = kernels.m * min(approximation.rank, n)
+    if approximation.folder is None and 4 * n * columns > budget:
+        return True
+    return columns >= (MANY_COLUMNS if estimator._loss().bends else MORE_COLUMNS)
 
 
 def _column_sets(kernels):

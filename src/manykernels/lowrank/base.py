@@ -112,7 +112,7 @@ class Approximation(ABC):
         if on_demand:
             made = MadeBank(features, X, threads, memory_budget)
             if verbose:
-                print(made.plan())
+                print(made.plan(), file=sys.stderr)
             return made
         if features.width > X.shape[0]:
             warnings.warn(

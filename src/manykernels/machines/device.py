@@ -93,7 +93,7 @@ class DeviceMachine(Machine):
         """The worst violators in both directions, filled up with some of the previous set."""
         torch, size = kernel.device.torch, self._size(kernel)
         each = min(size // (2 if previous is None else 4), len(up) // 2 or 1)
-        best_up, best_down = torch.topk(up.float(), each), torch.topk(-down.float(), each)
+        best_up, best_down = torch.topk(up, each), torch.topk(-down, each)
         chosen = torch.cat(
             [best.indices[torch.isfinite(best.values)] for best in (best_up, best_down)]
         ).unique()

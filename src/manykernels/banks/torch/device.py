@@ -1,5 +1,6 @@
 """One place where PyTorch computes: tensors in, tensors out, and memory that may run out."""
 
+import gc
 from functools import cached_property
 
 import numpy as np
@@ -102,6 +103,12 @@ class Device:
 
     def indices(self, array):
         return self.put(array, np.int64)
+
+    def tidy(self):
+        """Give back what no one refers to any more, such as the factors of an earlier fit."""
+        gc.collect()
+        if self.fused:
+            self.torch.cuda.empty_cache()
 
     def free(self):
         """Bytes that are free: of the device's, or of those that PyTorch was allowed to take

@@ -54,7 +54,10 @@ def device_for_factors(name: str, n: int, width: int) -> Device | None:
         return None
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    return device if name == "torch" or n * width**2 >= LEAST else None
+    if name != "torch" and n * width**2 < LEAST:
+        return None
+    device.tidy()
+    return device
 
 
 def _large(bank):

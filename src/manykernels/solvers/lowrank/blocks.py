@@ -19,6 +19,10 @@ made on demand, those of other kernels are never held.
 
 A loss with corners has them rounded off around the last coefficients, which move (see
 `manykernels.machines.factored`).
+
+Where C is large a loss is nearly a wall, and kernels that are alike pull at each other for
+thousands of rounds. When several descents have not come to their end, Newton's method on all pairs
+of points takes over, if its kernel fits into memory.
 """
 
 from contextlib import nullcontext
@@ -31,6 +35,7 @@ from ..._loops import blocks as loops
 from ...run_state import Point
 from ..base import Iterate, Solver, patient, stalled
 from ..fewest import fewest
+from ..sequential import Sequential
 
 # of the tolerance is the gap to reach on the kernels that are visited, and less with corners
 SHARE, CORNERED = 0.4, 0.1
@@ -41,6 +46,7 @@ ROUNDS = 200  # over the kernels that are visited, between two passes over all
 ROUGH, EXACT = 1e-9, 1e-14  # errors of the sum of the coefficients, as a part of their sizes
 HOLD = 1e-12  # on the diagonal of a system, as a part of its trace
 PATIENCE = 5
+ENDLESS = 3  # descents without an end, after which another method takes over
 NEAR = {"xatol": 1e-2}  # of the best multiple of earlier coefficients
 LARGE = 2**21  # entries of a block from which on a product with it is worth several threads
 # width of the first corners, in units of the problem, of the next ones, and of the last
@@ -65,6 +71,8 @@ class State(NamedTuple):
         Of the coefficients of the points, ``V' beta``.
     forms : (m,) quadratic forms of all kernels
     iterate : Iterate
+    endless : int
+        Descents so far that did not come to their end.
     best, patience : float, int
         Smallest absolute gap so far, and how many more steps may pass without a smaller one.
     """
@@ -73,8 +81,20 @@ class State(NamedTuple):
     moments: np.ndarray
     forms: np.ndarray
     iterate: Iterate
+    endless: int = 0
     best: float = np.inf
     patience: int = PATIENCE
+
+
+class Other(NamedTuple):
+    """The state of the solver that took over."""
+
+    solver: Solver
+    state: object
+
+    @property
+    def iterate(self):
+        return self.state.iterate
 
 
 class Blocks(Solver):
@@ -106,9 +126,24 @@ class Blocks(Solver):
         return state._replace(iterate=state.iterate._replace(settled=not dense))
 
     def step(self, run, state, tol):
-        certificate, (v, b, width) = state.iterate.certificate, state.fit
+        if isinstance(state, Other):
+            return state._replace(state=state.solver.step(run, state.state, tol))
         if not state.forms.any():  # nothing to explain, or nothing that explains it
             return stalled(state._replace(iterate=state.iterate._replace(settled=True)))
+        new = self._descended(run, state, tol)
+        ended = new.iterate.certificate.gap <= tol
+        if ended:
+            new = new._replace(iterate=_sparse(run, new, tol))
+        tired = new.endless >= ENDLESS or new.iterate.ended is not None
+        return self._other(run, new) if tired and not ended else new
+
+    def refreshed(self, run, state):
+        if isinstance(state, Other):
+            return state._replace(state=state.solver.refreshed(run, state.state))
+        return super().refreshed(run, state)
+
+    def _descended(self, run, state, tol):
+        certificate, (v, b, width) = state.iterate.certificate, state.fit
         share = CORNERED if width > 0.0 else SHARE
         aim = share * tol * max(abs(certificate.primal), abs(certificate.dual))
         descent = Descent(run, state.iterate.beta, width)
@@ -116,9 +151,19 @@ class Blocks(Solver):
         weights, beta = descent.point(v)
         width = min(width, max(NARROWER * width, NARROWEST * run.problem.unit))
         new = _judged(run, Fit(v, descent.b, width), weights, beta)
-        if new.iterate.certificate.gap <= tol:
-            new = new._replace(iterate=_sparse(run, new, tol))
+        new = new._replace(endless=state.endless + (not descent.ended))
         return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
+
+    @staticmethod
+    def _other(run, state):
+        """Newton's method from here on, if it fits; else the same state."""
+        other, before = Sequential(), run.start
+        if not other.fits(run):
+            return state
+        run.start = state.iterate.point
+        begun = Other(other, other.init(run))
+        run.start = before
+        return begun
 
 
 def _sparse(run, state, tol):
@@ -173,6 +218,8 @@ class Descent:
 
     Attributes
     ----------
+    ended : bool
+        Whether the gap that was asked for is reached.
     f, beta : (t, n)
         Decision values without the intercepts b (t,), and the coefficients that the losses give at
         them.
@@ -180,6 +227,7 @@ class Descent:
 
     def __init__(self, run, center, width):
         self.run, self.bank, problem = run, run.bank, run.problem
+        self.ended = False
         self.outputs = [
             _Output(*of, width) for of in zip(problem.boxes, problem.cost, center, strict=True)
         ]
@@ -231,6 +279,7 @@ class Descent:
                 if done % LOOK:
                     continue
                 if self._gap(blocks, sizes) <= aim:
+                    self.ended = True
                     break
                 sizes, trail = self._beyond(blocks, sizes, [*trail, self._place(blocks)]), []
         self.run.counters.machine_steps += done * len(blocks)
