@@ -68,7 +68,7 @@ AUTO = (
     Rule(
         "blocks",
         "p = 1 and kernels of low rank whose factors are made one by one: kernels of ten or more "
-        "different sets of columns",
+        "different sets of columns whose factors are many, or over the memory budget",
         lambda run: run.bank.by_blocks and not run.bank.factored,
     ),
     Rule(
