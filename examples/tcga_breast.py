@@ -59,6 +59,7 @@ print(steps.frame().to_string(index=False, float_format="{:.3g}".format))
 choice = steps.choose(X, y)
 print(choice)
 chosen = choice.best
+print(chosen.result_)
 print(f"accuracy on {len(y_other)} tumours without proteins: {chosen.score(X_other, y_other):.1%}")
 added = group_importance(chosen, X, y)
 print(added)
