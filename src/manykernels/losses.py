@@ -248,9 +248,6 @@ class Loss(ABC):
     can_be_infinite = False
     """Whether no error at all is allowed."""
 
-    bends = False
-    """Whether the loss has no corners."""
-
     curved = False
     """Whether the dual is not quadratic: its boxes have a curve."""
 
@@ -265,6 +262,12 @@ class Loss(ABC):
     @abstractmethod
     def intercept(self, y, cost, scores):
         """The b that minimizes the loss; the middle if an interval does."""
+
+    @property
+    def bends(self):
+        """Whether the loss has no corners: its curvature is nowhere infinite."""
+        one = np.ones(1)
+        return self.curved or bool(self.box(one, one).ridge[0] > 0.0)
 
     def factor(self, y, cost, scores, b):
         """A factor on ``scores + b`` that makes a loss finite which can be infinite."""
@@ -295,7 +298,7 @@ class Hinge(Loss):
 class SquaredHinge(Loss):
     """``cost_i max(0, 1 - y_i f_i)^2`` for labels y = ±1, as in scikit-learn's LinearSVC."""
 
-    separates = bends = True
+    separates = True
 
     def box(self, y, cost):
         return _half_open(y, _unbounded(cost), _half_inverse(cost))
@@ -351,7 +354,7 @@ class Logistic(Loss):
     coefficient is zero or at its bound, so that all points with a cost are support vectors.
     """
 
-    separates = capped = curved = bends = True
+    separates = capped = curved = True
 
     def box(self, y, cost):
         nothing = namespace(y).zeros_like(y)
@@ -412,8 +415,6 @@ class Squared(Loss):
     """``cost_i (y_i - f_i)^2``: kernel ridge regression with an intercept, penalty ``1 / (2
     cost)``.
     """
-
-    bends = True
 
     def box(self, y, cost):
         unbounded = _unbounded(cost)

@@ -11,9 +11,7 @@ from .._loops import factors as loops
 from .._threads import Threads
 from .base import SumBank, as_outputs
 from .holder import Forwards, Indices
-from .spectra import Spectra
-
-ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
+from .spectra import ROWS, Spectra
 
 
 class ColumnBank(Forwards, SumBank):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._loops import factors as loops
 
-ROWS = 8192  # of a block of factors
+ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 
 
 class Spectra:

@@ -5,7 +5,18 @@ from functools import cached_property
 HELD = 0.6  # of the free memory that factors may take
 
 
-class Resident:
+class _Store:
+    """A device, and factors for it."""
+
+    def __init__(self, device, factors):
+        self.device, self.factors = device, factors
+
+    @property
+    def shape(self):
+        return tuple(self.factors.shape)
+
+
+class Resident(_Store):
     """Factors that stay on a device.
 
     Parameters
@@ -15,13 +26,6 @@ class Resident:
     """
 
     streams = False
-
-    def __init__(self, device, factors):
-        self.device, self.factors = device, factors
-
-    @property
-    def shape(self):
-        return tuple(self.factors.shape)
 
     def block(self, part):
         """Rows of a slice, on the device."""
@@ -44,7 +48,7 @@ class Resident:
         return Resident(self.device, self.factors[:, :count].contiguous())
 
 
-class Streamed:
+class Streamed(_Store):
     """Factors in the memory of the host, or in a file that is mapped there.
 
     A block is copied while the device still computes with the one before it: two of them are there
@@ -58,13 +62,6 @@ class Streamed:
     """
 
     streams = True
-
-    def __init__(self, device, factors):
-        self.device, self.factors = device, factors
-
-    @property
-    def shape(self):
-        return tuple(self.factors.shape)
 
     def block(self, part):
         if not self.device.fused:

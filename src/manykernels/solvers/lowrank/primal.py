@@ -43,10 +43,7 @@ class PrimalNewton(FactorSolver):
 
     def needs(self, run):
         super().needs(run)
-        if not run.problem.loss.curved and not all(
-            (box.ridge > 0.0)[cost > 0.0].all()
-            for box, cost in zip(run.problem.boxes, run.problem.cost, strict=True)
-        ):
+        if not run.problem.loss.bends:
             raise ValueError(
                 f"PrimalNewton is for losses without corners, not for {run.problem.loss!r}: use "
                 "solver='interior'."
