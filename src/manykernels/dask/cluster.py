@@ -1,9 +1,10 @@
 """A Dask cluster as one place that holds parts of a problem and answers questions about them.
 
-A part is what a task makes of its recipe: some kernels on all points, or the factors of some points.
-Its worker may die, be retired or be paused at any time: the scheduler knows the recipe and has the
-part made again elsewhere. A question is a pure function of a part and what is asked, without a
-worker of its own, so it can be asked again. Nothing is scattered, and no graph outlives a question.
+A part is what a task makes of its recipe: some kernels on all points, or the factors of some of the
+points. Its worker may die, be retired or be paused at any time: the scheduler knows the recipe and
+has the part made again elsewhere. A question is a pure function of a part and what is asked,
+without a worker of its own, so it can be asked again. Nothing is scattered, and no graph outlives a
+question.
 """
 
 import time
@@ -11,7 +12,7 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import dask
 from distributed import Client, Future, WorkerPlugin, get_client, wait
@@ -188,10 +189,11 @@ class Cluster:
                 f"least {largest / ROOM / MEGABYTE:.0f} MB, or {advice}."
             )
         if total > ROOM * memory * len(workers):
+            room = ROOM * memory * len(workers)
             raise ClusterError(
                 f"All parts together take {total / MEGABYTE:.0f} MB, and {len(workers)} workers of "
-                f"{memory / MEGABYTE:.0f} MB have room for {ROOM * memory * len(workers) / MEGABYTE:.0f} "
-                f"MB of them: use {-int(-total // (ROOM * memory))} workers, or lower the rank."
+                f"{memory / MEGABYTE:.0f} MB have room for {room / MEGABYTE:.0f} MB of them: use "
+                f"{-int(-total // (ROOM * memory))} workers, or lower the rank."
             )
 
 
@@ -227,6 +229,10 @@ class Parts:
         self.cluster = cluster
         self.futures = cluster.submit(name, recipe, arguments)
 
+    def made(self, name: str, recipe: Callable, *shared: Any, each: Sequence | None = None) -> Self:
+        """Parts that are made of these: ``recipe(part, *shared, own)``, as in `ask`."""
+        return type(self)(self.cluster, name, answer, self._told(recipe, shared, each))
+
     def __len__(self) -> int:
         return len(self.futures)
 
@@ -252,11 +258,12 @@ class Parts:
         return added(self.cluster.answers(answers))
 
     def _asked(self, question, shared, each):
+        return self.cluster.submit(question.__name__, answer, self._told(question, shared, each))
+
+    def _told(self, question, shared, each):
         own = [()] * len(self) if each is None else [(one,) for one in each]
-        arguments = [
-            (future, question, shared, mine) for future, mine in zip(self.futures, own, strict=True)
-        ]
-        return self.cluster.submit(question.__name__, answer, arguments)
+        pairs = zip(self.futures, own, strict=True)
+        return [(future, question, shared, mine) for future, mine in pairs]
 
 
 def answer(part: Any, question: Callable, shared: tuple, own: tuple) -> Any:

@@ -1,7 +1,7 @@
 """Cut by kernels: every part has some of the kernels on all points.
 
-A pass over the kernels is one round: every part answers for its own, and sums over kernels are added
-up by the workers. The points, the coefficients and the SVM are those of the client.
+A pass over the kernels is one round: every part answers for its own, and sums over kernels are
+added up by the workers. The points, the coefficients and the SVM are those of the client.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from ..banks.holder import Forwards
 from ..banks.shared import held
 from ..regularizers.base import Curvature
 from .cluster import Cluster, Parts
+from .shares import PartShares
 
 PER_THREAD = 2  # parts for each thread, so that those of a lost worker can be shared out
 
@@ -68,6 +69,10 @@ class KernelsBank(Forwards, SumBank):
         """The kernels of every part."""
         pairs = zip(self.edges[:-1], self.edges[1:], strict=True)
         return [slice(int(start), int(stop)) for start, stop in pairs]
+
+    def shares(self) -> PartShares:
+        """What the parts remember between rounds of MWUMKL."""
+        return PartShares(self.parts)
 
     @property
     def symmetric(self):

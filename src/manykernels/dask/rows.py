@@ -1,10 +1,11 @@
 """Training rows in blocks on a cluster, and the bank of their low-rank factors.
 
-Landmarks, widths, units and scales are those of a sample of the rows, brought to the client; with no
-more rows than the sample has they are those of a fit on one machine.
+Landmarks, widths, units and scales are those of a sample of the rows, brought to the client; with
+no more rows than the sample has they are those of a fit on one machine.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import dask.array as da
@@ -68,10 +69,7 @@ class ClusterRows(RowsElsewhere):
         n = X.shape[0]
         count = min(n, parts or PER_THREAD * cluster.threads)
         edges = np.linspace(0, n, count + 1).astype(int)
-        blocks = [
-            chosen_rows(X, slice(start, stop))
-            for start, stop in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        blocks = [chosen_rows(X, slice(start, stop)) for start, stop in pairwise(edges)]
         return cls(blocks, np.diff(edges).tolist(), X.shape[1], names_of(X), cluster, parts)
 
     @classmethod
@@ -108,10 +106,8 @@ class ClusterRows(RowsElsewhere):
         weight = sample_weight[self.chosen]
         learn_units(estimator, self.sample, weight)
         sample = as_points(in_units(estimator, self.sample))
-        kernels, names = (
-            collection(estimator, sample),
-            getattr(estimator, "feature_names_in_", None),
-        )
+        names = getattr(estimator, "feature_names_in_", None)
+        kernels = collection(estimator, sample)
         if not isinstance(kernels, MaskedCollection):
             warn_of_scales(kernels, sample, weight, names)
         on_points = {"sample_weight": weight, "feature_names": names}
@@ -148,10 +144,8 @@ class ClusterRows(RowsElsewhere):
         return list(groups.values())
 
     def _check_room(self, row_bytes, rows, parts):
-        needed = SPARE * row_bytes * rows
-        more = (
-            int(np.ceil(parts * needed / (0.5 * self.cluster.memory))) if self.cluster.memory else 0
-        )
+        needed, memory = SPARE * row_bytes * rows, self.cluster.memory
+        more = int(np.ceil(parts * needed / (0.5 * memory))) if memory else 0
         advice = f"give parts={more}"
         if isinstance(self.blocks[0], Delayed) and parts >= len(self.blocks):
             advice = f"cut X into {more} chunks or partitions"

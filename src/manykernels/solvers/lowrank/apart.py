@@ -2,9 +2,9 @@
 without corners.
 
 A round sends coefficients of the features out, and what comes back are sums over the points
-(`look.Sums`): one Gram matrix, slopes and losses. So a step costs two rounds, whatever the number of
-points: the model at a fit, and losses along the step. Weights and coefficients come from the small
-model, as in `primal`, and the places need to remember nothing.
+(`look.Sums`): one Gram matrix, slopes and losses. So a step costs two rounds, whatever the number
+of points: the model at a fit, and losses along the step. Weights and coefficients come from the
+small model, as in `primal`, and the places need to remember nothing.
 
 The gap between rounds is an estimate, from sums. The coefficients of all points are asked for when
 it has become much smaller, and the certificate on them decides.
@@ -131,8 +131,8 @@ class Apart(FactorSolver):
 
     @staticmethod
     def _bounds(run, state):
-        """The primal value at a fit, and its distance from the dual value at the coefficients there,
-        once their sums were made zero where that costs least.
+        """The primal value at a fit, and its distance from the dual value at the coefficients
+        there, once their sums were made zero where that costs least.
         """
         (H, pulls, (loss, linear, ridge)), fit = state.sums, state.fit
         primal = penalty(run, fit.u) + loss
