@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import dask
 from distributed import Client, Future, WorkerPlugin, get_client, wait
-from distributed.client import FutureCancelledError
+from distributed.client import ClosedClientError, FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from threadpoolctl import threadpool_limits
@@ -26,6 +26,8 @@ LOST = 30.0  # seconds in which a scheduler may come back
 FAN = 4  # answers that are added up at once
 ROOM = 0.6  # of a worker's memory that parts may take
 MEGABYTE = 2**20
+# what a client raises when its scheduler does not answer any more
+LOSSES = (OSError, CommClosedError, FutureCancelledError, ClosedClientError)
 
 
 class ClusterError(RuntimeError):
@@ -107,7 +109,7 @@ class Cluster:
     def _asked_scheduler(self):
         try:
             return self.client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, CommClosedError, TimeoutError) as error:
+        except LOSSES as error:
             raise self._lost() from error
 
     def submit(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
@@ -122,7 +124,7 @@ class Cluster:
                 return self.client.map(
                     function, *zip(*arguments, strict=True), key=keys, pure=False, retries=1
                 )
-            except (OSError, CommClosedError, FutureCancelledError) as error:
+            except LOSSES as error:
                 raise self._lost() from error
 
     def answers(self, futures: Sequence[Future]) -> list:
@@ -132,7 +134,7 @@ class Cluster:
             return self.client.gather(list(futures))
         except KilledWorker as error:
             raise ClusterError(_killed(error, self.memory)) from error
-        except (OSError, CommClosedError, FutureCancelledError) as error:
+        except LOSSES as error:
             raise self._lost() from error
 
     def _wait(self, futures):
