@@ -12,11 +12,12 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Self
 
 import dask
 from distributed import Client, Future, WorkerPlugin, get_client, wait
-from distributed.client import ClosedClientError, FutureCancelledError
+from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from threadpoolctl import threadpool_limits
@@ -27,7 +28,7 @@ FAN = 4  # answers that are added up at once
 ROOM = 0.6  # of a worker's memory that parts may take
 MEGABYTE = 2**20
 # what a client raises when its scheduler does not answer any more
-LOSSES = (OSError, CommClosedError, FutureCancelledError, ClosedClientError)
+LOSSES = (OSError, CommClosedError, CancelledError, ClosedClientError)
 
 
 class ClusterError(RuntimeError):

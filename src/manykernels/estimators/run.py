@@ -62,6 +62,8 @@ class Run:
         return self
 
     def __exit__(self, *reason):
+        if self.journal is not None and reason[0] is not None:
+            self.journal.save()  # such as a cluster that is gone
         if self._termination is not None:
             self._termination.__exit__(*reason)
         self.announcer.end(self.result)
