@@ -44,7 +44,7 @@ def test_shapes_and_counts(name):
 
 def test_groups_are_all_columns_once(name):
     bunch = load(name)
-    columns = sum(bunch.groups.values(), [])
+    columns = [column for group in bunch.groups.values() for column in group]
     assert sorted(columns) == list(range(SETS[name][1]))
 
 

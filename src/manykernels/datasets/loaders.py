@@ -84,7 +84,8 @@ def load_multiple_features(*, return_X_y: bool = False, as_frame: bool = False) 
     views = arrays("multiple_features")
     target = views.pop("target").astype(np.int64)
     data = np.hstack([views[short].astype(np.float64) for short in VIEWS])
-    names, groups = [], {}
+    names: list[str] = []
+    groups: dict[str, list[int]] = {}
     for short, view in VIEWS.items():
         width = views[short].shape[1]
         groups[view] = list(range(len(names), len(names) + width))
