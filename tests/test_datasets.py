@@ -1,6 +1,5 @@
 """The data sets that come with the package."""
 
-import doctest
 import sys
 
 import numpy as np
@@ -99,11 +98,3 @@ def test_groups_are_for_on_groups(name):
     model = MKLClassifier(on_groups(bunch.groups), tol=0.05).fit(bunch.data, bunch.target)
     assert set(model.group_weights_) == set(bunch.groups)
     assert model.score(bunch.data, bunch.target) > 0.8
-
-
-def test_examples_of_docstrings_run():
-    from manykernels.datasets import loaders
-
-    outcome = doctest.testmod(loaders)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
