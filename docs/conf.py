@@ -43,6 +43,7 @@ autosummary_context = {
         *("set_decision_function_request", "set_predict_proba_request"),
     ]
 }
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc has the types
 autodoc_inherit_docstrings = True
 numpydoc_show_class_members = False  # the templates list them

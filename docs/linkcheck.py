@@ -28,7 +28,9 @@ def main():
     for link in sorted(broken, key=lambda link: link["uri"]):
         word = "gone" if link in gone else "not reached"
         print(f"{word}: {link['uri']} ({link['filename']}:{link['lineno']})")
-    print(f"{len(out)} links out: {len(gone)} gone, {len(broken) - len(gone)} not reached from here")
+    print(
+        f"{len(out)} links out: {len(gone)} gone, {len(broken) - len(gone)} not reached from here"
+    )
     sys.exit(1 if gone or local else 0)
 
 

@@ -1,5 +1,5 @@
-"""What `make package` runs in an environment that has the wheel and nothing else: a model of shipped
-data, saved and loaded, without any extra.
+"""What `make package` runs in an environment that has the wheel and nothing else: a model of data
+that is shipped, saved and loaded, without any extra.
 """
 
 import tempfile

@@ -11,7 +11,7 @@ from manykernels.kernels import on_groups
 
 # rows, columns, how many of each class
 SETS = {
-    "multiple_features": (500, 649, [50] * 10),
+    "multiple_features": (400, 649, [40] * 10),
     "sonar": (208, 60, [97, 111]),
     "house_votes": (435, 16, [267, 168]),
     "heart": (270, 13, [150, 120]),

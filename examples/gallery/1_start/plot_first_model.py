@@ -1,5 +1,4 @@
-"""
-A first model, and what it says about itself
+"""A first model, and what it says about itself
 ============================================
 
 Nothing but defaults on the Wisconsin breast cancer data: which kernels got weight, and how fast the
@@ -17,8 +16,8 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
-# ``kernels="auto"`` puts Gaussians of five widths and a linear kernel on all columns, and a Gaussian
-# on each single column. Columns are measured in their own spread, so no scaler is needed.
+# ``kernels="auto"`` puts Gaussians of five widths and a linear kernel on all columns, and a
+# Gaussian on each single column. Columns are measured in their own spread, so no scaler is needed.
 model = MKLClassifier(tol=1e-4).fit(X_train, y_train)
 print(model.result_)
 print(f"{model.score(X_test, y_test):.1%} of {len(y_test)} other tumours are right")
@@ -28,8 +27,8 @@ print(f"{model.score(X_test, y_test):.1%} of {len(y_test)} other tumours are rig
 print(model.weights_frame()[["kernel", "share", "contribution"]].head(6).to_string(index=False))
 
 # %%
-# The gap on the right is a certificate: no other weights, whoever finds them, have an objective that
-# is better by more than that (see :doc:`/certificate`).
+# The gap on the right is a certificate: no other weights, whoever finds them, have an objective
+# that is better by more than that (see :doc:`/certificate`).
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(11, 4.4), layout="constrained", width_ratios=[3, 2]
 )

@@ -1,5 +1,4 @@
-"""
-From few kernels to all of them: the norm p
+"""From few kernels to all of them: the norm p
 ===========================================
 
 ``p`` says how the weights share. ``p=1`` keeps few kernels, ``p=2`` keeps all with different
@@ -25,13 +24,18 @@ models = path(MKLClassifier(on_groups(sonar.groups), C=10), X, sonar.target, p=n
 for model in models:
     shares = np.sort(model.kernel_weights_ / model.kernel_weights_.sum())[::-1]
     used = np.count_nonzero(shares > 1e-3)
-    print(f"p = {model.p:5}: {used:2} kernels with more than 0.1 %, gap {model.result_.duality_gap:.0e}")
+    print(
+        f"p = {model.p:5}: {used:2} kernels with more than 0.1 %, "
+        f"gap {model.result_.duality_gap:.0e}"
+    )
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for place, model in enumerate(models):
     shares = np.sort(model.kernel_weights_ / model.kernel_weights_.sum())[::-1]
     color = plt.cm.viridis(place / len(norms))
-    ax.plot(np.arange(1, shares.size + 1), shares, "o-", ms=3, color=color, label=f"p = {model.p:g}")
+    ax.plot(
+        np.arange(1, shares.size + 1), shares, "o-", ms=3, color=color, label=f"p = {model.p:g}"
+    )
 ax.set(xlabel="kernels, heaviest first", ylabel="share of the total weight")
 ax.set_title("The larger p, the more kernels share the weight")
 ax.spines[["top", "right"]].set_visible(False)

@@ -1,5 +1,4 @@
-"""
-When does it pay to learn the weights?
+"""When does it pay to learn the weights?
 ======================================
 
 Where all columns are good, the plain mean of the kernels is hard to beat. Among columns that say

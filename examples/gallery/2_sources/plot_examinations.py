@@ -1,5 +1,4 @@
-"""
-Which examination of a patient matters?
+"""Which examination of a patient matters?
 =======================================
 
 270 patients, and what four kinds of examination found: their history, measurements at rest, a test

@@ -1,9 +1,8 @@
-"""
-How many sources are enough?
+"""How many sources are enough?
 ============================
 
-With ``p=1`` a model leaves sources out: the smaller C, the fewer are left. A path lets them enter one
-by one, and held-out folds say where to stop.
+With ``p=1`` a model leaves sources out: the smaller C, the fewer are left. A path lets them enter
+one by one, and held-out folds say where to stop.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +26,8 @@ steps = path(MKLClassifier(kernels, p=1.0), X, y, max_groups=6)
 print(steps.frame().to_string(index=False, float_format="{:.3g}".format))
 
 # %%
-# ``choose`` gives the best model on held-out folds, and the simplest within one standard error of it.
+# ``choose`` gives the best model on held-out folds, and the simplest within one standard error of
+# it.
 choice = steps.choose(X, y, scoring="roc_auc")
 print(choice)
 

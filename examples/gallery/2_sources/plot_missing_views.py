@@ -1,5 +1,4 @@
-"""
-Rows that lack whole views
+"""Rows that lack whole views
 ==========================
 
 Patients without proteomics, sensors that were off: with ``missing="scaled"`` such rows are trained

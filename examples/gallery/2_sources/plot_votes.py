@@ -1,5 +1,4 @@
-"""
-Words in the place of numbers
+"""Words in the place of numbers
 =============================
 
 How 435 members of the House of Representatives voted in 1984. The table holds words, and a kernel

@@ -1,5 +1,4 @@
-"""
-Every class its own weights
+"""Every class its own weights
 ===========================
 
 With ``share_weights=False`` each digit, against all others, has kernel weights of its own: what

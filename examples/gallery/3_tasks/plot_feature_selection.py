@@ -1,5 +1,4 @@
-"""
-Choosing features by a product of kernels
+"""Choosing features by a product of kernels
 =========================================
 
 A product of one Gaussian for each feature, ``exp(-Σ d_f (x_f - z_f)²)``, sees how features act
@@ -17,8 +16,8 @@ from sklearn.svm import SVC
 from manykernels import MKLFeatureSelector
 
 # %%
-# The class is whether a point lies inside a ring in two of twenty features; the means of both classes
-# are the same in every feature.
+# The class is whether a point lies inside a ring in two of twenty features; the means of both
+# classes are the same in every feature.
 rng = np.random.default_rng(0)
 X = rng.normal(size=(250, 20))
 y = X[:, 3] ** 2 + X[:, 12] ** 2 + 0.3 * rng.normal(size=250) > 1.4

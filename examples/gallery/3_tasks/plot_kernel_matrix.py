@@ -1,5 +1,4 @@
-"""
-Looking at a learned kernel
+"""Looking at a learned kernel
 ===========================
 
 A kernel is a table of similarities. Sorted by class, the learned sum shows blocks where a single

@@ -1,5 +1,4 @@
-"""
-What is unlike the rest?
+"""What is unlike the rest?
 ========================
 
 :class:`~manykernels.MKLOneClass` learns where the data are. Three widths of the same Gaussian draw

@@ -1,5 +1,4 @@
-"""
-C, p and probabilities in one call
+"""C, p and probabilities in one call
 ==================================
 
 :class:`~manykernels.MKLClassifierCV` tries a grid of C and p that follows the data, on held-out

@@ -1,5 +1,4 @@
-"""
-Numbers in the place of classes
+"""Numbers in the place of classes
 ===============================
 
 Progress of diabetes after a year from ten measurements. The same weights, the same certificate; the

@@ -1,9 +1,9 @@
-"""
-Strings: which length of substring matters?
+"""Strings: which length of substring matters?
 ===========================================
 
-Sequences of letters, half of which hide the motif TATAAA somewhere, often with one letter wrong. ``Spectrum(k)`` compares strings
-by the substrings of k letters that they share; the weights say which k tells the classes apart.
+Sequences of letters, half of which hide the motif TATAAA somewhere, often with one letter wrong.
+``Spectrum(k)`` compares strings by the substrings of k letters that they share; the weights say
+which k tells the classes apart.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ for label in labels:
     words.append(word[:at] + motif + word[at + 6 :] if label else word)
 
 # %%
-lengths = range(1, 9)
+lengths = range(1, 7)
 model = MKLClassifier([Spectrum(k) for k in lengths], p=1.33, normalize="center").fit(words, labels)
 alone = [
     cross_val_score(MKLClassifier([Spectrum(k)], normalize="center"), words, labels, cv=3).mean()

@@ -1,5 +1,4 @@
-"""
-Two bounds that close in
+"""Two bounds that close in
 ========================
 
 The optimum is not known while a solver runs, but it is known to lie between two numbers. This draws

@@ -1,5 +1,4 @@
-"""
-Low rank: how many landmarks are enough?
+"""Low rank: how many landmarks are enough?
 ========================================
 
 Beyond some hundred thousand points, exact kernels cost too much. Nyström's method describes every

@@ -1,5 +1,4 @@
-"""
-Ten thousand kernels
+"""Ten thousand kernels
 ====================
 
 Gaussians of random widths on random subsets of columns, stored as two arrays, computed on the fly.

@@ -1,5 +1,4 @@
-"""
-A regularizer of your own
+"""A regularizer of your own
 =========================
 
 A prior belief about the weights is a function of them. Here is one that pulls them towards what an

@@ -1,9 +1,8 @@
-"""
-Six solvers, one judge
+"""Six solvers, one judge
 ======================
 
-Whoever chooses the weights, the certificate is computed by the same lines. So solvers of five papers
-and the default can be drawn into one picture: the proven distance to the optimum against seconds.
+Whoever chooses the weights, the certificate is computed by the same lines. So solvers of papers and
+the default can be drawn into one picture: the proven distance to the optimum against seconds.
 """
 
 import time

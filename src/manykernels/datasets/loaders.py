@@ -57,7 +57,7 @@ EXAMINATIONS = {
 
 
 def load_multiple_features(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
-    """500 handwritten digits, each described in six ways: 649 columns in six groups.
+    """400 handwritten digits, each described in six ways: 649 columns in six groups.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def load_multiple_features(*, return_X_y: bool = False, as_frame: bool = False) 
     Returns
     -------
     Bunch
-        ``data`` (500, 649), ``target`` (the digit), ``groups`` (the six descriptions),
+        ``data`` (400, 649), ``target`` (the digit), ``groups`` (the six descriptions),
         ``feature_names``, ``target_names``, ``frame`` and ``DESCR``.
 
     Examples
@@ -77,7 +77,7 @@ def load_multiple_features(*, return_X_y: bool = False, as_frame: bool = False) 
     >>> from manykernels.datasets import load_multiple_features
     >>> digits = load_multiple_features()
     >>> digits.data.shape
-    (500, 649)
+    (400, 649)
     >>> {view: len(columns) for view, columns in digits.groups.items()}
     {'Fourier': 76, 'profiles': 216, 'Karhunen-Loève': 64, 'pixels': 240, 'Zernike': 47, 'morphology': 6}
     """  # noqa: E501
