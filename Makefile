@@ -18,7 +18,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 # What `pytest` leaves out, and the property tests, which take more examples here.
 REST := "long or device or browser or hypothesis"
 
-.PHONY: test test-all coverage mutants lint demo bench docs linkcheck package clean
+.PHONY: test test-all coverage mutants lint demo bench docs linkcheck package wheels clean
 
 test: $(VENV)/test
 	$(PYTEST)
@@ -62,14 +62,18 @@ linkcheck: $(VENV)/docs
 
 # What people would install: sdist and wheel, the wheel in an environment that has nothing else.
 CLEAN := out/package
+CLEAN_BIN := $(CLEAN)/$(notdir $(BIN))
 package: $(VENV)/package
 	rm -rf dist $(CLEAN)
 	$(BIN)/python -m build --no-isolation --outdir dist
-	$(PYTHON) -m venv $(CLEAN)
-	$(CLEAN)/$(notdir $(BIN))/python -m pip install --quiet --no-compile dist/*.whl
-	cd $(CLEAN) && $(notdir $(BIN))/python -I $(CURDIR)/tests/first_fit.py
-	$(CLEAN)/$(notdir $(BIN))/python -m pip install --quiet --dry-run --only-binary :all: \
-		"$$(echo dist/*.whl)[all]"
+	$(PYTHON) -m venv --without-pip $(CLEAN)
+	$(BIN)/python -m pip --python $(CLEAN_BIN)/python$(EXE) install --quiet --no-compile dist/*.whl
+	$(CLEAN_BIN)/python -I tests/first_fit.py
+
+# Whether everything that manykernels[all] needs comes as wheels, so that nobody needs a compiler.
+wheels: package
+	$(BIN)/python -m pip --python $(CLEAN_BIN)/python$(EXE) install --quiet --dry-run \
+		--only-binary :all: "$$(echo dist/*.whl)[all]"
 
 # An environment per target would take minutes: each target adds its extras to one.
 $(BIN)/python$(EXE):
