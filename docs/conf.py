@@ -85,3 +85,22 @@ html_context = {"default_mode": "auto"}
 linkcheck_timeout = 10
 linkcheck_workers = 8
 linkcheck_retries = 1
+
+
+def by_last_name(app, env, node, content):
+    """Names in backticks without their module, such as `on_groups` in the docstring of an
+    estimator, where only one thing of the reference has that name.
+    """
+    name, python = node.get("reftarget", ""), env.domains["py"]
+    found = [
+        full
+        for full, entry in python.objects.items()
+        if full.rpartition(".")[2] == name and entry.objtype in ("class", "function")
+    ]
+    if node.get("refdomain") != "py" or len(found) != 1:
+        return None
+    return python.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
+
+
+def setup(app):
+    app.connect("missing-reference", by_last_name)

@@ -2,12 +2,10 @@
 ====================================================
 
 The same 400 handwritten digits were described in six ways: pixels, Fourier coefficients, moments
-and more. A model with kernels on every description says which it uses, and how much of the decision
-each one makes.
+and more. A model with kernels on every description says which it uses.
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,7 +23,7 @@ train, test, y_train, y_test = train_test_split(
 # ``on_groups`` puts these three kernels on each description; widths follow the median distance.
 kernels = [RBF("median"), RBF("median", factor=0.25), Linear()]
 model = make_pipeline(
-    StandardScaler(), MKLClassifier(on_groups(digits.groups, kernels), p=1.33, C=10)
+    StandardScaler(), MKLClassifier(on_groups(digits.groups, kernels), p=1.0, C=10)
 )
 model.fit(train, y_train)
 learned = model[-1]
@@ -43,18 +41,19 @@ for view, columns in digits.groups.items():
     print(f"{view:15} alone: {alone[view]:.1%}")
 
 # %%
-# Weight and contribution differ: a kernel may weigh much and do little (with ``p=1`` they are the
-# same). And the description that is best alone need not be the one that the others need most.
+# The description that is best alone need not be the one that the others need most.
 views = sorted(digits.groups, key=learned.group_weights_.get)
-figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
-at = np.arange(len(views))
-for shift, shares, what in (
-    (0.2, learned.group_weights_, "share of the weight"),
-    (-0.2, learned.group_contributions_, "share of the decision"),
-):
-    ax.barh(at + shift, [shares[view] for view in views], 0.38, label=what)
-ax.set_yticks(at, [f"{view}\nalone {alone[view]:.0%}" for view in views], fontsize=12)
-ax.set_title("Six descriptions of the same digits", fontsize=15)
-ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, fontsize=12, loc="lower right")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(7.5, 4.6), layout="constrained", sharey=True, width_ratios=[3, 2]
+)
+left.barh(views, [learned.group_weights_[view] for view in views], color="#3a6ea5")
+left.set_title("share of the weight\nin a model of all six", fontsize=12)
+right.barh(views, [alone[view] for view in views], color="#b8b8b8")
+right.set_title("accuracy of a model\nof one alone", fontsize=12)
+right.bar_label(right.containers[0], fmt="{:.0%}", padding=-34)
+right.set(xlim=(0, 1), xticks=[])
+left.xaxis.set_major_formatter("{x:.0%}")
+left.tick_params(axis="y", labelsize=12)
+for ax in (left, right):
+    ax.spines[["top", "right"]].set_visible(False)
 plt.show()
