@@ -182,6 +182,9 @@ class TestSilent:
         counts[::3] = 1.0 + np.arange(20)[:, None]
         found = silent_kernels(make_bank(KernelCollection([Linear()]), counts))
         assert found["identity"].size == 0
+        counts[1:] = 0.0  # what is compared with all points is at the origin
+        found = silent_kernels(make_bank(KernelCollection([Linear()]), counts))
+        assert found["constant"].size == 0
 
     def test_who_hears_of_it(self, tmp_path):
         table, labels = load_breast_cancer(return_X_y=True)

@@ -49,6 +49,8 @@ def silent_kernels(bank):
         # a point at the origin is like none, itself included: no sign of an identity
         lengths.append(np.where(diagonal[:, point] > 0.0, norms, np.inf))
     largest = diagonal.max(axis=1)
+    # the diagonal is of all points, also of those that were not chosen
+    low, high = np.minimum(low, diagonal.min(axis=1)), np.maximum(high, largest)
     constant = (largest > 0.0) & (high - low <= SAME * largest)
     alone = (largest > 0.0) & (np.median(lengths, axis=0) < ALONE)
     return {
