@@ -2,7 +2,7 @@
 ===========================
 
 A kernel is a table of similarities. Sorted by class, the learned sum shows blocks where a single
-kernel shows fog.
+kernel shows stripes.
 """
 
 import matplotlib.pyplot as plt
