@@ -25,6 +25,8 @@ def main():
     broken = [link for link in out if link["status"] in ("broken", "timeout")]
     gone = [link for link in broken if any(word in link["info"] for word in GONE)]
     local = [link for link in links if link["status"] == "broken" and link not in out]
+    for link in local:
+        print(f"broken: {link['uri']} ({link['filename']}:{link['lineno']})")
     for link in sorted(broken, key=lambda link: link["uri"]):
         word = "gone" if link in gone else "not reached"
         print(f"{word}: {link['uri']} ({link['filename']}:{link['lineno']})")
