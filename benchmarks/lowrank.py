@@ -68,7 +68,9 @@ COST, RANKS, LONG_RANKS = (
 INNER_ROWS, INNER_RANK, INNER_KERNELS = (500, 1000), 500, 10
 GFB_SECONDS = 120.0
 EXACT_ROWS, TIGHT = 1000, 1e-5
-COVERTYPE = (50_000, 100_000, 200_000, 561_012)
+COVERTYPE, COVERTYPE_RANK = (50_000, 100_000, 200_000, 561_012), 500
+FAST, FAST_ROWS = ("magic", "cod_rna"), 20_000
+ROWS = None  # of a set at most
 
 
 def data(name):
@@ -83,6 +85,12 @@ def data(name):
     )
     y = np.concatenate(parts[1::2]) if name in ("svmguide1", "a9a", "ijcnn1") else parts[1]
     return StandardScaler().fit_transform(X), y
+
+
+def some(X, y):
+    """Random rows, as many as there may be."""
+    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    return X[rows], y[rows]
 
 
 def factors(X, kernels, rank):
@@ -125,12 +133,12 @@ def inner():
 
 def fast():
     rows = []
-    for name in ("magic", "cod_rna"):
+    for name in FAST:
         loaded = data(name)
         if loaded is None:
             continue
         # cod_rna is sorted by class
-        some = np.random.default_rng(0).permutation(len(loaded[1]))[:20_000]
+        some = np.random.default_rng(0).permutation(len(loaded[1]))[:FAST_ROWS]
         X, y = loaded[0][some], loaded[1][some]
         bank = factors(X, [RBF(g / X.shape[1]) for g in (0.1, 0.5, 1.0, 4.0, 16.0)], 100)
         gfb = solve(
@@ -212,10 +220,10 @@ def exact():
     return rows
 
 
-def ranks(full):
+def ranks(full=False):
     kernels, rows = [RBF(1 / (2 * w * w)) for w in WIDTHS], []
     splits = {
-        name: train_test_split(*loaded, test_size=0.3, random_state=0)
+        name: train_test_split(*some(*loaded), test_size=0.3, random_state=0)
         for name in SETS
         if (loaded := data(name))
     }
@@ -269,7 +277,7 @@ test, train = order[:20_000], order[20_000 : 20_000 + {n}]
 X = MinMaxScaler().fit_transform(X)
 X_test, y_test, X, y = X[test], y[test], X[train], y[train]
 kernels = [RBF(g) for g in (0.5, 1.0, 2.0, 4.0, 8.0)]
-clf = MKLClassifier(kernels, p=1.33, C=10.0, loss="squared_hinge", approximation=Nystroem(500),
+clf = MKLClassifier(kernels, p=1.33, C=10.0, loss="squared_hinge", approximation=Nystroem({rank}),
                     cache_size=6500)
 began = time.perf_counter()
 clf.fit(X, y)
@@ -287,7 +295,7 @@ def covertype():
         return []
     rows = []
     for n in COVERTYPE:
-        rows.append(in_new_process(RUN.format(n=n)))
+        rows.append(in_new_process(RUN.format(n=n, rank=COVERTYPE_RANK)))
         print(rows[-1], flush=True)
     table("Covertype, five kernels of rank 500 (linear: LinearSVC on the raw features)", rows)
     print(
@@ -297,17 +305,23 @@ def covertype():
     return rows
 
 
+STEPS = {run.__name__: run for run in (inner, fast, exact, ranks, covertype)}
+QUICK = {
+    "SETS": ("svmguide1",),
+    "ROWS": 2000,
+    "WIDTHS": 10.0 ** np.linspace(0, 2, 10),
+    "RANKS": {10: 20, 50: 20, "exact": 20},
+    "INNER_ROWS": (200,),
+    "INNER_RANK": 50,
+    "FAST": ("magic",),
+    "FAST_ROWS": 1000,
+    "GFB_SECONDS": 4.0,
+    "EXACT_ROWS": 150,
+    "COVERTYPE": (3000,),
+    "COVERTYPE_RANK": 50,
+}
+
+
 def main(out, full=False, parts=None):
     warnings.simplefilter("ignore")
-    run_parts(
-        "lowrank",
-        {
-            "inner": inner,
-            "fast": fast,
-            "exact": exact,
-            "ranks": lambda: ranks(full),
-            "covertype": covertype,
-        },
-        parts,
-        out,
-    )
+    run_parts("lowrank", STEPS, parts, out, full)

@@ -128,17 +128,20 @@ def picture(results, path):
     print(f"picture in {path}")
 
 
+def ball(full=False):
+    """p = 1.33."""
+    return grown(1.33, full)
+
+
+def simplex(full=False):
+    """p = 1."""
+    return grown(1.0, full)
+
+
+STEPS = {"ball": ball, "simplex": simplex}
+QUICK = {"SIZES": (10**3, 10**4)}
+
+
 def main(out, full=False, parts=None):
-    results = {}
-
-    def kept(name, p):
-        results[name] = grown(p, full)
-        return results[name]
-
-    run_parts(
-        "million",
-        {"ball": lambda: kept("ball", 1.33), "simplex": lambda: kept("simplex", 1.0)},
-        parts,
-        out,
-    )
+    results = run_parts("million", STEPS, parts, out, full)
     picture(results, out / "million.png")

@@ -24,8 +24,9 @@ from manykernels import MKLClassifier, path
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.kernels.grids import PAPER_DEGREES, PAPER_WIDTHS
 
-from .common import load, save, table
+from .common import load, run_parts, table
 
+REAL = ("bci", "usps", "coil2")
 NORMS = (1, 2, 3, 4, 10, 100, 1000)
 C, TRIALS, TUNED_TRIALS, COSTS = 100.0, 20, 5, (1.0, 10.0, 100.0, 1000.0, 1e4)
 PAPER = {
@@ -116,9 +117,10 @@ def study(name, X, y, kernels):
     return rows
 
 
-def main(out):
+def norms():
+    """Accuracy against p."""
     results = []
-    problems = {"simulated": simulated(), **{name: real(name) for name in ("bci", "usps", "coil2")}}
+    problems = {"simulated": simulated(), **{name: real(name) for name in REAL}}
     with warnings.catch_warnings():
         # uniform weights are not optimal, and are not meant to be
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -126,4 +128,12 @@ def main(out):
             if data is not None:
                 results += study(name, *data)
                 table(name, [row for row in results if row["set"] == name])
-    save("mklgl", results, out)
+    return results
+
+
+STEPS = {"norms": norms}
+QUICK = {"REAL": ("bci",), "NORMS": (1, 2, 1000), "TRIALS": 2, "TUNED_TRIALS": 1}
+
+
+def main(out, parts=None):
+    run_parts("mklgl", STEPS, parts, out)

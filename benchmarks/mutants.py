@@ -31,7 +31,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 from threadpoolctl import threadpool_limits
 
-from .common import save, table
+from .common import run_parts, table
 
 CHECKOUT = Path(__file__).parents[1]
 COUNT, SEED = 300, 0
@@ -236,7 +236,8 @@ def prepare():
     numba.njit(lambda x: x)(0.0)  # the first call of all fills numba's tables of types
 
 
-def main(out, full=False):
+def sampled(full=False):
+    """Mutants of a sample, and whether the tests notice them."""
     prepare()
     package = CHECKOUT / "src" / "manykernels"
     mutants = [
@@ -261,4 +262,12 @@ def main(out, full=False):
             print("\n{file}:{line}  {name}\n    {was}\n    {now}".format(**row))
     table("mutants that the tests noticed", summary(rows, "file"))
     print(f"\n{sum(row['seconds'] for row in rows):.0f} s of CPU time")
-    save("mutants", {"seed": SEED, "mutants": rows}, out)
+    return {"by file": summary(rows, "file"), "mutants": rows}
+
+
+STEPS = {"sampled": sampled}
+QUICK = {"COUNT": 4, "PARTS": PARTS[2:3]}
+
+
+def main(out, full=False):
+    run_parts("mutants", STEPS, None, out, full)

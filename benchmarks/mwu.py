@@ -40,7 +40,7 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, Polynomial
 from manykernels.solvers import MultiplicativeWeights
 
-from .common import exponent, in_new_process, read, save, table
+from .common import exponent, in_new_process, read, run_parts, table
 
 SETS = ("ionosphere", "breast_cancer", "diabetes", "sonar", "heart", "vote", "wdbc", "wpbc")
 WIDTHS, DEGREES = 2.0 ** np.arange(0, 4.25, 0.5), (1, 2, 3)
@@ -52,7 +52,9 @@ SPLITS, INTERVAL = (
 COSTS, EPSILONS = (10.0, 100.0, 1000.0, 1e4), (0.2, 0.3, 0.5)
 COMPONENTS, FEATURES = 150, 4000  # of LIBLINEAR+: per kernel, and in all at most
 ROWS = (1625, 3250, 4875, 6500)
-ROUNDS, FLY_ROUNDS, PAPER_ROUNDS = 200, 20_000, 2402
+ROUNDS, FLY_ROUNDS, PAPER_ROUNDS, ADAPTIVE = 200, 20_000, 2402, 1000
+KERNELS = (10**4, 10**5)
+FLY = {"a9a": 0.05, "cod_rna": 0.07}  # and the epsilon of the paper
 
 
 def grid(n_features):
@@ -92,7 +94,7 @@ def contestants(kernels):
     return {
         "paper": (mkl, schedules),
         "adaptive": (
-            MKLClassifier(**{**mkl.get_params(), "solver": MultiplicativeWeights(rounds=1000)}),
+            MKLClassifier(**{**mkl.get_params(), "solver": MultiplicativeWeights(rounds=ADAPTIVE)}),
             {"C": COSTS},
         ),
         "uniform": (MKLClassifier(**{**mkl.get_params(), "solver": "uniform"}), {"C": COSTS}),
@@ -167,7 +169,7 @@ def points():
                     estimator.result_.duality_gap,
                 )
         rows.append(row)
-    table("Milliseconds per kernel against n, mushrooms (MWUMKL: at most 200 rounds)", rows)
+    table(f"Milliseconds per kernel against n, mushrooms (MWUMKL: at most {ROUNDS} rounds)", rows)
     for key in [key for key in rows[0] if key.endswith("ms/kernel")]:
         print(f"{key}: exponent in n {exponent(ROWS, [row[key] for row in rows]):.2f}")
     return rows
@@ -209,9 +211,9 @@ print(json.dumps(dict(n=len(b), seconds=seconds, mb=peak, rounds=r.counters.mach
 """
 
 
-def fly(full):
+def fly(full=False):
     rows = []
-    for name, epsilon in (("a9a", 0.05), ("cod_rna", 0.07)):
+    for name, epsilon in FLY.items():
         if read(name) is None:
             continue
         runs = [("adaptive", FLY_ROUNDS, False), ("adaptive", FLY_ROUNDS, True)] + [
@@ -264,11 +266,11 @@ print(json.dumps(dict(kernels={m}, n=len(y), rounds=steps, seconds=seconds,
 """
 
 
-def kernels(full):
+def kernels(full=False):
     if read("sonar") is None:
         return []
     rows = []
-    for m in (10**4, 10**5, *([10**6] if full else [])):
+    for m in (*KERNELS, *([10**6] if full else [])):
         row = in_new_process(MANY.format(m=m, rounds=ROUNDS))
         row["hours for 10^6 kernels, paper's rounds"] = (
             row["seconds"] / row["rounds"] * PAPER_ROUNDS * 10**6 / m / 3600
@@ -283,12 +285,23 @@ def kernels(full):
     return rows
 
 
-def main(out, full=False):
+STEPS = {run.__name__: run for run in (kernels, fly, points, accuracy)}
+QUICK = {
+    "SETS": ("sonar", "heart"),
+    "SPLITS": 6,
+    "INTERVAL": (0, 5),
+    "COSTS": (100.0, 1000.0),
+    "EPSILONS": (0.3,),
+    "ADAPTIVE": 200,
+    "COMPONENTS": 20,
+    "KERNELS": (1000, 10_000),
+    "ROUNDS": 50,
+    "ROWS": (400, 800),
+    "FLY": {"cod_rna": 0.07},
+    "FLY_ROUNDS": 300,
+}
+
+
+def main(out, full=False, parts=None):
     warnings.simplefilter("ignore")
-    results = {
-        "kernels": kernels(full),
-        "fly": fly(full),
-        "points": points(),
-        "accuracy": accuracy(),
-    }
-    save("mwu", results, out)
+    run_parts("mwu", STEPS, parts, out, full)

@@ -43,9 +43,10 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, solve
 
-from .common import DATA, in_new_process, load, megabytes, save, table, until
+from .common import DATA, in_new_process, load, megabytes, run_parts, table, until
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
+NORMS = (1.0, 1.1, 1.33, 2.0)
 C, LIMIT = 10.0, 40.0
 PARTS = {
     "PGD": (False, False),
@@ -98,7 +99,7 @@ def one_set(name):
     if name != "leukemia":
         X, _, y, _ = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
     rows = []
-    for p in PAPER[name]:
+    for p in NORMS:
         runs = {method: fit(X, y, method, p) for method in (*PARTS, "SPG")}
         best = min(result.objective for result, _ in runs.values())
         for method, (result, seconds) in runs.items():
@@ -163,7 +164,8 @@ def leukemia_fit():
     }
 
 
-def main(out):
+def runs():
+    """The parts of SPG-GMKL one by one."""
     rows = []
     for name in SETS:
         rows += (found := one_set(name))
@@ -181,10 +183,16 @@ def main(out):
             "SVM solves on the problems of the paper's tables",
             results["totals of the paper's problems"],
         )
-    if (DATA / "leukemia.npz").exists():
-        results["leukemia"] = [in_new_process(LEUKEMIA)]
-        table("leukemia: genes selected by MKLFeatureSelector", results["leukemia"])
-    save("products", results, out)
+    return results
+
+
+def leukemia():
+    """Genes of leukemia that are selected."""
+    if not (DATA / "leukemia.npz").exists():
+        return []
+    rows = [in_new_process(LEUKEMIA)]
+    table("leukemia: genes selected by MKLFeatureSelector", rows)
+    return rows
 
 
 def totals(rows):
@@ -211,3 +219,11 @@ def totals(rows):
         }
         for m, (solves, s) in sums.items()
     ]
+
+
+STEPS = {"runs": runs, "leukemia": leukemia}
+QUICK = {"SETS": ("liver", "wpbc"), "NORMS": (1.0, 2.0), "LIMIT": 1.0}
+
+
+def main(out, parts=None):
+    run_parts("products", STEPS, parts, out)

@@ -46,7 +46,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
-from .common import best_of, in_new_process, load, save, table, until
+from .common import best_of, in_new_process, load, run_parts, table, until
 
 SETS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 SMOOTH = ("newton", "spg", "smo", "group_lasso", "pgd", "alignment", "uniform")
@@ -80,6 +80,8 @@ PAPER = {
     "group_lasso": {name: {1.0: seconds} for name, seconds in LASSO_PAPER.items()},
 }
 C, TOL, FOLDS, LIMIT = 100.0, 1e-3, 5, 3.0
+MEASURED = ("newton", "spg", "smo", "group_lasso")  # whose memory is
+SYNTHETIC = 3200
 
 
 def averaged(X, y):
@@ -96,9 +98,9 @@ def averaged(X, y):
     return SVC(C=C, kernel="precomputed", tol=1e-3).fit(total / m, y)
 
 
-def learned(X, y, solver, p, limit=LIMIT):
+def learned(X, y, solver, p, limit=None):
     """Weights by a solver, kernels on the fly; stopped as by Ctrl-C when the time is up."""
-    watch = until(limit)
+    watch = until(limit or LIMIT)
     bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
     problem = Problem(bank, y, np.full(len(y), C), PNormBall(p))
     return bank, solve(problem, choose_solver(solver), tol=TOL, watch=watch)
@@ -178,7 +180,7 @@ def memory():
     for name in SETS:
         if load(name) is None:
             continue
-        for solver in ("newton", "spg", "smo", "group_lasso"):
+        for solver in MEASURED:
             found = in_new_process(
                 MEMORY.replace("NAME", repr(name)).replace("SOLVER", repr(solver))
             )
@@ -213,7 +215,7 @@ def orientation():
                         "C++ s": theirs.get(solver, ""),
                     }
                 )
-    X, y = make_classification(3200, 20, n_informative=10, flip_y=0.1, random_state=0)
+    X, y = make_classification(SYNTHETIC, 20, n_informative=10, flip_y=0.1, random_state=0)
     X, y = StandardScaler().fit_transform(X), np.where(y > 0, 1.0, -1.0)
     kernels = [RBF(1 / (2 * w * w)) for w in PAPER_WIDTHS] + [Polynomial(q) for q in PAPER_DEGREES]
     for solver, theirs in (("newton", ""), ("spg", 28), ("smo", 12)):
@@ -226,7 +228,7 @@ def orientation():
 
         rows.append(
             {
-                "problem": "synthetic 3200 x 13",
+                "problem": f"synthetic {SYNTHETIC} x 13",
                 "p": 2.0,
                 "solver": solver,
                 "seconds": best_of(fit, 2),
@@ -242,15 +244,27 @@ def compile_loops():
         learned(X, y, solver, p)
 
 
-def main(out):
+def folds():
+    """Every solver on five folds of every set."""
     compile_loops()
-    results = {"folds": []}
+    results = []
     for name in SETS:
         rows = one_set(name)
         if rows:
             table(name, rows)
-            results["folds"] += rows
-    for part in (memory, orientation):
-        results[part.__name__] = part()
-        table(part.__doc__.strip(), results[part.__name__])
-    save("small", results, out)
+            results += rows
+    return results
+
+
+STEPS = {run.__name__: run for run in (folds, memory, orientation)}
+QUICK = {
+    "SETS": ("liver", "sonar"),
+    "FOLDS": 2,
+    "LIMIT": 1.0,
+    "MEASURED": ("newton", "smo"),
+    "SYNTHETIC": 400,
+}
+
+
+def main(out, parts=None):
+    run_parts("small", STEPS, parts, out)

@@ -1,0 +1,95 @@
+"""One job in a process of its own: ``python -m benchmarks.harness.job BENCHMARK PART SIZE``."""
+
+import datetime
+import importlib
+import importlib.metadata
+import inspect
+import json
+import random
+import resource
+import sys
+import time
+import warnings
+
+import numpy as np
+
+from ..common import call, describe_machine, megabytes
+from .records import Job, Record, commit
+
+SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+
+
+def main(benchmark, part, size):
+    job = Job(benchmark, part, size)
+    module = importlib.import_module(f"benchmarks.{benchmark}")
+    if size == "quick":
+        for name, value in module.QUICK.items():
+            if not hasattr(module, name):
+                raise AttributeError(f"{benchmark} has no constant {name}, which QUICK makes small.")
+            setattr(module, name, value)
+    warnings.simplefilter("ignore")
+    random.seed(SEED)
+    began, key = time.perf_counter(), job.key  # the files may change while it runs
+    rows = plain(call(module.STEPS[part], size == "full"))
+    Record(
+        benchmark=benchmark,
+        part=part,
+        size=size,
+        key=key,
+        commit=commit(),
+        date=datetime.date.today().isoformat(),
+        status="done" if rows else "empty",
+        reason="" if rows else "nothing to measure: its data are not here",
+        seed=SEED,
+        seconds=round(time.perf_counter() - began, 2),
+        peak_mb=round(peak(), 1),
+        machine=describe_machine(),
+        versions={name: importlib.metadata.version(name) for name in PACKAGES},
+        constants=constants(module),
+        title=" ".join((inspect.getdoc(module.STEPS[part]) or "").split()),
+        rows=rows,
+    ).save()
+
+
+def peak():
+    """Megabytes of this process or of its largest child, whichever had more."""
+    return max(
+        megabytes("VmHWM"), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    )
+
+
+def constants(module):
+    """The constants of a module that are numbers, words or collections of them."""
+    found = {}
+    for name, value in vars(module).items():
+        if name.isupper() and name not in ("STEPS", "QUICK"):
+            try:
+                value = plain(value)
+                text = json.dumps(value)
+            except TypeError:
+                continue
+            if len(text) <= LONGEST:
+                found[name] = value
+    return found
+
+
+def plain(value):
+    """The same in what JSON knows, numbers to six digits; TypeError for anything else."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if np.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"{type(value).__name__} is no part of a record")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,5 @@
+"""The report."""
+
+
+def write():
+    """Not yet."""
