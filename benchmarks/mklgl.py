@@ -21,11 +21,20 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier, path
-from manykernels.kernels import RBF, Linear, Polynomial
+from manykernels.banks import make_bank
+from manykernels.kernels import RBF, Linear, Polynomial, paper_bank
 from manykernels.kernels.grids import PAPER_DEGREES, PAPER_WIDTHS
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.solvers import choose_solver, solve
 
-from .common import load, run_parts, table
+from .common import load, run_parts, table, until
 
+CURVES, SECONDS, POINTS_OF_CURVE = (
+    ("ionosphere", "breast_cancer", "sonar", "diabetes"),
+    20.0,
+    40,
+)
 REAL = ("bci", "usps", "coil2")
 NORMS = (1, 2, 3, 4, 10, 100, 1000)
 C, TRIALS, TUNED_TRIALS, COSTS = 100.0, 20, 5, (1.0, 10.0, 100.0, 1000.0, 1e4)
@@ -60,10 +69,12 @@ def real(name):
     ]
 
 
-def half(X, y, seed):
-    """A random half to train on and the other to test on, standardized by the first."""
+def half(X, y, seed, share=0.5):
+    """A random half (or another share) to test on and the rest to train on, standardized by the
+    latter.
+    """
     X_train, X_test, y_train, y_test = train_test_split(
-        X, y, test_size=0.5, stratify=y, random_state=seed
+        X, y, test_size=share, stratify=y, random_state=seed
     )
     scaler = StandardScaler().fit(X_train)
     return scaler.transform(X_train), scaler.transform(X_test), y_train, y_test
@@ -131,8 +142,54 @@ def norms():
     return results
 
 
-STEPS = {"norms": norms}
-QUICK = {"REAL": ("bci",), "NORMS": (1, 2, 1000), "TRIALS": 2, "TUNED_TRIALS": 1}
+def curves():
+    """Objective against seconds, and of the best point so far the weights that are the five
+    largest at the end (figures 1 and 2).
+    """
+    rows = []
+    for name in CURVES:
+        data = load(name)
+        if data is None:
+            continue
+        X, _, y, _ = half(*data, 0, share=0.2)
+        for method in ("simple", "group_lasso"):
+            bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
+            problem = Problem(bank, y, np.full(len(y), C), PNormBall(1.0))
+            weights = []
+
+            def keep(best, record, weights=weights):
+                weights.append(np.array(best.weights))
+
+            result = solve(problem, choose_solver(method), watch=until(SECONDS), keep=keep)
+            top = np.argsort(result.weights)[::-1][:5]
+            count = min(len(result.history), len(weights))
+            for k in np.unique(np.linspace(0, count - 1, POINTS_OF_CURVE).astype(int)):
+                record = result.history[k]
+                rows.append(
+                    {
+                        "set": name,
+                        "method": method,
+                        "seconds": record.seconds,
+                        "objective": record.objective,
+                        "gap": record.gap,
+                        "SVM solves": record.svm_solves,
+                        "weights": [float(weights[k][j]) for j in top],
+                    }
+                )
+            print(name, method, rows[-1], flush=True)
+    return rows
+
+
+STEPS = {"norms": norms, "curves": curves}
+QUICK = {
+    "CURVES": ("sonar",),
+    "SECONDS": 2.0,
+    "REAL": (),
+    "NORMS": (1, 1000),
+    "COSTS": (10.0, 1000.0),
+    "TRIALS": 2,
+    "TUNED_TRIALS": 1,
+}
 
 
 def main(out, parts=None):

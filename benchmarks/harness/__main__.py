@@ -2,20 +2,25 @@
 
 import argparse
 import datetime
+import multiprocessing
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import time
 from pathlib import Path
 
 from ..common import describe_machine
 from ..report.write import write
+from .job import in_child
 from .plan import chosen, why_not
 from .records import CHECKOUT, Record, commit, is_current, load
 
 LIMIT = {"quick": 120, "full": 4 * 3600}  # seconds of a job
 WIDTH = 24
+# a server that imports once what all jobs import, and forks a process for each
+CONTEXT = multiprocessing.get_context("forkserver")
+IMPORTED = ("benchmarks.harness.job", "manykernels.estimators", "manykernels.solvers", "sklearn.svm")
 
 
 def main():
@@ -25,6 +30,9 @@ def main():
     parser.add_argument("--again", action="store_true", help="also what has a record already")
     parser.add_argument("--logs", type=Path, default=Path("out") / "logs")
     given = parser.parse_args()
+    folders = [str(CHECKOUT), str(CHECKOUT / "src"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))  # for scripts of the jobs
+    CONTEXT.set_forkserver_preload(list(IMPORTED))
     jobs = chosen(given.names, given.size)
     todo = jobs if given.again else [job for job in jobs if not is_current(job)]
     print(f"{len(jobs)} jobs, {len(jobs) - len(todo)} of them done on these files already")
@@ -52,29 +60,19 @@ def run(jobs, logs):
 
 def execute(job, log):
     """Run a job in a process of its own; what went wrong, or None."""
-    command = [sys.executable, "-m", "benchmarks.harness.job", job.benchmark, job.part, job.size]
-    folders = [str(CHECKOUT), str(CHECKOUT / "src"), os.environ.get("PYTHONPATH", "")]
-    partial = log.with_name(f"{job}.{job.key}.partial")  # what `common.once` keeps
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, folders)),
-        "MANYKERNELS_PARTIAL": str(partial.resolve()),
-    }
-    with log.open("w") as stream:
-        try:
-            done = subprocess.run(
-                command,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                timeout=LIMIT[job.size],
-            )
-        except subprocess.TimeoutExpired:
-            return f"took longer than {LIMIT[job.size]} s"
-    if done.returncode == 0:
+    partial = log.with_name(f"{job}.{job.key}.partial").resolve()
+    child = CONTEXT.Process(target=in_child, args=(job, str(log.resolve()), partial))
+    child.start()
+    child.join(LIMIT[job.size])
+    if child.exitcode is None:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.join()
+        return f"took longer than {LIMIT[job.size]} s"
+    if child.exitcode == 0:
         partial.unlink(missing_ok=True)
         return None
     lines = log.read_text().strip().splitlines()
-    return (lines or [f"ended with {done.returncode}"])[-1]
+    return (lines or [f"ended with {child.exitcode}"])[-1]
 
 
 def note(job, status, reason):

@@ -1,13 +1,13 @@
-"""One job in a process of its own: ``python -m benchmarks.harness.job BENCHMARK PART SIZE``."""
+"""One job, in a process that is forked for it from one that has imported everything."""
 
 import datetime
 import importlib
 import importlib.metadata
 import inspect
 import json
+import os
 import random
 import resource
-import sys
 import time
 import warnings
 
@@ -20,8 +20,19 @@ SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def main(benchmark, part, size):
-    job = Job(benchmark, part, size)
+def in_child(job, log, partial):
+    """Run a job with all that it prints in a file; `partial` is for `common.once`."""
+    os.setsid()  # so that it can be ended with all that it started
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for descriptor in (1, 2):
+        os.dup2(stream, descriptor)
+    os.environ["MANYKERNELS_PARTIAL"] = str(partial)
+    run(job)
+
+
+def run(job):
+    """Run a job and keep its record."""
+    benchmark, part, size = job.benchmark, job.part, job.size
     module = importlib.import_module(f"benchmarks.{benchmark}")
     if size == "quick":
         for name, value in module.QUICK.items():
@@ -89,7 +100,3 @@ def plain(value):
     if value is None or isinstance(value, str):
         return value
     raise TypeError(f"{type(value).__name__} is no part of a record")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
