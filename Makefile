@@ -11,7 +11,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 # What `pytest` leaves out, and the property tests, which take more examples here.
 REST := "long or device or browser or hypothesis"
 
-.PHONY: test test-all coverage mutants lint demo bench clean
+.PHONY: test test-all coverage mutants lint demo bench bench-quick clean
 
 test: $(VENV)/test
 	$(PYTEST)
@@ -39,8 +39,13 @@ lint: $(VENV)/lint
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
+# All benchmarks: small in minutes, or the whole in hours. What has a record of these files is not
+# run again, so that a run that was ended goes on; both make benchmarks/RESULTS.md anew.
+bench-quick: $(VENV)/bench
+	$(BIN)/python -m benchmarks.harness --size quick
+
 bench: $(VENV)/bench
-	$(BIN)/python -m benchmarks foundations
+	$(BIN)/python -m benchmarks.harness --size full
 
 # An environment per target would take minutes: each target adds its extras to one.
 $(BIN)/python:

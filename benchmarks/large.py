@@ -55,20 +55,21 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, choose_solver, solve
 
+from . import papers
 from .common import at_most, exponent, in_new_process, load, read, run_parts, table, until
 
 SETS, NORMS = ("a9a", "w8a", "cod_rna"), (1.33, 1.0)
-PAPER_HOURS = {1.33: {"a9a": 4.42, "cod_rna": 19.10}, 1.0: {"a9a": 4.55, "cod_rna": 25.17}}
-SIZES = {"a9a": (4000, 8000, 16_000, 32_561), "w8a": (6000, 12_000, 25_000, 49_749)}
-PAPER_EXPONENT = {"a9a": 1.98, "w8a": 1.52}
-WIDTHS = (10, 100, 1000, 10_000)
-PAPER_PRODUCTS = {  # hours by p, tables 8 and 10
-    "letter": {1.33: 0.66, 1.0: 0.67},
-    "poker": {1.33: 0.96, 1.0: 0.49},
-    "a8a": {1.33: 3.42, 1.0: 1.73},
-    "w7a": {1.33: 1.33, 1.0: 0.88},
-    "cod_rna": {1.33: 8.99, 1.0: 3.45},
+PAPER_HOURS = {
+    p: {name: pair[1] for name, pair in printed.items()}
+    for p, printed in ((1.33, papers.SPG_TABLE_3), (1.0, papers.SPG_TABLE_6))
 }
+SIZES = {"a9a": (4000, 8000, 16_000, 32_561), "w8a": (6000, 12_000, 25_000, 49_749)}
+PAPER_EXPONENT = papers.SPG_FIGURE_2
+WIDTHS = (10, 100, 1000, 10_000)
+PAPER_PRODUCTS = {  # hours by p
+    name: {p: pair[1] for p, pair in row.items()} for name, row in papers.SPG_TABLES_8_10.items()
+}
+PRODUCTS = ("letter", "poker", "a8a", "w7a", "cod_rna")
 LIMIT, TESTED = 45, 20_000
 ROWS = None  # points of a set at most, at random
 WIDE, MASKED = (5000, 20_000), 10_000  # points under many widths; masked kernels
@@ -127,7 +128,8 @@ def large():
             continue
         for p in NORMS:
             rows.append(
-                in_new_process(RUN.format(name=name, p=p, rows=ROWS)) | {"paper h": PAPER_HOURS[p].get(name, "")}
+                in_new_process(RUN.format(name=name, p=p, rows=ROWS))
+                | {"paper h": PAPER_HOURS[p].get(name, "")}
             )
             print(rows[-1], flush=True)
     if rows:
@@ -232,7 +234,7 @@ def ablation():
 
 def products():
     rows = []
-    for name, hours in PAPER_PRODUCTS.items():
+    for name in PRODUCTS:
         parts = read(name)
         if parts is None:
             continue
@@ -242,7 +244,7 @@ def products():
         y = np.where(parts[1] == np.unique(parts[1])[-1], 1.0, -1.0)
         some = np.random.default_rng(0).permutation(len(y))[:ROWS]
         X, y = X[some], y[some]
-        for p, printed in hours.items():
+        for p, printed in PAPER_PRODUCTS[name].items():
             began = time.perf_counter()
             regularizer = L1() if p == 1.0 else SquaredPNorm(p)
             bank = CombinationBank(Product().fit(X))
@@ -273,7 +275,7 @@ QUICK = {
     "WIDTHS": (10, 100),
     "WIDE": (1000,),
     "MASKED": 500,
-    "PAPER_PRODUCTS": {"letter": {1.33: 0.66, 1.0: 0.67}},
+    "PRODUCTS": ("letter",),
     "LIMIT": 4,
 }
 

@@ -29,6 +29,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
 from .common import load, run_parts, table, until
+from .papers import MKLGL_TABLES_2_3
 
 CURVES, SECONDS, POINTS_OF_CURVE = (
     ("ionosphere", "breast_cancer", "sonar", "diabetes"),
@@ -38,21 +39,6 @@ CURVES, SECONDS, POINTS_OF_CURVE = (
 REAL = ("bci", "usps", "coil2")
 NORMS = (1, 2, 3, 4, 10, 100, 1000)
 C, TRIALS, TUNED_TRIALS, COSTS = 100.0, 20, 5, (1.0, 10.0, 100.0, 1000.0, 1e4)
-PAPER = {
-    "simulated": {
-        "mean": 80.4,
-        1: 83.4,
-        2: 89.7,
-        3: 91.1,
-        4: 91.4,
-        10: 92.2,
-        100: 92.6,
-        1000: 92.8,
-    },
-    "bci": {"mean": 52.9, 1: 55.1, 2: 66.4, 3: 68.0, 4: 68.6, 10: 69.4, 100: 70.0, 1000: 70.1},
-    "usps": {"mean": 80.5, 1: 87.2, 2: 90.2, 3: 91.8, 4: 92.3, 10: 93.3, 100: 93.7, 1000: 93.7},
-    "coil2": {"mean": 78.1, 1: 84.8, 2: 88.9, 3: 90.8, 4: 91.6, 10: 93.2, 100: 94.2, 1000: 94.3},
-}
 
 
 def simulated():
@@ -119,7 +105,7 @@ def study(name, X, y, kernels):
                 "p": "mean of kernels" if key == "mean" else str(key),
                 "accuracy %": 100 * float(np.mean(accuracies)),
                 "deviation": 100 * float(np.std(accuracies)),
-                "paper %": PAPER[name][key],
+                "paper %": MKLGL_TABLES_2_3[name][key],
                 "tuned %": 100 * float(np.mean(best)),
                 "seconds": float(np.mean(seconds)),
                 "largest gap": float(np.max(gaps)),

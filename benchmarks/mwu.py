@@ -11,8 +11,8 @@ each run in its own process. The paper's rows are 80 % of all; errors are those 
 
 ``points``: figure 5, milliseconds per kernel against n, mushrooms with 1344 kernels.
 
-``growth``: figures 3 and 4, twelve kernels on all columns of cod_rna, a9a and w8a, growing shares of
-80 % for training; a fit is stopped after GROWTH_LIMIT seconds.
+``growth``: figures 3 and 4, twelve kernels on all columns of cod_rna, a9a and w8a, growing shares
+of 80 % for training; a fit is stopped after GROWTH_LIMIT seconds.
 
 ``accuracy``: figure 2, eight small sets with twelve kernels per feature (polynomials of degree 1 to
 3, nine Gaussians of widths 2^0 ... 2^4, unit trace, features in [0, 1]), SPLITS random 80/20

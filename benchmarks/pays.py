@@ -2,14 +2,14 @@
 
 At most ROWS random rows of every set (so that all of it ends within an hour), OUTER stratified
 folds for the score, and INNER folds of each training part for the choice of parameters: nested
-cross-validation. Columns are standardized by the training part. The kernels of the sums are those of
-``kernels="auto"`` (six on all columns, one on each), or, where a set has views or gene sets,
+cross-validation. Columns are standardized by the training part. The kernels of the sums are those
+of ``kernels="auto"`` (six on all columns, one on each), or, where a set has views or gene sets,
 Gaussians of four widths and a linear kernel on each of them.
 
 ``uniform``: equal weights, C chosen; ``best single``: one kernel of the bank and C; ``l1``: p = 1;
-``lp``: p of 1.33, 2 or 4; ``product``: a Gaussian with a weight for each column, C of two values and at
-most STEPS_OF_PRODUCT iterations, since it is slow; ``SVC``: C and gamma of 32 pairs; ``boosting``:
-histogram boosting, rate and leaves of four pairs.
+``lp``: p of 1.33, 2 or 4; ``product``: a Gaussian with a weight for each column, C of two values
+and at most STEPS_OF_PRODUCT iterations, since it is slow; ``SVC``: C and gamma of 32 pairs;
+``boosting``: histogram boosting, rate and leaves of four pairs.
 
 `benchmarks.report` makes mean ranks of the accuracies, Friedman's test and Nemenyi's critical
 difference.
@@ -17,6 +17,7 @@ difference.
 
 import time
 import warnings
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -122,7 +123,7 @@ def sample(name):
             X, y = np.hstack(X), archive["y"].astype(float)
         elif "offsets" in archive:
             X, y, ends = archive["X"].astype(float), archive["y"], archive["offsets"]
-            members = [archive["members"][a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            members = [archive["members"][a:b] for a, b in pairwise(ends)]
             groups = dict(zip(map(str, archive["names"]), members, strict=True))
         else:
             X, y = read(name)[:2]

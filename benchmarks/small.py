@@ -46,39 +46,32 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
+from . import papers
 from .common import best_of, in_new_process, load, run_parts, table, until
 
 SETS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 SMOOTH = ("newton", "spg", "smo", "group_lasso", "pgd", "alignment", "uniform")
 NORMS = {
-    1.0: ("newton", "spg", "group_lasso", "mirror", "simple", "silp"),
+    1.0: ("newton", "spg", "pgd", "group_lasso", "mirror", "simple", "silp"),
     1.1: SMOOTH,
     1.33: SMOOTH,
     2.0: SMOOTH,
 }
-SPG_PAPER = {  # p = 1.1, 1.33, 2 and, from table 4, the l1 penalty
-    "australian": {1.0: 10.1, 1.1: 7.0, 1.33: 6.9, 2.0: 6.0},
-    "liver": {1.1: 0.8, 1.33: 0.7, 2.0: 0.6},
-    "sonar": {1.0: 273.4, 1.1: 9.0, 1.33: 4.2, 2.0: 3.1},
-    "breast_cancer": {1.0: 5.1, 1.1: 8.6, 1.33: 3.3, 2.0: 2.7},
-    "diabetes": {1.1: 4.1, 1.33: 3.0, 2.0: 2.5},
-    "wpbc": {1.0: 6.2, 1.1: 1.2, 1.33: 1.3, 2.0: 1.2},
-    "ionosphere": {1.0: 39.2},
+PAPER = {  # printed seconds by solver, set and p
+    "pgd": {
+        name: {p: pair[0] for p, pair in row.items()} for name, row in papers.SPG_TABLE_2.items()
+    },
+    "spg": {name: {1.0: row[3]} for name, row in papers.SPG_TABLE_4.items()},
+    "smo": {
+        name: {p: line[0] for p, line in row.items()} for name, row in papers.SMO_TABLE_1.items()
+    },
+    **{
+        solver: {name: {1.0: row[solver][1]} for name, row in papers.MKLGL_TABLE_1.items()}
+        for solver in ("simple", "group_lasso")
+    },
 }
-SMO_PAPER = {
-    "australian": {1.1: 4.89, 1.33: 4.16, 2.0: 4.27},
-    "ionosphere": {1.1: 2.85, 1.33: 2.78, 2.0: 2.16},
-    "liver": {1.1: 0.53, 1.33: 0.54, 2.0: 0.54},
-    "sonar": {1.1: 4.95, 1.33: 4.00, 2.0: 3.31},
-}
-SIMPLE_PAPER = {"ionosphere": 79.9, "breast_cancer": 110.5, "sonar": 57.0, "diabetes": 94.5}
-LASSO_PAPER = {"ionosphere": 12.0, "breast_cancer": 14.1, "sonar": 5.7, "diabetes": 15.1}
-PAPER = {
-    "spg": SPG_PAPER,
-    "smo": SMO_PAPER,
-    "simple": {name: {1.0: seconds} for name, seconds in SIMPLE_PAPER.items()},
-    "group_lasso": {name: {1.0: seconds} for name, seconds in LASSO_PAPER.items()},
-}
+for name, row in papers.SPG_TABLE_2.items():
+    PAPER["spg"].setdefault(name, {}).update({p: pair[1] for p, pair in row.items()})
 C, TOL, FOLDS, LIMIT = 100.0, 1e-3, 5, 3.0
 MEASURED = ("newton", "spg", "smo", "group_lasso")  # whose memory is
 SYNTHETIC = 3200
@@ -258,9 +251,9 @@ def folds():
 
 STEPS = {run.__name__: run for run in (folds, memory, orientation)}
 QUICK = {
-    "SETS": ("liver", "sonar"),
+    "SETS": ("liver", "wpbc"),
     "FOLDS": 2,
-    "LIMIT": 1.0,
+    "LIMIT": 0.5,
     "MEASURED": ("newton", "smo"),
     "SYNTHETIC": 400,
 }

@@ -20,7 +20,12 @@ LIMIT = {"quick": 120, "full": 4 * 3600}  # seconds of a job
 WIDTH = 24
 # a server that imports once what all jobs import, and forks a process for each
 CONTEXT = multiprocessing.get_context("forkserver")
-IMPORTED = ("benchmarks.harness.job", "manykernels.estimators", "manykernels.solvers", "sklearn.svm")
+IMPORTED = (
+    "benchmarks.harness.job",
+    "manykernels.estimators",
+    "manykernels.solvers",
+    "sklearn.svm",
+)
 
 
 def main():

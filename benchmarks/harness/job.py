@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 from ..common import call, describe_machine, megabytes
-from .records import Job, Record, commit
+from .records import Record, commit
 
 SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -37,7 +37,9 @@ def run(job):
     if size == "quick":
         for name, value in module.QUICK.items():
             if not hasattr(module, name):
-                raise AttributeError(f"{benchmark} has no constant {name}, which QUICK makes small.")
+                raise AttributeError(
+                    f"{benchmark} has no constant {name}, which QUICK makes small."
+                )
             setattr(module, name, value)
     warnings.simplefilter("ignore")
     random.seed(SEED)
@@ -65,9 +67,7 @@ def run(job):
 
 def peak():
     """Megabytes of this process or of its largest child, whichever had more."""
-    return max(
-        megabytes("VmHWM"), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    )
+    return max(megabytes("VmHWM"), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
 
 
 def constants(module):

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import os
 
 from .records import BENCHMARKS, Job
 
@@ -14,16 +13,12 @@ ORDER = (
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
 ON_DEVICE = {("gpu", "all"), ("gpu_lowrank", "all"), ("tuning", "device")}
-# what takes long at any size, and is asked for by name
-FULL_ONLY = {
-    ("groups", "large"): "fifty thousand cells: in the full size only",
-}
 NEEDS = {"mutants": "cosmic_ray"}
 
 
 def jobs(size):
     """All jobs of a size."""
-    return [Job(name, part, size) for name in ORDER if (BENCHMARKS / f"{name}.py").exists() for part in parts(name)]
+    return [Job(name, part, size) for name in ORDER for part in parts(name)]
 
 
 def parts(name):
@@ -52,14 +47,7 @@ def why_not(job):
     pair = job.benchmark, job.part
     if pair in ON_DEVICE:
         return DEVICE.format(job.benchmark)
-    if job.size == "quick" and pair in FULL_ONLY:
-        return FULL_ONLY[pair]
     needed = NEEDS.get(job.benchmark)
     if needed and importlib.util.find_spec(needed) is None:
         return f"needs {needed}, which is not installed (`make mutants` installs it)"
     return None
-
-
-def data_folder():
-    """Where the real data sets are looked for, for the report."""
-    return os.environ.get("MANYKERNELS_DATA", "shared/data beside the checkout")

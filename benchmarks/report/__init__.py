@@ -1,2 +1,1 @@
-"""``benchmarks/RESULTS.md`` and its figures, made of the records: ``python -m benchmarks.report``.
-"""
+"""The page of results and its figures, made of the records: ``python -m benchmarks.report``."""

@@ -33,6 +33,8 @@ def number(value):
     if value == 0.0:
         return "0"
     size = abs(value)
+    if value == round(value, 2) and size < 1e5:  # as somebody wrote it
+        return f"{value:,.8g}"
     if 1e-3 <= size < 1e5:
         digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
         return f"{value:,.{digits}f}"
