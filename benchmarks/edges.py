@@ -160,6 +160,7 @@ def compile_loops():
 
 
 def ends():
+    """How every solver ended, and its longest time beside Newton's method."""
     compile_loops()
     rows = compared(small())
     if rows:
@@ -203,6 +204,7 @@ def trained(X, y, C, p):
 
 
 def sparse():
+    """p = 1 beside p = 1.33."""
     rows = []
     for name, X, y in sets():
         repeats = 1 if name in LARGE else 3
@@ -240,6 +242,7 @@ def one_svm(X, y, C):
 
 
 def plain():
+    """p = inf beside the one SVM that it is."""
     rows = []
     for name, X, y in sets():
         for C in COSTS:
@@ -263,6 +266,7 @@ def plain():
 
 
 def masked():
+    """Many masked kernels on sonar."""
     data, rows = load("sonar"), []
     if data is None:
         return rows
@@ -295,6 +299,7 @@ def masked():
 
 
 def paths():
+    """A path over C and p, beside its fits one by one."""
     rows = []
     warnings.simplefilter("ignore")
     for name in SETS:

@@ -122,6 +122,7 @@ print(json.dumps(dict(set={name!r}, n=len(y), p={p}, seconds=seconds, SVC=svc, r
 
 
 def large():
+    """Fifty Gaussians on all points, beside one SVC."""
     rows = []
     for name in SETS:
         if read(name) is None:
@@ -138,6 +139,7 @@ def large():
 
 
 def points():
+    """Seconds against the number of points."""
     results = {}
     for name, sizes in SIZES.items():
         loaded = data(name)
@@ -168,6 +170,7 @@ def points():
 
 
 def widths():
+    """Seconds against the number of widths of one distance."""
     loaded = data("a9a")
     if loaded is None:
         return []
@@ -190,6 +193,7 @@ def widths():
 
 
 def ablation():
+    """Parts of SPG-GMKL on large problems."""
     methods = {
         "PGD": choose_solver("pgd"),
         "PGD+N+S": SPG(tune_tolerance=False, proximal=False, cautious=False),
@@ -233,6 +237,7 @@ def ablation():
 
 
 def products():
+    """Products of kernels on large sets."""
     rows = []
     for name in PRODUCTS:
         parts = read(name)

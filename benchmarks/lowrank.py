@@ -102,6 +102,7 @@ def factors(X, kernels, rank):
 
 
 def inner():
+    """One SVM on low-rank kernels, to the paper's stopping rule."""
     loaded = data("magic")
     if loaded is None:
         return []
@@ -136,6 +137,7 @@ def inner():
 
 
 def fast():
+    """Our solver against GFB."""
     rows = []
     for name in FAST:
         loaded = data(name)
@@ -176,6 +178,7 @@ def fast():
 
 
 def exact():
+    """Full rank against the exact solver."""
     loaded = data("magic")
     if loaded is None:
         return []
@@ -225,6 +228,7 @@ def exact():
 
 
 def ranks(full=False):
+    """Seconds and accuracy against the rank."""
     kernels, rows = [RBF(1 / (2 * w * w)) for w in WIDTHS], []
     splits = {
         name: train_test_split(*some(*loaded), test_size=0.3, random_state=0)
@@ -295,6 +299,7 @@ print(json.dumps(dict(n=len(y), seconds=seconds, mb=peak, iterations=clf.n_iter_
 
 
 def covertype():
+    """Covertype, five kernels of rank 500."""
     if read("covtype") is None:
         return []
     rows = []

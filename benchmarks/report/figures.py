@@ -52,11 +52,25 @@ def lines(name, rows, panel, series, x, y, labels=None, log=(True, True), marker
         for label in dict.fromkeys(row[series] for row in mine):
             own = [row for row in mine if row[series] == label]
             axes.plot([row[x] for row in own], [row[y] for row in own], marker=marker, label=label)
-        axes.set_xscale("log" if log[0] else "linear")
-        axes.set_yscale("log" if log[1] else "linear")
+        for which, scale in zip("xy", log, strict=True):
+            if scale:
+                logarithmic(axes, which)
         axes.legend()
 
     return panels(name, titles, draw, labels or (x, y))
+
+
+def logarithmic(axes, which):
+    """A logarithmic axis with plain numbers, few of them over many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set(**{f"{which}scale": "log"})
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    subs = (1.0,) if high > 50 * low else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def weights(name, rows):
@@ -67,7 +81,7 @@ def weights(name, rows):
     def draw(axes, title):
         own = [row for row in rows if (row["set"], row["method"]) == titles[title]]
         axes.plot([row["seconds"] for row in own], [row["weights"] for row in own], marker=".")
-        axes.set_xscale("log")
+        logarithmic(axes, "x")
 
     return panels(name, list(titles), draw, ("seconds", "weight"), width=2.4)
 

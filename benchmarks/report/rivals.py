@@ -46,9 +46,9 @@ def lost(rows):
                     f"{row['accuracy %'] - best:.1f} points more accurate than our better one"
                 )
             if row["MB"] < min(one["MB"] for one in mine.values()):
-                what.append("takes less memory")
+                what.append("less memory")
             if what:
-                yield f"{name}: {who} is {', '.join(what)}"
+                yield f"{name}, {who}: {'; '.join(what)}"
 
 
 def lasso(found):
@@ -87,6 +87,8 @@ def lasso(found):
 
 def scmkl(found):
     rows = found.rows("groups-scmkl")
+    if not rows:
+        return "### scMKL\nThere is no record of the benchmark `groups`, part `scmkl`.\n"
     columns = [
         "cells",
         "path",
