@@ -159,7 +159,7 @@ def _sample(name):
 
 
 STEPS = {"classes": classes, "numbers": numbers}
-QUICK = {"SETS": ("liver", "heart"), "ROWS": 100, "REGRESSIONS": ("linnerud", "friedman1")}
+QUICK = {"SETS": ("heart",), "ROWS": 60, "REGRESSIONS": ("friedman1",)}
 
 
 def main(out, parts=None):

@@ -32,7 +32,7 @@ STRENGTHS = np.linspace(0.0, 1.8, 10)
 TABLES = 4
 MOST = 4  # groups that a model selects
 SIZES, COLUMNS = (700, 5_000, 20_000), 200
-CELLS = ("pbmc_dc_mono", "pbmc_t_rest")
+CELLS, CELL_ROWS, HALVES = ("pbmc_dc_mono", "pbmc_t_rest"), None, 100
 MANY, GENES, SETS = 50_000, 5_000, 300  # of the large path
 ENOUGH, ROOM = 10, 2000
 
@@ -80,7 +80,7 @@ def price():
             print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
             continue
         data = np.load(path)
-        X, y = data["X"], data["y"]
+        X, y = data["X"][:CELL_ROWS], data["y"][:CELL_ROWS]
         ends = zip(data["offsets"], data["offsets"][1:], strict=False)
         sets = [data["members"][first:last] for first, last in ends]
         groups = dict(zip(map(str, data["names"]), sets, strict=True))
@@ -89,12 +89,12 @@ def price():
             warnings.simplefilter("ignore")
             stability(model, X[:100], y[:100], n_resamples=4)  # compiled, then
             one = _seconds(model.fit, X, y)
-            halves = _seconds(stability, model, X, y)
+            halves = _seconds(stability, model, X, y, n_resamples=HALVES)
             mixed = _seconds(group_importance, model, X, y)
             without = _seconds(group_importance, model, X, y, method="leave_out")
         row = {"set": name, "rows": len(y), "groups": len(groups), "seconds of a fit": one}
         row |= {
-            "100 halves, fits": halves / one,
+            f"{HALVES} halves, fits": halves / one,
             "importance, fits": mixed / one,
             "leaving out, fits": without / one,
         }
@@ -176,6 +176,8 @@ QUICK = {
     "TABLES": 1,
     "GROUPS": 10,
     "CELLS": ("pbmc_dc_mono",),
+    "CELL_ROWS": 120,
+    "HALVES": 10,
     "SIZES": (300,),
     "COLUMNS": 40,
     "MANY": 1000,

@@ -111,13 +111,13 @@ def test_jobs_keep_what_json_knows():
 
 class TestReport:
     def test_tables_have_all_columns(self):
-        lines = table([{"a": 1.5, "b": None}, {"c": True}]).splitlines()
-        assert lines[0] == "| a | b | c |"
-        assert lines[2:] == ["| 1.5 |  |  |", "|  |  | yes |"]
+        lines = table([{"paper: s": 785.5, "b": None}, {"c": True}]).splitlines()
+        assert lines[0] == "| paper: s | b | c |"
+        assert lines[2:] == ["| 785.5 |  |  |", "|  |  | yes |"]
 
     @pytest.mark.parametrize(
         ("value", "said"),
-        [(0.0, "0"), (785.5, "785.5"), (1234.567, "1,235"), (1.23456, "1.23"), (3e-7, "3.0e-07")],
+        [(0.0, "0"), (1234.567, "1,235"), (12.0, "12.0"), (1.23456, "1.23"), (3e-7, "3.0e-07")],
     )
     def test_numbers(self, value, said):
         assert number(value) == said

@@ -16,7 +16,7 @@ from .job import in_child
 from .plan import chosen, why_not
 from .records import CHECKOUT, Record, commit, is_current, load
 
-LIMIT = {"quick": 120, "full": 4 * 3600}  # seconds of a job
+LIMIT = {"quick": 300, "full": 4 * 3600}  # seconds of a job
 WIDTH = 24
 # a server that imports once what all jobs import, and forks a process for each
 CONTEXT = multiprocessing.get_context("forkserver")

@@ -56,6 +56,7 @@ def run(job):
         reason="" if rows else "nothing to measure: its data are not here",
         seed=SEED,
         seconds=round(time.perf_counter() - began, 2),
+        processor_seconds=round(processor(), 2),
         peak_mb=round(peak(), 1),
         machine=describe_machine(),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
@@ -63,6 +64,12 @@ def run(job):
         title=" ".join((inspect.getdoc(module.STEPS[part]) or "").split()),
         rows=rows,
     ).save()
+
+
+def processor():
+    """Seconds of the processor, of this process and its children."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def peak():

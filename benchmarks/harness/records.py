@@ -55,6 +55,7 @@ class Record:
     reason: str = ""
     seed: int = 0
     seconds: float = 0.0
+    processor_seconds: float = 0.0  # of all threads and children: less a matter of neighbours
     peak_mb: float = 0.0
     machine: dict = field(default_factory=dict)
     versions: dict = field(default_factory=dict)

@@ -108,7 +108,7 @@ def critical_difference(name, found):
             level = -0.5 * (place if right else k - 1 - place) - 0.6
             end = 1.0 if right else float(k)
             mean = found.means[which]
-            axes.plot([mean, mean, end], [0.7, level, level], color="gray", linewidth=0.8)
+            axes.plot([mean, mean, end], [1.3, level, level], color="gray", linewidth=0.8)
             side = "left" if right else "right"
             axes.text(
                 end,

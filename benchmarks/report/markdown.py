@@ -1,5 +1,7 @@
 """Rows as Markdown."""
 
+GIVEN = ("p", "C", "penalty", "share", "missing", "strength", "epsilon")
+
 
 def table(rows, columns=None):
     """Rows (mappings) as a table; columns as given, or all that occur."""
@@ -11,18 +13,24 @@ def table(rows, columns=None):
         "|" + "|".join(["---", *["--:"] * (len(columns) - 1)]) + "|",
     ]
     for row in rows:
-        lines.append("| " + " | ".join(cell(row.get(column, "")) for column in columns) + " |")
+        cells = (cell(row.get(column, ""), is_given(column)) for column in columns)
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def cell(value):
-    """A value for people: numbers to three digits."""
+def is_given(column):
+    """Whether a column holds what somebody chose or printed, which is shown as it is."""
+    return column.startswith("paper") or column in GIVEN
+
+
+def cell(value, given=False):
+    """A value for people: numbers to three digits, or as they are."""
     if value is None or value == "nan":
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return number(value)
+        return f"{value:,.8g}" if given else number(value)
     if isinstance(value, list | dict):
         return str(value).replace("|", "/")
     return str(value).replace("|", "/").replace("\n", " ")
@@ -33,8 +41,6 @@ def number(value):
     if value == 0.0:
         return "0"
     size = abs(value)
-    if value == round(value, 2) and size < 1e5:  # as somebody wrote it
-        return f"{value:,.8g}"
     if 1e-3 <= size < 1e5:
         digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
         return f"{value:,.{digits}f}"
@@ -77,7 +83,8 @@ def origin(record):
     """Where figures come from."""
     machine = record.machine
     return (
-        f"{record.size} size, {record.seconds:.0f} s, {record.peak_mb:.0f} MB at most, commit "
+        f"{record.size} size, {record.seconds:.0f} s ({record.processor_seconds:.0f} s of the "
+        f"processor), {record.peak_mb:.0f} MB at most, commit "
         f"{record.commit}, {record.date}, {machine.get('processor', '')}, "
         f"{machine.get('cores', '')} cores."
     )

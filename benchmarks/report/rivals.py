@@ -168,7 +168,10 @@ def verdict(rows, result):
         f"Friedman's test over {result.count} sets: p = {number(result.p_value)}; Nemenyi's "
         f"critical difference of mean ranks at 5 %: {result.critical:.2f}. "
     )
-    text += f"Pairs that differ: {'; '.join(differ) or 'none'}. "
+    text += (
+        f"Pairs that differ: {'; '.join(differ) or 'none'}; no others can be told apart by these "
+        "data. "
+    )
     text += f"The best mean rank has {order[0]} ({means[order[0]]:.2f}). "
     for name in LEARNED:
         gain = [100 * (row[name] - row["uniform"]) for row in rows]

@@ -97,6 +97,7 @@ def listed(found):
                 "size": record.size,
                 "status": record.status,
                 "seconds": record.seconds,
+                "processor s": record.processor_seconds,
                 "peak MB": record.peak_mb,
                 "commit": record.commit,
                 "date": record.date,
