@@ -83,7 +83,8 @@ def grown(p, full):
         rows,
     )
     large = [row for row in rows if row["kernels"] >= 10**4]
-    print(f"exponent in the number of kernels, from 10^4 on: {_exponent(large):.2f}")
+    if len(large) > 1:
+        print(f"exponent in the number of kernels, from 10^4 on: {_exponent(large):.2f}")
     return rows
 
 
@@ -139,7 +140,7 @@ def simplex(full=False):
 
 
 STEPS = {"ball": ball, "simplex": simplex}
-QUICK = {"SIZES": (10**3, 10**4)}
+QUICK = {"SIZES": (1000, 4000)}
 
 
 def main(out, full=False, parts=None):
