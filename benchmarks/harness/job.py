@@ -5,11 +5,15 @@ import importlib
 import importlib.metadata
 import inspect
 import json
+import multiprocessing
 import os
 import random
 import resource
+import signal
+import threading
 import time
 import warnings
+from multiprocessing.connection import wait
 
 import numpy as np
 
@@ -23,11 +27,18 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 def in_child(job, log, partial):
     """Run a job with all that it prints in a file; `partial` is for `common.once`."""
     os.setsid()  # so that it can be ended with all that it started
-    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     for descriptor in (1, 2):
         os.dup2(stream, descriptor)
     os.environ["MANYKERNELS_PARTIAL"] = str(partial)
     run(job)
+
+
+def end_with_parent():
+    """However the run ends, also by ``kill -9``, its job does not go on alone."""
+    wait([multiprocessing.parent_process().sentinel])
+    os.killpg(0, signal.SIGKILL)
 
 
 def run(job):
