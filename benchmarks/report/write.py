@@ -6,6 +6,7 @@ from ..harness.records import BENCHMARKS
 from . import rivals, seeds, words
 from .found import Found
 from .markdown import table
+from .short import short
 
 TARGET = BENCHMARKS / "RESULTS.md"
 HEAD = """\
@@ -26,7 +27,8 @@ methods. Only ratios within one run are meant to be compared.
 
 def text(found):
     """The whole page."""
-    parts = [HEAD, machines(found), "## The papers' tables and figures\n"]
+    parts = [HEAD, "## In short\n", short(found), "## Machines\n", machines(found)]
+    parts += ["## The papers' tables and figures\n"]
     for paper, sections in seeds.SECTIONS.items():
         parts.append(words.source(paper))
         parts += [section(found) for section in sections]
