@@ -18,7 +18,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 # What `pytest` leaves out, and the property tests, which take more examples here.
 REST := "long or device or browser or hypothesis"
 
-.PHONY: test test-all coverage mutants lint demo bench docs linkcheck package wheels clean
+.PHONY: test test-all coverage mutants lint demo bench bench-quick docs linkcheck package wheels clean
 
 test: $(VENV)/test
 	$(PYTEST)
@@ -46,8 +46,13 @@ lint: $(VENV)/lint
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
+# All benchmarks: small in minutes, or the whole in hours. What has a record of these files is not
+# run again, so that a run that was ended goes on; both make benchmarks/RESULTS.md anew.
+bench-quick: $(VENV)/bench
+	$(BIN)/python -m benchmarks.harness --size quick
+
 bench: $(VENV)/bench
-	$(BIN)/python -m benchmarks foundations
+	$(BIN)/python -m benchmarks.harness --size full
 
 # The site, in docs/_build/html. Every warning is an error: links inside of it that lead nowhere,
 # docstrings that are no reStructuredText, examples of the gallery that fail.
