@@ -79,7 +79,7 @@ CHARTS = {
             Step(
                 ["Is there a GPU?"],
                 'device="cuda"',
-                "exact kernels of half a million points; small problems stay on the CPU",
+                "exact up to half a million points",
             ),
             Step(
                 ["Fewer than some hundred thousand", "points, and time to wait?"],
