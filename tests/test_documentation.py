@@ -1,6 +1,7 @@
 """Every Python block of the documentation runs."""
 
 import re
+import runpy
 from pathlib import Path
 
 import matplotlib
@@ -79,3 +80,9 @@ def test_the_flowchart_of_solvers_is_the_table(form):
     picture = (ROOT / "docs" / "_static" / f"flow_solver{form}.svg").read_text()
     named = re.findall(r'class="code"[^>]*>&quot;(\w+)&quot;<', picture)
     assert named == [rule.solver for rule in AUTO]
+
+
+def test_the_flowcharts_are_those_of_their_script():
+    charts = runpy.run_path(str(ROOT / "docs" / "flowcharts.py"))
+    for name, content in charts["files"]():
+        assert (ROOT / "docs" / "_static" / name).read_text(encoding="utf-8") == content, name

@@ -56,7 +56,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     ----------
     kernels : "auto", "whole", list of kernels, mapping from group to kernels, or KernelCollection
         ``"auto"`` is `auto_bank` on columns in units of their own spread, so that the model is the
-        same in metres and in millimetres: Gaussians of five widths and a linear kernel on all
+        same in meters and in millimeters: Gaussians of five widths and a linear kernel on all
         columns, a Gaussian on each (of at most 500), and `Hamming` for categories; ``"whole"`` is
         the same without kernels on single columns. Kernels that are given see the columns as they
         are. `on_groups` makes kernels for groups of columns,
