@@ -5,7 +5,6 @@ whatever happens to a worker.
 import pickle
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -25,7 +24,6 @@ from manykernels import dask as mkd
 from manykernels.banks import FactorBank, make_bank
 from manykernels.dask.cluster import Cluster, Parts
 from manykernels.dask.kernels import KernelsBank
-from manykernels.dask.rows import ClusterRows
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
@@ -229,6 +227,24 @@ class TestModels:
             again.decision_function(data[0]), model.decision_function(data[0])
         )
 
+    def test_by_points_without_a_cluster(self, client, data, tmp_path):
+        given = {"loss": "squared_hinge", "approximation": Nystroem(15, random_state=0)}
+        model = mkd.MKLClassifier(KERNELS, **given).fit(*data)
+        mk.save(model, tmp_path / "model.mk")
+        again = pickle.loads(pickle.dumps(model))
+        for other in (model.ordinary(), mk.load(tmp_path / "model.mk"), again):
+            np.testing.assert_allclose(
+                other.decision_function(data[0]), model.decision_function(data[0])
+            )
+
+    def test_a_sample_of_the_rows(self, client, data, monkeypatch):
+        monkeypatch.setattr("manykernels.dask.rows.SAMPLE", 60)
+        frame = pd.DataFrame(data[0])  # whose columns are numbers
+        given = {"loss": "squared_hinge", "approximation": Nystroem(15, random_state=0)}
+        model = mkd.MKLClassifier(KERNELS, **given).fit(dd.from_pandas(frame, 4), data[1])
+        assert model.result_.status.converged
+        assert model.score(frame, data[1]) > 0.8
+
     def test_copies(self, client, data):
         model = mkd.MKLClassifier(KERNELS, client=client).fit(*data)
         twin = clone(model)
@@ -317,15 +333,17 @@ class TestFaults:
             for number, given in enumerate(WAYS.values()):
                 model = mkd.MKLClassifier(KERNELS, **given, client=client)
                 victim = processes.workers[number]
-                model.callbacks = [AfterAWhile(0.1, victim.kill)]
+                model.callbacks = [AtTheSecond(victim.kill)]
                 processes.workers.append(processes.start_worker())
                 model.fit(*data)
+                assert model.callbacks[0].done
                 assert victim.wait(timeout=10) != 0
                 assert model.result_.status.converged
                 assert model.result_.duality_gap <= model.tol
             model = mkd.MKLClassifier(KERNELS, **WAYS["kernels"], client=client)
-            model.callbacks = [AfterAWhile(0.1, client.retire_workers, n=1)]
+            model.callbacks = [AtTheSecond(lambda: client.retire_workers(n=1))]
             assert model.fit(*data).result_.status.converged
+            assert model.callbacks[0].done
 
     def test_the_scheduler_is_killed(self, data, processes, tmp_path):
         given = {"kernels": KERNELS, "p": 1.33, "tol": 1e-7, "checkpoint": tmp_path / "fit.ckpt"}
@@ -346,37 +364,44 @@ class TestFaults:
         with pytest.raises(mkd.ClusterError, match="No part has answered"):
             parts.ask(_sleep, 7.0)
 
-    def test_memory(self, client, monkeypatch):
-        cluster = Cluster(client, 60.0)
-        monkeypatch.setattr(Cluster, "memory", 4e8)
-        rows = ClusterRows.of(np.zeros((100_000, 2)), cluster, 1)
-        with pytest.raises(mkd.ClusterError, match=r"use workers of at least 95.* or give parts=3"):
-            rows._check_room(4 * 500, 100_000, 1)
-        with pytest.raises(mkd.ClusterError, match="use 4 workers"):
-            cluster.check_room(1.0, 8e8, "A part", "wait")
+    def test_memory(self, client, data, monkeypatch):
+        monkeypatch.setattr(Cluster, "memory", 3e6)
+        X, y = np.tile(data[0], (40, 1)), np.tile(data[1], 40)
+        model = mkd.MKLClassifier(KERNELS, approximation=Nystroem(15, random_state=0), parts=2)
+        with pytest.raises(mkd.ClusterError, match=r"use workers of at least .* or give parts="):
+            model.fit(X, y)
+        with pytest.raises(mkd.ClusterError, match="give fewer points or an approximation"):
+            mkd.MKLClassifier(KERNELS).fit(np.arange(900.0)[:, None], np.arange(900) % 2)
+        with pytest.warns(UserWarning, match="use 4 workers"):
+            Cluster(client, 60.0).check_room(1.0, 6e6, "A part", "wait")
+
+    def test_errors_of_tasks_are_their_own(self, client):
+        parts = Parts(Cluster(client, 60.0), "opening", open, [("/no/such/file",)])
+        with pytest.raises(FileNotFoundError):
+            parts.ask(_sleep, 0.0)
+
+    def test_progress_of_others_counts(self, client):
+        """Parts that are made one after the other, each within the time."""
+        parts = Parts(Cluster(client, 7.0), "slow", time.sleep, [(2.0,)] * 8)
+        assert parts.total(_nothing) == 0.0
+
+
+def _nothing(part):
+    return 0.0
 
 
 def _sleep(part, seconds):
     time.sleep(seconds)
 
 
-class AfterAWhile(mk.callbacks.Callback):
-    """Does something a while after the kernels were asked for."""
-
-    def __init__(self, seconds, act, **options):
-        self.timer = threading.Timer(seconds, act, kwargs=options)
-
-    def on_fit_begin(self, estimator):
-        self.timer.start()
-
-
 class AtTheSecond(mk.callbacks.Callback):
     """Does something at the second iteration."""
 
     def __init__(self, act):
-        self.act, self.count = act, 0
+        self.act, self.count, self.done = act, 0, False
 
     def on_iteration(self, estimator, record):
         self.count += 1
         if self.count == 2:
             self.act()
+            self.done = True

@@ -23,6 +23,8 @@ from threadpoolctl import threadpool_limits
 
 import dask
 
+from .._callers import outside
+
 PULSE = 5.0  # seconds between looks at whether the cluster is still there
 LOST = 30.0  # seconds in which a scheduler may come back
 FAN = 4  # answers that are added up at once
@@ -118,11 +120,20 @@ class Cluster:
         limits = [worker.get("memory_limit") or 0 for worker in self.workers.values()]
         return min((limit for limit in limits if limit), default=0)
 
+    @property
+    def threads_each(self) -> int:
+        """Tasks that the worker with most threads runs at a time."""
+        return max(worker["nthreads"] for worker in self.workers.values())
+
     def _asked_scheduler(self):
+        identity = self.client.scheduler.identity if self.client.scheduler else None
+        if identity is None:
+            raise self._lost()
         try:
-            return self.client.scheduler_info(n_workers=-1)["workers"]
+            found = self.client.sync(identity, n_workers=-1, callback_timeout=LOST)
         except LOSSES as error:
             raise self._lost() from error
+        return found["workers"]
 
     def submit(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
         """A task for each tuple of arguments, under a name that the dashboard shows."""
@@ -139,57 +150,74 @@ class Cluster:
             except LOSSES as error:
                 raise self._lost() from error
 
-    def answers(self, futures: Sequence[Future]) -> list:
-        """What tasks return; an error if none of them ends within the time."""
+    def answers(self, futures: Sequence[Future], watched: Sequence[Future] = ()) -> list:
+        """What tasks return; an error if nothing happens within the time.
+
+        Parameters
+        ----------
+        futures : list of Future
+        watched : list of Future
+            Others that they wait for: when one of these ends, that is progress too.
+        """
         try:
-            self._wait(futures)
-            return self.client.gather(list(futures))
-        except KilledWorker as error:
-            raise ClusterError(_killed(error, self.memory)) from error
+            self._wait(futures, [*watched, *futures])
+            failed = next((future for future in futures if future.status == "error"), None)
+            if failed is None:
+                of = {"asynchronous": True, "callback_timeout": self.timeout}
+                return self.client.sync(self.client.gather, list(futures), **of)
+        except TimeoutError as error:
+            raise self._silent() from error
         except LOSSES as error:
             raise self._lost() from error
+        error = failed.exception()
+        if isinstance(error, KilledWorker):
+            raise ClusterError(_killed(error, self.memory)) from error
+        raise error
 
-    def _wait(self, futures):
+    def _wait(self, futures, watched):
         done, since = 0, time.monotonic()
         while True:
             try:
                 wait(futures, timeout=PULSE)
                 return
             except TimeoutError:
-                now = sum(future.done() for future in futures)
-                if now > done:
+                now = sum(future.done() for future in watched)
+                if now != done:  # fewer, where those of a lost worker are made again
                     done, since = now, time.monotonic()
             self._check(since)
 
     def _check(self, since):
         """Raise if the scheduler is gone, or nothing has happened for too long."""
-        if self.client.status not in ("running", "connecting"):
-            raise self._lost()
-        if self.client.status == "connecting" and time.monotonic() - since > LOST:
-            raise self._lost()
-        if time.monotonic() - since <= self.timeout:
+        waited = time.monotonic() - since
+        if self.client.status == "connecting" and waited <= LOST:
             return
-        count = len(self._asked_scheduler())
-        raise ClusterError(
-            f"No part has answered for {self.timeout:.0f} s, with {count} workers: look at the "
-            "cluster's dashboard; where a single answer takes so long, raise timeout or parts."
+        if self.client.status != "running":
+            raise self._lost()
+        if waited > self.timeout:
+            raise self._silent()
+
+    def _silent(self):
+        return ClusterError(
+            f"No part has answered for {self.timeout:.0f} s: look at the dashboard; where a "
+            "single answer takes so long, raise timeout or parts."
         )
 
     def _lost(self):
         return ClusterError(
             f"The scheduler at {self.client.scheduler.address if self.client.scheduler else '?'} "
-            "is gone. With checkpoint= the same call of fit on another cluster goes on from the "
-            "last iterate."
+            "is gone, or was told to forget the work. With checkpoint= the same call of fit on "
+            "another cluster goes on from the last iterate."
         )
 
     def check_room(self, largest: float, total: float, what: str, advice: str) -> None:
-        """Raise if a part does not fit into a worker's memory, or all into that of all workers.
+        """Raise if the work of a worker does not fit into its memory, warn if all parts do not fit
+        into that of all workers.
 
         Parameters
         ----------
-        largest, total : bytes of the largest part, and of all
+        largest, total : bytes that a worker needs, and of all parts
         what : str
-            A part, in words.
+            What it needs them for.
         advice : str
             What to do besides using larger workers.
         """
@@ -202,12 +230,13 @@ class Cluster:
                 f"{memory / MEGABYTE:.0f} MB, of which {ROOM:.0%} are for parts: use workers of at "
                 f"least {largest / ROOM / MEGABYTE:.0f} MB, or {advice}."
             )
-        if total > ROOM * memory * len(workers):
-            room = ROOM * memory * len(workers)
-            raise ClusterError(
+        room = ROOM * memory * len(workers)
+        if total > room:  # more workers may come, and Dask moves to disk what does not fit
+            warnings.warn(
                 f"All parts together take {total / MEGABYTE:.0f} MB, and {len(workers)} workers of "
                 f"{memory / MEGABYTE:.0f} MB have room for {room / MEGABYTE:.0f} MB of them: use "
-                f"{-int(-total // (ROOM * memory))} workers, or lower the rank."
+                f"{-int(-total // (ROOM * memory))} workers, or lower the rank.",
+                stacklevel=outside(),
             )
 
 
@@ -265,15 +294,16 @@ class Parts:
         each : sequence, optional
             What every part is told besides.
         """
-        return self.cluster.answers(self._asked(question, shared, each))
+        return self.cluster.answers(self._asked(question, shared, each), self.futures)
 
     def total(self, question: Callable, *shared: Any, each: Sequence | None = None) -> Any:
         """The sum of the answers, added up by the workers in a tree."""
-        answers = self._asked(question, shared, each)
+        answers, watched = self._asked(question, shared, each), list(self.futures)
         while len(answers) > FAN:
+            watched += answers
             groups = [(answers[first : first + FAN],) for first in range(0, len(answers), FAN)]
             answers = self.cluster.submit(f"add_{question.__name__}", added, groups)
-        return added(self.cluster.answers(answers))
+        return added(self.cluster.answers(answers, watched))
 
     def _asked(self, question, shared, each):
         return self.cluster.submit(question.__name__, answer, self._told(question, shared, each))

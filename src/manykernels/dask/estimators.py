@@ -1,6 +1,8 @@
 """The estimators on a Dask cluster: the same parameters and attributes, other machines."""
 
+import copy
 import inspect
+import numbers
 import sys
 from typing import Any, Self
 
@@ -20,6 +22,7 @@ from .tables import here, is_collection, opened, split_target
 CUTS = ("auto", "kernels", "points")
 # parameters besides those of the estimator of one machine
 OWN = {"client": None, "cut": "auto", "parts": None, "timeout": 600.0}
+KEPT = ("_metadata_request", "_sklearn_output_config")  # by a clone, as scikit-learn's does
 PARAMETERS = """
     client : dask.distributed.Client or str, optional
         The cluster, or the address of its scheduler; by default the current client.
@@ -59,6 +62,11 @@ class OnCluster(MKLEstimator):
         """
         check_choice("cut", self.cut, CUTS)
         check_real("timeout", self.timeout)
+        whole = isinstance(self.parts, numbers.Integral) and self.parts >= 1
+        if self.parts is not None and not whole:
+            raise ValueError(
+                f"parts must be None or a whole number of at least 1, got {self.parts!r}."
+            )
         X, y = split_target(opened(X), y)
         cluster = self._cluster
         y, sample_weight = here(y, cluster), here(sample_weight, cluster)
@@ -127,7 +135,11 @@ class OnCluster(MKLEstimator):
     def __sklearn_clone__(self) -> Self:
         given = self.get_params(deep=False)
         twins = {k: v if k == "client" else clone(v, safe=False) for k, v in given.items()}
-        return type(self)(**twins)
+        twin = type(self)(**twins)
+        for name in KEPT:
+            if hasattr(self, name):
+                setattr(twin, name, copy.deepcopy(getattr(self, name)))
+        return twin
 
 
 def _constructor(ordinary):

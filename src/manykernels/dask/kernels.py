@@ -47,19 +47,18 @@ class KernelsBank(Forwards, SumBank):
         """The arguments of `share` for every part: of matrices that are held each gets its own, of
         anything else a copy of what all have in common, which workers hand to each other.
         """
-        slices = self.slices
-        largest = max(part.stop - part.start for part in slices)
-        # matrices that a worker may hold, beside all of which it makes on the way
-        needed = 2.0 * bank.n**2 * bank.dtype.itemsize
-        if isinstance(bank, DenseBank):
-            needed += largest * bank.n**2 * bank.dtype.itemsize
-        self.cluster.check_room(
-            needed, 0.0, "A combined kernel", "give fewer points or an approximation"
+        slices, cluster = self.slices, self.cluster
+        # a sweep makes a combined kernel and a matrix of squares, and so do all that run beside it
+        needed = cluster.threads_each * bank.n**2 * (bank.dtype.itemsize + 8.0)
+        held = bank.m * bank.n**2 * bank.dtype.itemsize if isinstance(bank, DenseBank) else 0.0
+        cluster.check_room(
+            needed, held, "A pass over the kernels", "give fewer points or an approximation"
         )
-        budget = int(0.3 * self.cluster.memory) or 2**30
+        each = -(-len(slices) // len(cluster.workers))  # parts of a worker
+        budget = int(0.3 * cluster.memory / each) or 2**30
         if isinstance(bank, DenseBank):
             return [(_subset(bank, part), None, budget) for part in slices]
-        whole = self.cluster.submit("points", _given, [(bank.threaded(1),)])[0]
+        whole = cluster.submit("points", _given, [(bank.threaded(1),)])[0]
         return [(whole, part, budget) for part in slices]
 
     @property

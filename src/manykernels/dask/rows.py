@@ -1,7 +1,8 @@
 """Training rows in blocks on a cluster, and the bank of their low-rank factors.
 
-Landmarks, widths, units and scales are those of a sample of the rows, brought to the client; with
-no more rows than the sample has they are those of a fit on one machine.
+Landmarks, widths, units and scales are those of a sample of the rows, brought to the client: of all
+rows, where there are no more. (One machine draws its landmarks after it has sorted the rows and
+merged equal ones, so they are others.)
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,6 @@ from .points import PointsBank, make_factors
 from .tables import as_numbers, chosen_rows, is_collection, names_of, row_count, sent, stacked
 
 SAMPLE = 20_000  # rows from which landmarks, widths and units are taken
-SPARE = 3.0  # times a part's factors that making them takes, with its rows
 
 
 class ClusterRows(RowsElsewhere):
@@ -143,13 +143,19 @@ class ClusterRows(RowsElsewhere):
         return list(groups.values())
 
     def _check_room(self, row_bytes, rows, parts):
-        needed, memory = SPARE * row_bytes * rows, self.cluster.memory
-        more = int(np.ceil(parts * needed / (0.5 * memory))) if memory else 0
+        """Raise if the parts of a worker do not fit into its memory while they are made."""
+        memory, cluster = self.cluster.memory, self.cluster
+        if not memory:
+            return
+        threads = min(cluster.threads_each, parts)
+        # those being made have their factors a second time, and their rows as numbers and in units
+        extra = threads * (row_bytes + 3 * 8 * self.shape[1])
+        needed = rows * (row_bytes + extra)
+        more = int(np.ceil(parts * needed / (0.5 * memory)))
         advice = f"give parts={more}"
         if isinstance(self.blocks[0], Delayed) and parts >= len(self.blocks):
             advice = f"cut X into {more} chunks or partitions"
-        whole = row_bytes * self.shape[0]
-        self.cluster.check_room(needed, whole, "A part of the factors", advice)
+        cluster.check_room(needed, row_bytes * self.shape[0], "A part of the factors", advice)
 
     def marks(self, estimator, targets, cost):
         return fingerprint(estimator, as_points(self.sample), targets, cost)

@@ -1,15 +1,17 @@
 """Tables that people have on a cluster: Dask arrays and data frames, Parquet and Zarr by path."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
-import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from dask.delayed import Delayed
 from scipy import sparse
+
+import dask
 
 from ..kernels.points import as_points, is_sparse
 from .cluster import Cluster
@@ -25,11 +27,11 @@ def opened(X: Any) -> Any:
     ending = path.rstrip("/*").lower()
     if ending.endswith(ZARR):
         return da.from_zarr(path)
-    if ending.endswith(PARQUET) or path.endswith("/"):
+    if ending.endswith(PARQUET) or path.endswith("/") or os.path.isdir(path):
         return dd.read_parquet(path)
     raise ValueError(
-        f"{path!r} is neither Parquet ({', '.join(PARQUET)}, or a folder of such with a / at its "
-        f"end) nor Zarr ({', '.join(ZARR)})."
+        f"{path!r} is neither Parquet ({', '.join(PARQUET)}, or a folder of such) nor Zarr "
+        f"({', '.join(ZARR)})."
     )
 
 
@@ -40,7 +42,9 @@ def is_collection(X: Any) -> bool:
 
 def split_target(X: Any, y: Any) -> tuple[Any, Any]:
     """X and y, where y may be the name of a column of X."""
-    if isinstance(y, str) and hasattr(X, "columns"):
+    if isinstance(y, str):
+        if not hasattr(X, "columns"):
+            raise ValueError(f"y={y!r} names a column, but X is no data frame: give the targets.")
         if y not in X.columns:
             raise ValueError(f"There is no column {y!r} in X; it has {list(X.columns)[:10]}.")
         return X.drop(columns=[y]), X[y]
@@ -98,7 +102,8 @@ def as_numbers(block: Any, names: list[str] | None, first: int) -> Any:
         Number of its first row, for the error.
     """
     if names is not None and hasattr(block, "columns"):
-        block = block[names]
+        place = {str(name): number for number, name in enumerate(block.columns)}
+        block = block.iloc[:, [place[name] for name in names]]
     if not is_sparse(block):
         block = np.asarray(block, dtype=float)
     if not np.isfinite(block.data if is_sparse(block) else block).all():
