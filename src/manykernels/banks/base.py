@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,27 +11,11 @@ from numpy.typing import ArrayLike
 from .._html import bank_html
 from .._threads import Threads
 from .holder import Indices, KernelHolder
+from .sums import Sums
 
 ROW_BLOCK = (
     1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
 )
-
-
-class Sums(NamedTuple):
-    """What `SumBank.sweep` adds up over the kernels, with the products ``M_kc = K_k beta_c``.
-
-    Attributes
-    ----------
-    K : (n, n) combined kernel
-    squares : (t, t, n, n)
-        ``squares[c, e] = sum_k diagonal[k] outer(M_kc, M_ke)``.
-    mixed : (t, n)
-        ``sum_k vector[k] M_kc``.
-    """
-
-    K: np.ndarray
-    squares: np.ndarray
-    mixed: np.ndarray
 
 
 class Bank(KernelHolder):
@@ -180,6 +164,11 @@ class SumBank(Bank):
         Whether `sweep` and `along` need no memory for the products of all kernels.
     cheap_sweeps : bool
         Whether they cost as much for many kernels as for a few.
+    cheap_from : int
+        Kernels for each pair of outputs, from which on cheap sweeps are cheaper than products that
+        are held.
+    sweep_parts : int
+        How many times the sums of a sweep are in memory.
     shares_passes : bool
         Whether `products` with many outputs and `combine_each` cost far less than one by one.
     cheap_subsets : bool
@@ -189,8 +178,13 @@ class SumBank(Bank):
 
     streams: bool = False
     cheap_sweeps: bool = False
+    cheap_from: int = 100
     shares_passes: bool = False
     cheap_subsets: bool = False
+
+    @property
+    def sweep_parts(self) -> int:
+        return self.threads.count + 1
 
     @abstractmethod
     def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:

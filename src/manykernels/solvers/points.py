@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..banks.base import Sums
+from ..banks.sums import Sums
 from .base import Iterate
 from .dual import forms_of, inner, judged
-from .programs import HeldProgram, StreamedProgram, multiply
+from .programs import HeldProgram, StreamedProgram
 
 PATIENCE = 4  # steps without a smaller gap
 
@@ -128,7 +128,7 @@ class StreamedPoint(NamedTuple):
 
     def judged(self, run, model):
         point = self._swept(run, model)
-        scores = multiply(point.sums.K, point.beta)
+        scores = point.sums.times(point.beta)
         certificate = run.certificate(point.weights, point.beta, scores=scores, forms=point.forms)
         return point, Iterate(point.weights, point.beta, certificate)
 

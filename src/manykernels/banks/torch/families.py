@@ -120,13 +120,6 @@ class Gaussians(_Exponentials):
         return left, torch.cat([-2.0 * self.right, ones[1], norms[1]], dim=1)
 
 
-class FeatureGaussians(_Exponentials):
-    """Gaussian kernels of one feature."""
-
-    def pairs(self, rows, cols):
-        return self._rounded((self.left[rows] - self.right[cols].T).square_())
-
-
 class Laplacians(_Exponentials):
     """Laplacian kernels."""
 

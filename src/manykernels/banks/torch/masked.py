@@ -5,10 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..base import Sums, as_outputs, mirror, support_of
+from ..base import as_outputs, mirror, support_of
 from ..compute import Points
 from ..masked import LARGEST, LOG2_E, MaskedBank
 from .exponentials import multiply
+from .sums import Adding
 
 ENTRIES = 2**27  # of a table of kernels and pairs
 WIDEST = 128  # features that a compiled kernel takes
@@ -267,28 +268,11 @@ class DeviceMaskedBank(MaskedBank):
 
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
-        torch, beta, weights = self.device.torch, as_outputs(beta, self.n), self._scaled(weights)
-        (t, n), double = beta.shape, {"dtype": torch.float64, "device": self.device.place}
-        squares, mixed = torch.zeros((t, t, n, n), **double), torch.zeros((t, n), **double)
-        vector, roots = (
-            self.device.put(values, self.dtype) for values in (J.vector, np.sqrt(J.diagonal))
-        )
-        couples = [(c, other) for c in range(t) for other in range(c, t)]
-
-        def add(kernels, products):
-            rows = products * roots[kernels, None, None]
-            outer = [(rows[:, :, c].T @ rows[:, :, other]).double() for c, other in couples]
-            sums = torch.tensordot(vector[kernels], products, 1).T.double()
-            mixed.add_(sums)  # from here on nothing needs memory
-            for (c, other), one in zip(couples, outer, strict=True):
-                squares[c, other].add_(one)
-
+        beta, weights = as_outputs(beta, self.n), self._scaled(weights)
+        sums = Adding(self.device, J, beta.shape, self.dtype)
         K = (
-            self._swept(beta, weights, add)
+            self._swept(beta, weights, sums.add)
             if self._fused
-            else self._multiplied(beta, np.arange(n), add, weights)
+            else self._multiplied(beta, np.arange(self.n), sums.add, weights)
         )
-        squares = self.scale**2 * squares.cpu().numpy()
-        for c in range(t):
-            squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
-        return Sums(K.cpu().numpy(), squares, self.scale * mixed.cpu().numpy())
+        return sums.result(K, self.scale)

@@ -5,13 +5,16 @@ from functools import cached_property
 
 import numpy as np
 
-from ..base import SumBank, as_outputs, support_of
+from ..base import as_outputs, support_of
 from ..compute import Points
-from ..families import DistanceGaussians, DistanceLaplacians, DotPolynomials, FeaturePolynomials
+from ..families import DistanceGaussians, DistanceLaplacians, DotPolynomials
 from ..families import FeatureGaussians as HostFeatureGaussians
+from ..families import FeaturePolynomials as HostFeaturePolynomials
 from ..tiled import TiledBank
 from .base import DeviceBank
-from .families import FeatureGaussians, FromHost, Gaussians, Laplacians, Polynomials
+from .families import FromHost, Gaussians, Laplacians, Polynomials
+from .features import FeatureGaussians, FeaturePolynomials
+from .sums import Adding
 
 HELD = 0.3  # of the free memory for matrices that only the host can compute
 
@@ -22,7 +25,8 @@ class DeviceTiledBank(DeviceBank, TiledBank):
     Rows and columns of single kernels (`columns`, `kernel_rows`) come from the host.
     """
 
-    streams = cheap_sweeps = False
+    streams = cheap_sweeps = True
+    cheap_from, sweep_parts = 1, 2
 
     @property
     def device(self):
@@ -134,26 +138,41 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
     def sweep(self, weights, beta, J):
-        return SumBank.sweep(self, weights, beta, J)
+        self._needs_square("sweep")
+        beta = as_outputs(beta, self.n)
+        sums = Adding(self.device, J, beta.shape, self.dtype)
+        everything = self.device.torch.arange(self.n, device=self.device.place)
+        for members, products in self._products(beta):
+            sums.add(self.device.indices(members), products)
+        return sums.result(self.combined(weights, everything))
+
+    def _products(self, outputs):
+        """Yield members of families, and the products of each with all outputs, (members, rows,
+        t) tensors.
+        """
+        torch, support = self.device.torch, support_of(outputs)
+        cols = self.device.indices(support)
+        coefficients = self.device.put(outputs[:, support].T, self.dtype)
+        rows = torch.arange(self.n_rows, device=self.device.place)
+        kind = {"dtype": self.device.entry(self.dtype), "device": self.device.place}
+        for family in self._on_device:
+            values = torch.empty((family.members.size, len(rows), len(outputs)), **kind)
+
+            def multiply(part, family=family, values=values):
+                self.device.pairs += len(rows[part]) * len(cols)
+                values[:, part] = family.products(family.pairs(rows[part], cols), coefficients).to(
+                    values.dtype
+                )
+
+            for part in self.device.tiles(len(rows), self._tile_bytes(len(cols))):
+                self.device.sparing(multiply, part)
+            yield family.members, values
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
-        support = support_of(outputs)
-        cols, coefficients = (
-            self.device.indices(support),
-            self.device.put(outputs[:, support].T, self.dtype),
-        )
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
-        rows = self.device.indices(np.arange(self.n_rows))
-
-        def multiply(part):
-            self.device.pairs += len(rows[part]) * len(cols)
-            for family in self._on_device:
-                values = family.products(family.pairs(rows[part], cols), coefficients)
-                out[family.members, :, part] = values.permute(0, 2, 1).cpu().numpy()
-
-        for part in self.device.tiles(self.n_rows, self._tile_bytes(support.size)):
-            self.device.sparing(multiply, part)
+        for members, values in self._products(outputs):
+            (out[members],) = self.device.fetched(values.transpose(1, 2))
         return out if np.ndim(beta) == 2 else out[:, 0]
 
 
@@ -161,24 +180,17 @@ def _translated(bank, family, budget):
     """A family of the host as families of a device."""
     device, dtype, spec, members = bank.device, bank.dtype, bank.spec, family.members
     kernels = [spec.kernels[k] for k in members]
-    if isinstance(family, HostFeatureGaussians | FeaturePolynomials):
+    points, scales = Points(bank.left, bank.right), spec.scales[members]
+    if isinstance(family, HostFeatureGaussians | HostFeaturePolynomials):
         gaussian = isinstance(family, HostFeatureGaussians)
+        kind = FeatureGaussians if gaussian else FeaturePolynomials
         features = np.array([spec.columns[k][0] for k in members])
-        return [_of_feature(bank, members[features == f], gaussian) for f in np.unique(features)]
+        of_kind = [kernel.gamma for kernel in kernels] if gaussian else kernels
+        return [kind(device, members, features, of_kind, scales, dtype, points)]
     if not isinstance(family, DistanceGaussians | DistanceLaplacians | DotPolynomials):
         return [FromHost(device, family, dtype, (bank.n_rows, bank.n), budget)]
-    of = (spec.scales[members], dtype, spec.points(members[0], Points(bank.left, bank.right)))
+    of = (scales, dtype, spec.points(members[0], points))
     if isinstance(family, DotPolynomials):
         return [Polynomials(device, members, kernels, *of)]
     kind = Gaussians if type(family) is DistanceGaussians else Laplacians
     return [kind(device, members, [kernel.gamma for kernel in kernels], *of)]
-
-
-def _of_feature(bank, members, gaussian):
-    """The kernels of one feature."""
-    spec, device = bank.spec, bank.device
-    kernels = [spec.kernels[k] for k in members]
-    of = (spec.scales[members], bank.dtype, spec.points(members[0], Points(bank.left, bank.right)))
-    if gaussian:
-        return FeatureGaussians(device, members, [kernel.gamma for kernel in kernels], *of)
-    return Polynomials(device, members, kernels, *of)

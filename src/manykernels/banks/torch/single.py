@@ -1,0 +1,178 @@
+"""Sums of Gaussians of single features, ``exp2(-rate_k (x_f - y_f)^2)`` with ``f = slot_k``, any
+number of them at once.
+
+On a GPU each is one compiled kernel (Triton) whose programs go through all features, so that three
+thousand kernels of 241 features are a few launches; elsewhere tables of some kernels at a time.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ENTRIES = 2**24  # of a table
+TILE = (32, 128)  # rows and columns of a program
+
+
+class Rates(NamedTuple):
+    """Some kernels, those of the same feature side by side; all tensors.
+
+    Attributes
+    ----------
+    slot : (m,) long
+        Row of the points that a kernel sees.
+    rate : (m,)
+    rows, starts : (features,) and (features + 1,) int32
+        Rows that are seen by some kernel, and where their kernels begin.
+    """
+
+    slot: Any
+    rate: Any
+    rows: Any
+    starts: Any
+
+    @classmethod
+    def of(cls, device, slot, rate, dtype):
+        """From arrays; the slots are in order."""
+        rows, starts = np.unique(slot, return_index=True)
+        return cls(
+            device.indices(slot),
+            device.put(rate, dtype),
+            device.put(rows, np.int32),
+            device.put(np.append(starts, len(slot)), np.int32),
+        )
+
+
+def combine(device, pairs, rates, weights, out, add=True):
+    """``out += sum_k weights[k] K_k``, or ``=``, for pairs of (features, rows) and (features,
+    columns) tensors.
+    """
+    if device.fused:
+        (left, right), (height, width) = pairs, TILE
+        grid = (-(-right.shape[1] // width), -(-left.shape[1] // height))
+        _compiled().combine[grid](
+            left, right, rates.rows, rates.starts, rates.rate, weights, out, left.shape[1],
+            right.shape[1], len(rates.rows), ADD=add, BM=height, BN=width,
+        )  # fmt: skip
+        return
+    if not add:
+        out.zero_()
+    for part, table in _tables(device, pairs, rates):
+        out += device.torch.tensordot(weights[part], table, 1)
+
+
+def forms(device, pairs, rates, B):
+    """``sum_ij B_ij K_k,ij`` for every k, in float64."""
+    torch, count = device.torch, len(rates.rate)
+    out = torch.zeros(count, dtype=torch.float64, device=B.device)
+    if device.fused:
+        (left, right), (height, width) = pairs, TILE
+        grid = (-(-right.shape[1] // width), -(-left.shape[1] // height))
+        _compiled().forms[grid](
+            left, right, rates.rows, rates.starts, rates.rate, B.contiguous(), out, left.shape[1],
+            right.shape[1], len(rates.rows), BM=height, BN=width,
+        )  # fmt: skip
+        return out
+    for part, table in _tables(device, pairs, rates):
+        out[part] = (table * B).sum(dim=2).sum(dim=1, dtype=torch.float64)
+    return out
+
+
+def products(device, pairs, rates, coefficients):
+    """``K_k coefficients`` for coefficients (columns, t), (m, rows, t)."""
+    torch, (left, right) = device.torch, pairs
+    shape = len(rates.rate), left.shape[1], coefficients.shape[1]
+    out = torch.empty(shape, dtype=coefficients.dtype, device=coefficients.device)
+    if device.fused:
+        (height, width), outputs = TILE, coefficients.T.contiguous()
+        grid = (shape[0], -(-shape[1] // height), shape[2])
+        _compiled().products[grid](
+            left, right, rates.slot, rates.rate, outputs, out, shape[1], right.shape[1], shape[2],
+            BM=height, BN=width,
+        )  # fmt: skip
+        return out
+    for part, table in _tables(device, pairs, rates):
+        out[part] = table @ coefficients
+    return out
+
+
+def _tables(device, pairs, rates):
+    """Slices of the kernels, and their values."""
+    (left, right), count = pairs, len(rates.rate)
+    step = max(1, ENTRIES // max(left.shape[1] * right.shape[1], 1))
+    for start in range(0, count, step):
+        part = slice(start, min(start + step, count))
+        slot = rates.slot[part]
+        difference = left[slot][:, :, None] - right[slot][:, None, :]
+        yield part, device.torch.exp2(difference.square_().mul_(-rates.rate[part, None, None]))
+
+
+@cache
+def _compiled():
+    """The compiled kernels, made when they are first needed."""
+    from types import SimpleNamespace
+
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def combine(
+        left, right, slots, starts, rates, weights, out, rows, cols, features,
+        ADD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    ):  # fmt: skip
+        i = tl.program_id(1) * BM + tl.arange(0, BM)
+        j = tl.program_id(0) * BN + tl.arange(0, BN)
+        inside = (i[:, None] < rows) & (j[None, :] < cols)
+        there = out + i[:, None].to(tl.int64) * cols + j[None, :]
+        if ADD:
+            total = tl.load(there, mask=inside, other=0.0)
+        else:
+            total = tl.zeros((BM, BN), dtype=out.dtype.element_ty)
+        for s in range(features):
+            slot = tl.load(slots + s).to(tl.int64)
+            x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
+            z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
+            difference = x[:, None] - z[None, :]
+            squares = difference * difference
+            for k in range(tl.load(starts + s), tl.load(starts + s + 1)):
+                total += tl.load(weights + k) * tl.exp2(-tl.load(rates + k) * squares)
+        tl.store(there, total, mask=inside)
+
+    @triton.jit
+    def forms(
+        left, right, slots, starts, rates, B, out, rows, cols, features,
+        BM: tl.constexpr, BN: tl.constexpr,
+    ):  # fmt: skip
+        i = tl.program_id(1) * BM + tl.arange(0, BM)
+        j = tl.program_id(0) * BN + tl.arange(0, BN)
+        inside = (i[:, None] < rows) & (j[None, :] < cols)
+        b = tl.load(B + i[:, None].to(tl.int64) * cols + j[None, :], mask=inside, other=0.0)
+        for s in range(features):
+            slot = tl.load(slots + s).to(tl.int64)
+            x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
+            z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
+            difference = x[:, None] - z[None, :]
+            squares = difference * difference
+            for k in range(tl.load(starts + s), tl.load(starts + s + 1)):
+                values = b * tl.exp2(-tl.load(rates + k) * squares)
+                tl.atomic_add(out + k, tl.sum(tl.sum(values, axis=1), axis=0).to(tl.float64))
+
+    @triton.jit
+    def products(
+        left, right, slots, rates, coefficients, out, rows, cols, outputs,
+        BM: tl.constexpr, BN: tl.constexpr,
+    ):  # fmt: skip
+        k, c = tl.program_id(0).to(tl.int64), tl.program_id(2)
+        i = tl.program_id(1) * BM + tl.arange(0, BM)
+        slot, rate = tl.load(slots + k), tl.load(rates + k)
+        x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
+        total = tl.zeros((BM, BN), dtype=out.dtype.element_ty)
+        for first in range(0, cols, BN):
+            j = first + tl.arange(0, BN)
+            z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
+            beta = tl.load(coefficients + c * cols + j, mask=j < cols, other=0.0)
+            difference = x[:, None] - z[None, :]
+            total += beta[None, :] * tl.exp2(-rate * difference * difference)
+        tl.store(out + (k * rows + i) * outputs + c, tl.sum(total, axis=1), mask=i < rows)
+
+    return SimpleNamespace(combine=combine, forms=forms, products=products)
