@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._html import bank_html
 from .._threads import Threads
 from .holder import Indices, KernelHolder
-from .sums import Sums
+from .sums import Sums, curved
 
 ROW_BLOCK = (
     1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
@@ -39,6 +39,9 @@ class Bank(KernelHolder):
     threads: Threads = Threads(1)
     factored: bool = False
     """Whether the kernels are products of factors, which solvers for low rank work on."""
+
+    elsewhere: bool = False
+    """Whether the work on pairs of points is done on a device."""
 
     by_blocks: bool = False
     """Whether the factors of one kernel can be had at a time, which is all that block coordinate
@@ -253,6 +256,12 @@ class SumBank(Bank):
             [[scaled[:, c].T @ products[:, other] for other in outputs] for c in outputs]
         )
         return Sums(self.combine(weights), squares, np.tensordot(J.vector, products, 1))
+
+    def curved(self, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
+        """``K + 2 M' J M`` as machines take it, for products M (k, n) of some kernels and their
+        part of a `Curvature`.
+        """
+        return curved(K, M, J)
 
     def along(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         """``sum_c change_c' K_k beta_c`` and ``sum_c change_c' K_k change_c``: how the forms change

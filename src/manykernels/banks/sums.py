@@ -48,3 +48,13 @@ class Sums(NamedTuple):
     def host(self) -> "Sums":
         """The same in the memory of the host."""
         return self
+
+
+def curved(K: np.ndarray, M: np.ndarray, J: Any) -> np.ndarray:
+    """``K + 2 M' J M`` in the precision of K, for products M (k, n)."""
+    rows = (M * np.sqrt(2.0 * J.diagonal)[:, None]).astype(K.dtype)
+    out = rows.T @ rows
+    out += K
+    v = (J.vector @ M).astype(K.dtype)
+    out += K.dtype.type(2.0 * J.factor) * np.outer(v, v)
+    return out

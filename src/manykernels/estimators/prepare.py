@@ -210,7 +210,7 @@ def _by_blocks(estimator, kernels, n, budget):
     equations is good for, or than there is memory for.
     """
     approximation = estimator.approximation
-    if estimator.device != "cpu" or estimator.solver not in ("auto", "blocks"):
+    if estimator.device not in ("cpu", "auto") or estimator.solver not in ("auto", "blocks"):
         return False
     if estimator.solver == "blocks":
         return True
@@ -249,7 +249,7 @@ def _given_bank(estimator):
     bank = estimator.kernels
     if estimator.approximation is not None:
         raise ValueError("An approximation needs the kernels themselves, not a fitted bank.")
-    if estimator.device != "cpu":
+    if estimator.device not in ("cpu", "auto"):
         raise ValueError(
             f"device={estimator.device!r} needs the kernels themselves, not a fitted bank."
         )

@@ -1,6 +1,4 @@
-"""Compiled kernels (Triton) for the working-set method on a GPU."""
-
-from functools import cache
+"""The working-set method on a GPU: what its compiled programs are given."""
 
 SUM = (16, 256)  # rows and columns that a program of a sum visits at a time
 
@@ -25,7 +23,9 @@ def solve_set(square, bounds, part, count, tol, steps, most):
         Steps at most.
     """
     size = 1 << max(5, (len(square) - 1).bit_length())
-    _compiled().smo[(1,)](
+    from .programs import smo
+
+    smo[(1,)](
         square, len(square), *bounds, *part, count, tol, steps, most, Q=size,
         num_warps=max(1, min(16, size // 128)),
     )  # fmt: skip
@@ -35,109 +35,6 @@ def add_rows(rows, change, out):
     """``out += change @ rows`` in float64; rows whose change is zero are not read."""
     count, n = rows.shape
     height, width = SUM
-    _compiled().add_rows[(-(-n // width),)](rows, change, out, count, n, BM=height, BN=width)
+    from .programs import add_rows as compiled
 
-
-@cache
-def _compiled():
-    """The compiled kernels, made when they are first needed."""
-    from types import SimpleNamespace
-
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def first(a, i, x, b, j, y):
-        """The larger of two numbers, with what belongs to it."""
-        mine = a >= b
-        return tl.where(mine, a, b), tl.where(mine, i, j), tl.where(mine, x, y)
-
-    @triton.jit
-    def second(a, i, x, u, b, j, y, v):
-        mine = a >= b
-        return (
-            tl.where(mine, a, b),
-            tl.where(mine, i, j),
-            tl.where(mine, x, y),
-            tl.where(mine, u, v),
-        )
-
-    @triton.jit
-    def smo(
-        K, stride, diagonal, lower, upper, kink, ridge, beta, F, count, tol, steps, most,
-        Q: tl.constexpr,
-    ):  # fmt: skip
-        t = tl.arange(0, Q)
-        inside = t < tl.load(count)
-        low = tl.load(lower + t, mask=inside, other=0.0)
-        high = tl.load(upper + t, mask=inside, other=0.0)
-        bend = tl.load(kink + t, mask=inside, other=0.0)
-        own = tl.load(diagonal + t, mask=inside, other=1.0).to(tl.float32)
-        b = tl.load(beta + t, mask=inside, other=0.0)
-        f = tl.load(F + t, mask=inside, other=0.0)
-        # what a move up or down costs besides f: a huge number where there is no room
-        up_bar = tl.where(inside & (b < high), tl.where(b >= 0.0, bend, -bend), 1e300)
-        down_bar = tl.where(inside & (b > low), tl.where(b <= 0.0, bend, -bend), 1e300)
-        enough = tl.load(tol)
-        unit = 1.0 / tl.maximum(enough, 1e-290)
-        done = tl.load(count).to(tl.int32) * 0
-        running = done + 1
-        while running > 0:
-            top, i, b_i = tl.reduce((-f - up_bar, t, b), 0, first)
-            row_i = tl.load(K + i.to(tl.int64) * stride + t, mask=inside, other=0.0)
-            own_i = tl.load(diagonal + i)
-            high_i, low_i = tl.load(upper + i), tl.load(lower + i)
-            bend_i, ridge_i = tl.load(kink + i), tl.load(ridge + i)
-            down = f - down_bar
-            # which partner gains most is decided in float32, in units of the tolerance
-            pull = tl.minimum(tl.maximum((top + down) * unit, 0.0), 1e15).to(tl.float32)
-            around = own_i.to(tl.float32) + own
-            curve = tl.maximum(around - 2.0 * row_i.to(tl.float32), 1e-7 * around)
-            gain = pull * pull / tl.maximum(curve, 1e-37)
-            best, j, down_j, b_j = tl.reduce((gain, t, down, b), 0, second)
-            running = ((best > 0.0) & (done < most)).to(tl.int32)
-            if top + down_j < enough:  # the largest violation may be that of another pair
-                worst = tl.max(down, axis=0)
-                running = running * (top + worst >= enough).to(tl.int32)
-            row_j = tl.load(K + j.to(tl.int64) * stride + t, mask=inside, other=0.0)
-            own_j = tl.load(diagonal + j)
-            high_j, low_j = tl.load(upper + j), tl.load(lower + j)
-            bend_j, ridge_j = tl.load(kink + j), tl.load(ridge + j)
-            shared = tl.load(K + i.to(tl.int64) * stride + j).to(tl.float64)
-            # rounding can make the curvature of a pair of near-equal points zero or negative
-            both = own_i + own_j
-            curvature = tl.maximum(both - 2.0 * shared, 1e-12 * both + 1e-300)
-            zero_i, zero_j = (b_i < 0.0) & (bend_i > 0.0), (b_j > 0.0) & (bend_j > 0.0)
-            end_i, end_j = tl.where(zero_i, 0.0, high_i), tl.where(zero_j, 0.0, low_j)
-            step = tl.minimum((top + down_j) / curvature, tl.minimum(end_i - b_i, b_j - end_j))
-            step = tl.where(running > 0, step, 0.0)
-            new_i = tl.where(step == end_i - b_i, end_i, b_i + step)
-            new_j = tl.where(step == b_j - end_j, end_j, b_j - step)
-            up_i = tl.where(new_i < high_i, tl.where(new_i >= 0.0, bend_i, -bend_i), 1e300)
-            up_j = tl.where(new_j < high_j, tl.where(new_j >= 0.0, bend_j, -bend_j), 1e300)
-            down_i = tl.where(new_i > low_i, tl.where(new_i <= 0.0, bend_i, -bend_i), 1e300)
-            down_j = tl.where(new_j > low_j, tl.where(new_j <= 0.0, bend_j, -bend_j), 1e300)
-            at_i, at_j = t == i, t == j
-            b = tl.where(at_i, new_i, tl.where(at_j, new_j, b))
-            up_bar = tl.where(at_i, up_i, tl.where(at_j, up_j, up_bar))
-            down_bar = tl.where(at_i, down_i, tl.where(at_j, down_j, down_bar))
-            f += step * (row_i.to(tl.float64) - row_j.to(tl.float64))
-            f += tl.where(at_i, step * ridge_i, tl.where(at_j, -step * ridge_j, 0.0))
-            done += running
-        tl.store(beta + t, b, mask=inside)
-        tl.atomic_add(steps, done.to(tl.int64))
-
-    @triton.jit
-    def add_rows(rows, change, out, count, n, BM: tl.constexpr, BN: tl.constexpr):
-        j = tl.program_id(0) * BN + tl.arange(0, BN)
-        total = tl.zeros((BM, BN), dtype=tl.float64)
-        for begin in range(0, count, BM):
-            i = begin + tl.arange(0, BM)
-            c = tl.load(change + i, mask=i < count, other=0.0)
-            there = rows + i[:, None].to(tl.int64) * n + j[None, :]
-            used = (c[:, None] != 0.0) & (j[None, :] < n)
-            total += c[:, None] * tl.load(there, mask=used, other=0.0).to(tl.float64)
-        before = tl.load(out + j, mask=j < n, other=0.0)
-        tl.store(out + j, before + tl.sum(total, axis=0), mask=j < n)
-
-    return SimpleNamespace(smo=smo, add_rows=add_rows)
+    compiled[(-(-n // width),)](rows, change, out, count, n, BM=height, BN=width)

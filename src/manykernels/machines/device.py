@@ -231,20 +231,12 @@ class _Vectors:
         self.beta.index_add_(0, chosen, change)
 
     def _solved_there(self, square, chosen, count, tol):
-        before = self.beta[chosen]
-        after = before.clone()
-        compiled.solve_set(
-            square,
-            tuple(
-                part[chosen] for part in (self.diagonal, self.lower, self.upper, self.kink, self.ridge)
-            ),
-            (after, self.F[chosen]),
-            count,
-            tol,
-            self.steps,
-            STEPS * len(chosen),
-        )
-        return after - before
+        all_bounds = (self.diagonal, self.lower, self.upper, self.kink, self.ridge)
+        bounds, before = tuple(part[chosen] for part in all_bounds), self.beta[chosen]
+        part = before.clone(), self.F[chosen]
+        most = STEPS * len(chosen)
+        compiled.solve_set(square, bounds, part, count, tol, self.steps, most)
+        return part[0] - before
 
     def _solved_here(self, square, chosen, count, tol):
         """The same by the host's loop, where the device is the host."""

@@ -96,7 +96,7 @@ class HeldPoint(NamedTuple):
         """The curvature of the dual here, and the point that knows it."""
         weights = model.weights(self.forms)
         K, J = run.combine(weights), model.curvature(self.forms)
-        return self, HeldProgram(K, self.products, J, self.scores(run, weights))
+        return self, HeldProgram(run.bank, K, self.products, J, self.scores(run, weights))
 
     def line(self, run, change):
         moved = run.products(change)

@@ -53,14 +53,14 @@ class HeldProgram:
 
     Attributes
     ----------
-    kernels : list of (n, n) arrays
-        ``H_cc``, in the precision of K.
+    kernels : list
+        ``H_cc`` as machines take it, in the precision of K.
     scores : (t, n)
     """
 
-    def __init__(self, K, products, J, scores):
+    def __init__(self, bank, K, products, J, scores):
         self.products, self.J, self.scores = products, J, scores
-        self.kernels = [self._curved(K, products[:, c]) for c in range(products.shape[1])]
+        self.kernels = [bank.curved(K, products[:, c], J) for c in range(products.shape[1])]
         self._pulls = np.zeros((len(self.kernels), len(products)))
 
     def moved(self, c, change):
@@ -71,14 +71,6 @@ class HeldProgram:
         """``sum_e H_ce change_e`` over the other outputs, (n,)."""
         x, J = self._pulls.sum(axis=0) - self._pulls[c], self.J
         return 2.0 * ((J.diagonal * x + J.factor * (J.vector @ x) * J.vector) @ self.products[:, c])
-
-    def _curved(self, K, M):
-        rows = (M * np.sqrt(2.0 * self.J.diagonal)[:, None]).astype(K.dtype)
-        out = rows.T @ rows
-        out += K
-        v = (self.J.vector @ M).astype(K.dtype)
-        out += K.dtype.type(2.0 * self.J.factor) * np.outer(v, v)
-        return out
 
 
 class StreamedProgram:

@@ -18,6 +18,8 @@ class FeatureGaussians(DeviceFamily):
     points : Points
     """
 
+    by_products = True
+
     def __init__(self, device, members, features, gammas, scales, dtype, points):
         order = np.argsort(features, kind="stable")
         super().__init__(device, np.asarray(members)[order], np.asarray(scales)[order], dtype)
@@ -48,9 +50,6 @@ class FeatureGaussians(DeviceFamily):
         scaled = self.device.put((weights * self.scales)[used], self.dtype)
         single.combine(self.device, pairs, rates, scaled, out, add)
 
-    def forms(self, pairs, B):
-        return single.forms(self.device, pairs, self.rates, B) * self.device.put(self.scales)
-
     def products(self, pairs, coefficients):
         values = single.products(self.device, pairs, self.rates, coefficients)
         return values * self.device.put(self.scales, self.dtype)[:, None, None]
@@ -60,6 +59,8 @@ class FeaturePolynomials(DeviceFamily):
     """Linear and polynomial kernels of single features, by their monomials as
     `manykernels.banks.families.FeaturePolynomials`: products of matrices.
     """
+
+    by_products = True
 
     def __init__(self, device, members, features, kernels, scales, dtype, points):
         super().__init__(device, members, np.ones(len(members)), dtype)
@@ -96,20 +97,9 @@ class FeaturePolynomials(DeviceFamily):
             out, factors[0].T, factors[1], beta=1.0 if add else 0.0, out=out
         ).add_(constant)
 
-    def forms(self, pairs, B):
-        left, right = pairs
-        sums = ((left @ B) * right).sum(dim=2).double()
-        return self._of_members(sums)
-
     def products(self, pairs, coefficients):
         (left, right), (slot, table) = pairs, self._there
         sums = (right @ coefficients)[:, slot]  # (degree + 1, members, outputs)
         return self.device.torch.einsum(
             "lr,rlt,rli->lit", table.to(sums.dtype), sums, left[:, slot]
         )
-
-    def _of_members(self, sums):
-        """Sums for every power and feature as sums of every member."""
-        slot, table = self._there
-        return (table * sums.T[slot]).sum(dim=1)
-

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from ...combinations import Product
@@ -17,14 +18,14 @@ from .masked import DeviceMaskedBank
 from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
 
-NAMES = "'cpu', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
+NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
 LEAST = 2**30  # values of kernels at pairs of points, below which the host is as fast
 MANY = 1000  # kernels of one distance, which the host looks up in a table
 
 
 def check_device(name: Any) -> None:
     """Raise unless `device` is the name of one."""
-    if not (isinstance(name, str) and re.fullmatch(r"cpu|torch|cuda(:\d+)?", name)):
+    if not (isinstance(name, str) and re.fullmatch(r"cpu|auto|torch|cuda(:\d+)?", name)):
         raise ValueError(f"device={name!r} is not known; use {NAMES}.")
 
 
@@ -36,8 +37,10 @@ def on_device(bank: Bank, name: str) -> Bank:
     bank : Bank
     name : str
         ``"cpu"`` for the host without PyTorch; ``"torch"``, PyTorch on the CPU, takes small banks,
-        too.
+        too; ``"auto"`` is a GPU, if one is here and `pays`, and the host otherwise.
     """
+    if name == "auto":
+        name = "cuda" if pays(bank) and gpu_is_here() else "cpu"
     if name == "cpu":
         return bank
     device = Device(name)
@@ -50,6 +53,8 @@ def on_device(bank: Bank, name: str) -> Bank:
 
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
+    if name == "auto":
+        name = "cuda" if n * width**2 >= LEAST and gpu_is_here() else "cpu"
     if name == "cpu":
         return None
     device = Device(name)
@@ -58,6 +63,26 @@ def device_for_factors(name: str, n: int, width: int) -> Device | None:
         return None
     device.tidy()
     return device
+
+
+def gpu_is_here() -> bool:
+    """Whether PyTorch is installed and finds a GPU. To import it takes seconds: ask only where one
+    would pay.
+    """
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def pays(bank: Bank) -> bool:
+    """Whether a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
+    --part auto`` has it.
+    """
+    if type(bank) not in _ON_DEVICE or (not bank.is_sum and type(bank.combination) is not Product):
+        return False
+    return _large(bank)
 
 
 def _large(bank):
@@ -70,7 +95,10 @@ def _large(bank):
 
 def _tiled(bank, device):
     compute = replace(bank.compute, device=device)
-    return DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
+    there = DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
+    if "families" in vars(bank):
+        vars(there)["families"] = bank.families  # which took time to make
+    return there
 
 
 def _masked(bank, device):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ENTRIES = 2**24  # of a table
-TILE = (32, 128)  # rows and columns of a program
+TILE = (32, 64)  # rows and columns of a program
 
 
 class Rates(NamedTuple):
@@ -59,23 +59,6 @@ def combine(device, pairs, rates, weights, out, add=True):
         out.zero_()
     for part, table in _tables(device, pairs, rates):
         out += device.torch.tensordot(weights[part], table, 1)
-
-
-def forms(device, pairs, rates, B):
-    """``sum_ij B_ij K_k,ij`` for every k, in float64."""
-    torch, count = device.torch, len(rates.rate)
-    out = torch.zeros(count, dtype=torch.float64, device=B.device)
-    if device.fused:
-        (left, right), (height, width) = pairs, TILE
-        grid = (-(-right.shape[1] // width), -(-left.shape[1] // height))
-        _compiled().forms[grid](
-            left, right, rates.rows, rates.starts, rates.rate, B.contiguous(), out, left.shape[1],
-            right.shape[1], len(rates.rows), BM=height, BN=width,
-        )  # fmt: skip
-        return out
-    for part, table in _tables(device, pairs, rates):
-        out[part] = (table * B).sum(dim=2).sum(dim=1, dtype=torch.float64)
-    return out
 
 
 def products(device, pairs, rates, coefficients):
@@ -139,25 +122,6 @@ def _compiled():
         tl.store(there, total, mask=inside)
 
     @triton.jit
-    def forms(
-        left, right, slots, starts, rates, B, out, rows, cols, features,
-        BM: tl.constexpr, BN: tl.constexpr,
-    ):  # fmt: skip
-        i = tl.program_id(1) * BM + tl.arange(0, BM)
-        j = tl.program_id(0) * BN + tl.arange(0, BN)
-        inside = (i[:, None] < rows) & (j[None, :] < cols)
-        b = tl.load(B + i[:, None].to(tl.int64) * cols + j[None, :], mask=inside, other=0.0)
-        for s in range(features):
-            slot = tl.load(slots + s).to(tl.int64)
-            x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
-            z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
-            difference = x[:, None] - z[None, :]
-            squares = difference * difference
-            for k in range(tl.load(starts + s), tl.load(starts + s + 1)):
-                values = b * tl.exp2(-tl.load(rates + k) * squares)
-                tl.atomic_add(out + k, tl.sum(tl.sum(values, axis=1), axis=0).to(tl.float64))
-
-    @triton.jit
     def products(
         left, right, slots, rates, coefficients, out, rows, cols, outputs,
         BM: tl.constexpr, BN: tl.constexpr,
@@ -175,4 +139,4 @@ def _compiled():
             total += beta[None, :] * tl.exp2(-rate * difference * difference)
         tl.store(out + (k * rows + i) * outputs + c, tl.sum(total, axis=1), mask=i < rows)
 
-    return SimpleNamespace(combine=combine, forms=forms, products=products)
+    return SimpleNamespace(combine=combine, products=products)

@@ -33,6 +33,15 @@ class DeviceSums(NamedTuple):
         return Sums(*(part.double().cpu().numpy() for part in self[1:]))
 
 
+def curved(device, K, M, J):
+    """As `manykernels.banks.sums.curved`, from arrays."""
+    dtype = K.dtype
+    rows = device.put(M * np.sqrt(2.0 * J.diagonal)[:, None], dtype)
+    v = device.put(J.vector @ M, dtype)
+    out = device.torch.addmm(device.put(K, dtype), rows.T, rows)
+    return DeviceMatrix(device, out.addr_(v, v, alpha=2.0 * J.factor))
+
+
 class Adding:
     """Sums to which the products of some kernels at a time are added.
 
@@ -67,6 +76,4 @@ class Adding:
         """The sums, of products that have a factor in common."""
         for c in range(len(self.mixed)):
             self.squares[c, :c] = self.squares[:c, c].transpose(1, 2)
-        return DeviceSums(
-            self.device, K, self.squares.mul_(scale**2), self.mixed.mul_(scale)
-        )
+        return DeviceSums(self.device, K, self.squares.mul_(scale**2), self.mixed.mul_(scale))

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ...machines.device import FEW
 from ..base import as_outputs, support_of
 from ..compute import Points
 from ..families import DistanceGaussians, DistanceLaplacians, DotPolynomials
@@ -14,7 +15,7 @@ from ..tiled import TiledBank
 from .base import DeviceBank
 from .families import FromHost, Gaussians, Laplacians, Polynomials
 from .features import FeatureGaussians, FeaturePolynomials
-from .sums import Adding
+from .sums import Adding, curved
 
 HELD = 0.3  # of the free memory for matrices that only the host can compute
 
@@ -83,8 +84,9 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self.device.pairs += len(rows[part]) * self.n
             # the first one writes: memory may have run out half way
             for add, family in enumerate(used):
-                pairs = family.pairs(rows[part], everything)
-                family.combine(pairs, weights[family.members], out[part], add > 0)
+                family.combine_at(
+                    rows[part], everything, weights[family.members], out[part], add > 0
+                )
 
         for part in self.device.tiles(len(rows), self._tile_bytes(self.n)):
             self.device.sparing(fill, part)
@@ -97,10 +99,13 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             support_of(np.concatenate([part for couple in couples for part in couple])),
         )
         points = self.device.indices(support)
-        couples = [
-            tuple(self.device.put(part[:, support], self.dtype) for part in couple)
+        # one tensor for arrays that are the same
+        there = {
+            id(part): self.device.put(part[:, support], self.dtype)
             for couple in couples
-        ]
+            for part in couple
+        }
+        couples = [tuple(there[id(part)] for part in couple) for couple in couples]
         out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
 
         def add(part):
@@ -114,9 +119,26 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                     self._add_forms(points, part, cols, couples, twice, sums)
             out.add_(sums)
 
-        for part in self.device.tiles(support.size, self._tile_bytes(support.size)):
-            self.device.sparing(add, part)
+        if not all(family.by_products for family in self._on_device):
+            for part in self.device.tiles(support.size, self._tile_bytes(support.size)):
+                self.device.sparing(add, part)
+        self._forms_of_products(points, couples, out)
         return out.cpu().numpy()
+
+    def _forms_of_products(self, points, couples, out):
+        """Write the forms of families that have them by way of their products."""
+        sides: dict = {}  # of the coefficients of a couple, those which are multiplied
+        for place, (a, b) in enumerate(couples):
+            sides.setdefault(id(b), (b, []))[1].append((place, a))
+        for family in self._on_device:
+            if not family.by_products:
+                continue
+            members = self.device.indices(family.members)
+            for b, others in sides.values():
+                products = self._multiplied(family, points, points, b.T)
+                for place, a in others:
+                    left = a.T.flatten().double()
+                    out[place, members] = products.flatten(1).double() @ left
 
     def _add_forms(self, points, rows, cols, couples, twice, out):
         weights, self.device.pairs = [], self.device.pairs + len(points[rows]) * len(points[cols])
@@ -126,6 +148,8 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                 B = B.addmm_(b[:, rows].T, a[:, cols]) if a is not b else B.mul_(2.0)
             weights.append(B)
         for family in self._on_device:
+            if family.by_products:
+                continue
             pairs, members = (
                 family.pairs(points[rows], points[cols]),
                 self.device.indices(family.members),
@@ -146,27 +170,36 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             sums.add(self.device.indices(members), products)
         return sums.result(self.combined(weights, everything))
 
+    def curved(self, K, M, J):
+        return curved(self.device, K, M, J) if self.n > FEW else super().curved(K, M, J)
+
     def _products(self, outputs):
         """Yield members of families, and the products of each with all outputs, (members, rows,
         t) tensors.
         """
-        torch, support = self.device.torch, support_of(outputs)
-        cols = self.device.indices(support)
+        support = support_of(outputs)
+        rows, cols = self.device.indices(np.arange(self.n_rows)), self.device.indices(support)
         coefficients = self.device.put(outputs[:, support].T, self.dtype)
-        rows = torch.arange(self.n_rows, device=self.device.place)
-        kind = {"dtype": self.device.entry(self.dtype), "device": self.device.place}
         for family in self._on_device:
-            values = torch.empty((family.members.size, len(rows), len(outputs)), **kind)
+            yield family.members, self._multiplied(family, rows, cols, coefficients)
 
-            def multiply(part, family=family, values=values):
-                self.device.pairs += len(rows[part]) * len(cols)
-                values[:, part] = family.products(family.pairs(rows[part], cols), coefficients).to(
-                    values.dtype
-                )
+    def _multiplied(self, family, rows, cols, coefficients):
+        """The products of one family, in tiles of rows."""
+        values = self.device.torch.empty(
+            (family.members.size, len(rows), coefficients.shape[1]),
+            dtype=coefficients.dtype,
+            device=self.device.place,
+        )
 
-            for part in self.device.tiles(len(rows), self._tile_bytes(len(cols))):
-                self.device.sparing(multiply, part)
-            yield family.members, values
+        def multiply(part):
+            self.device.pairs += len(rows[part]) * len(cols)
+            values[:, part] = family.products(family.pairs(rows[part], cols), coefficients).to(
+                values.dtype
+            )
+
+        for part in self.device.tiles(len(rows), self._tile_bytes(len(cols))):
+            self.device.sparing(multiply, part)
+        return values
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
