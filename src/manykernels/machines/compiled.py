@@ -1,9 +1,10 @@
 """The working-set method on a GPU: what its compiled programs are given."""
 
+ROUGH = 2e-5
 SUM = (16, 256)  # rows and columns that a program of a sum visits at a time
 
 
-def solve_set(square, bounds, part, count, tol, steps, most):
+def solve_set(square, bounds, part, count, tol, steps, most, rough=False):
     """SMO on a working set, as `manykernels._loops.smo.smo`, in one launch; nothing is copied.
 
     One program does it: its threads hold the vectors, and a step costs two maxima over them and two
@@ -21,13 +22,17 @@ def solve_set(square, bounds, part, count, tol, steps, most):
     tol : (1,) float64 tensor
     most : int
         Steps at most.
+    rough : bool
+        Whether slopes are kept in float32, which is faster: for tolerances that are no less than
+        ROUGH of them. Coefficients are in float64 in any case.
     """
     size = 1 << max(5, (len(square) - 1).bit_length())
-    from .programs import smo
+    from . import programs
 
-    smo[(1,)](
+    program = programs.rough_smo if rough else programs.smo
+    program[(1,)](
         square, len(square), *bounds, *part, count, tol, steps, most, Q=size,
-        num_warps=max(1, min(16, size // 128)),
+        num_warps=max(1, min(8, size // 128)),
     )  # fmt: skip
 
 

@@ -105,7 +105,8 @@ class DeviceMachine(Machine):
                 up, down = at.sides()
                 top, bottom = up.max(), down.min()
                 if sets % LOOK == 0 or kernel.n <= self.size:
-                    done, high, low = at.progress(top, bottom)
+                    done, high, low, largest = at.progress(top, bottom)
+                    rough = kernel.n > self.size and 0.5 * tol >= compiled.ROUGH * largest
                     violation = max(0.0, high - low)
                     if violation < tol or done >= max_steps:
                         break
@@ -113,7 +114,7 @@ class DeviceMachine(Machine):
                         break
                 working_set = self._choose(kernel, up, down, working_set)
                 inner = 0.5 * tol if kernel.n <= self.size else None
-                at.improve(*working_set, at.tolerance(tol, top - bottom, inner))
+                at.improve(*working_set, at.tolerance(tol, top - bottom, inner), rough)
                 sets += 1
         finally:  # also after an interrupt
             beta[:] = at.beta.cpu().numpy()
@@ -186,10 +187,12 @@ class _Vectors:
         return up, down
 
     def progress(self, top, bottom):
-        """Steps so far, and the slopes of the worst violators, as numbers of the host."""
-        both = self.device.torch.stack([self.steps[0].double(), top, bottom])
-        done, high, low = self.device.fetched(both)[0]
-        return int(done), float(high), float(low)
+        """Steps so far, the slopes of the worst violators and the largest of F, as numbers of the
+        host.
+        """
+        four = [self.steps[0].double(), top, bottom, self.F.abs().max()]
+        done, *others = self.device.fetched(self.device.torch.stack(four))[0].tolist()
+        return int(done), *others
 
     def tolerance(self, tol, violation, inner):
         """The violation to leave in a working set: a tenth of that of all points, unless one is
@@ -219,26 +222,28 @@ class _Vectors:
         primal, dual = 0.5 * norm + loss + box.total * b, value - 0.5 * norm
         return float((primal - dual) / primal.abs().clamp(min=np.finfo(float).tiny))
 
-    def improve(self, chosen, count, tol):
-        """Solve for the chosen points, to a violation of tol, all tensors."""
+    def improve(self, chosen, count, tol, rough):
+        """Solve for the chosen points, to a violation of tol, all tensors; slopes may be in
+        float32 meanwhile.
+        """
         rows = self.kernel.rows(chosen)
         square = rows if len(chosen) == self.kernel.n else rows[:, chosen]
         solve = self._solved_there if self.device.fused else self._solved_here
-        change = solve(square.contiguous(), chosen, count, tol)
+        change = solve(square.contiguous(), chosen, count, tol, rough)
         _add_rows(self.device, rows, change, self.F)
         # points behind the count are the first one over and over, whose change is zero
         self.F.index_add_(0, chosen, self.ridge[chosen] * change)
         self.beta.index_add_(0, chosen, change)
 
-    def _solved_there(self, square, chosen, count, tol):
+    def _solved_there(self, square, chosen, count, tol, rough):
         all_bounds = (self.diagonal, self.lower, self.upper, self.kink, self.ridge)
         bounds, before = tuple(part[chosen] for part in all_bounds), self.beta[chosen]
         part = before.clone(), self.F[chosen]
         most = STEPS * len(chosen)
-        compiled.solve_set(square, bounds, part, count, tol, self.steps, most)
+        compiled.solve_set(square, bounds, part, count, tol, self.steps, most, rough)
         return part[0] - before
 
-    def _solved_here(self, square, chosen, count, tol):
+    def _solved_here(self, square, chosen, count, tol, rough):
         """The same by the host's loop, where the device is the host."""
         size = int(count)
         places = chosen[:size].numpy()

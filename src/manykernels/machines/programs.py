@@ -101,3 +101,85 @@ def add_rows(rows, change, out, count, n, BM: tl.constexpr, BN: tl.constexpr):
         total += c[:, None] * tl.load(there, mask=used, other=0.0).to(tl.float64)
     before = tl.load(out + j, mask=j < n, other=0.0)
     tl.store(out + j, before + tl.sum(total, axis=0), mask=j < n)
+
+
+@triton.jit
+def ordered(x, t):
+    """Numbers and their places as integers of the same order."""
+    bits = x.to(tl.int32, bitcast=True)
+    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64) << 32) | t.to(tl.int64)
+
+
+@triton.jit
+def value_of(key):
+    """The number of such an integer."""
+    bits = (key >> 32).to(tl.int32)
+    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def rough_smo(
+    K, stride, diagonal, lower, upper, kink, ridge, beta, F, count, tol, steps, most,
+    Q: tl.constexpr,
+):  # fmt: skip
+    t = tl.arange(0, Q)
+    inside = t < tl.load(count)
+    low = tl.load(lower + t, mask=inside, other=0.0)
+    high = tl.load(upper + t, mask=inside, other=0.0)
+    own = tl.load(diagonal + t, mask=inside, other=1.0).to(tl.float32)
+    b = tl.load(beta + t, mask=inside, other=0.0)
+    # slopes in units of the tolerance
+    unit = 1.0 / tl.maximum(tl.load(tol), 1e-290)
+    bend = (tl.load(kink + t, mask=inside, other=0.0) * unit).to(tl.float32)
+    f = (tl.load(F + t, mask=inside, other=0.0) * unit).to(tl.float32)
+    up_bar = tl.where(inside & (b < high), tl.where(b >= 0.0, bend, -bend), 1e30)
+    down_bar = tl.where(inside & (b > low), tl.where(b <= 0.0, bend, -bend), 1e30)
+    done = tl.load(count).to(tl.int32) * 0
+    running = done + 1
+    while running > 0:
+        key = tl.max(ordered(-f - up_bar, t), axis=0)
+        top, i = value_of(key), (key & 0x7FFFFFFF).to(tl.int32)
+        row_i = tl.load(K + i.to(tl.int64) * stride + t, mask=inside, other=0.0).to(tl.float32)
+        own_i = tl.load(diagonal + i).to(tl.float32)
+        b_i, high_i, low_i = tl.load(beta + i), tl.load(upper + i), tl.load(lower + i)
+        bend_i, ridge_i = tl.load(kink + i), tl.load(ridge + i)
+        down = f - down_bar
+        pull = tl.minimum(tl.maximum(top + down, 0.0), 1e15)
+        around = own_i + own
+        curve = tl.maximum(tl.maximum(around - 2.0 * row_i, 1e-7 * around), 1e-37)
+        key = tl.max(ordered(pull * pull / curve, t), axis=0)
+        gain, j = value_of(key), (key & 0x7FFFFFFF).to(tl.int32)
+        row_j = tl.load(K + j.to(tl.int64) * stride + t, mask=inside, other=0.0).to(tl.float32)
+        both = own_i + tl.load(diagonal + j).to(tl.float32)
+        b_j, high_j, low_j = tl.load(beta + j), tl.load(upper + j), tl.load(lower + j)
+        bend_j, ridge_j = tl.load(kink + j), tl.load(ridge + j)
+        shared = tl.load(K + i.to(tl.int64) * stride + j).to(tl.float32)
+        curve_ij = tl.maximum(tl.maximum(both - 2.0 * shared, 1e-7 * both), 1e-37)
+        length = tl.sqrt(gain / curve_ij)
+        running = ((gain > 0.0) & (done < most)).to(tl.int32)
+        if length * curve_ij < 1.0:  # the largest violation may be that of another pair
+            running = running * (top + tl.max(down, axis=0) >= 1.0).to(tl.int32)
+        zero_i, zero_j = (b_i < 0.0) & (bend_i > 0.0), (b_j > 0.0) & (bend_j > 0.0)
+        end_i, end_j = tl.where(zero_i, 0.0, high_i), tl.where(zero_j, 0.0, low_j)
+        step = tl.minimum(length.to(tl.float64) / unit, tl.minimum(end_i - b_i, b_j - end_j))
+        step = tl.where(running > 0, step, 0.0)
+        new_i = tl.where(step == end_i - b_i, end_i, b_i + step)
+        new_j = tl.where(step == b_j - end_j, end_j, b_j - step)
+        cost_i, cost_j = (bend_i * unit).to(tl.float32), (bend_j * unit).to(tl.float32)
+        up_i = tl.where(new_i < high_i, tl.where(new_i >= 0.0, cost_i, -cost_i), 1e30)
+        up_j = tl.where(new_j < high_j, tl.where(new_j >= 0.0, cost_j, -cost_j), 1e30)
+        down_i = tl.where(new_i > low_i, tl.where(new_i <= 0.0, cost_i, -cost_i), 1e30)
+        down_j = tl.where(new_j > low_j, tl.where(new_j <= 0.0, cost_j, -cost_j), 1e30)
+        at_i, at_j = t == i, t == j
+        up_bar = tl.where(at_i, up_i, tl.where(at_j, up_j, up_bar))
+        down_bar = tl.where(at_i, down_i, tl.where(at_j, down_j, down_bar))
+        size = (step * unit).to(tl.float32)
+        f += size * (row_i - row_j)
+        own_up, own_down = size * ridge_i.to(tl.float32), size * ridge_j.to(tl.float32)
+        f += tl.where(at_i, own_up, tl.where(at_j, -own_down, 0.0))
+        # coefficients are in memory: all threads must have read those of this step
+        tl.debug_barrier()
+        tl.store(beta + i, new_i)
+        tl.store(beta + j, new_j)
+        done += running
+    tl.atomic_add(steps, done.to(tl.int64))

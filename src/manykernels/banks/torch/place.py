@@ -19,8 +19,11 @@ from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
 
 NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
-LEAST = 2**30  # values of kernels at pairs of points, below which the host is as fast
-MANY = 1000  # kernels of one distance, which the host looks up in a table
+# values of kernels at pairs of points, from which on a GPU is faster than 16 cores, and from which
+# on it is so by seconds, as long as PyTorch takes to be imported
+LEAST, CLEARLY = 2**25, 2**27
+FACTORS = 2**30  # the same for products of entries of factors
+TABLED = 1000  # points from which on it is faster for kernels that the host looks up in a table
 
 
 def check_device(name: Any) -> None:
@@ -45,7 +48,7 @@ def on_device(bank: Bank, name: str) -> Bank:
         return bank
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if name != "torch" and not _large(bank):
+    if name != "torch" and not _large(bank, LEAST):
         return bank
     translated = _ON_DEVICE.get(type(bank))
     return bank if translated is None else translated(bank, device)
@@ -54,12 +57,12 @@ def on_device(bank: Bank, name: str) -> Bank:
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
     if name == "auto":
-        name = "cuda" if n * width**2 >= LEAST and gpu_is_here() else "cpu"
+        name = "cuda" if n * width**2 >= FACTORS and gpu_is_here() else "cpu"
     if name == "cpu":
         return None
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if name != "torch" and n * width**2 < LEAST:
+    if name != "torch" and n * width**2 < FACTORS:
         return None
     device.tidy()
     return device
@@ -82,15 +85,15 @@ def pays(bank: Bank) -> bool:
     """
     if type(bank) not in _ON_DEVICE or (not bank.is_sum and type(bank.combination) is not Product):
         return False
-    return _large(bank)
+    return _large(bank, CLEARLY)
 
 
-def _large(bank):
+def _large(bank, least):
     if isinstance(bank, FactorBank):
-        return bank.n * bank.width**2 >= LEAST
-    if bank.m * bank.n**2 < LEAST:
+        return bank.n * bank.width**2 >= FACTORS
+    if bank.m * bank.n**2 < least:
         return False
-    return not (bank.is_sum and bank.cheap_sweeps and bank.m > MANY)
+    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= TABLED
 
 
 def _tiled(bank, device):
