@@ -8,8 +8,9 @@ floors are how long the pairs of points that were visited would take at the ceil
 ``ceilings`` measures: exponentials and products of matrices over their rates, bytes over the
 bandwidth.
 
-``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``auto``, ``small``, and
-``lowrank``, whose parts `benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
+``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``auto``, ``small``,
+``pieces`` (`benchmarks.gpu_pieces`: SMO of a working set, rows, sums), and ``lowrank``, whose parts
+`benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
 """
 
 import time
@@ -25,6 +26,7 @@ from manykernels.kernels.vector import dense
 
 from .common import best_of, load, read, run_parts, table
 from .gpu_lowrank import lowrank
+from .gpu_pieces import pieces
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
@@ -329,6 +331,7 @@ def main(out, parts=None):
             "a9a": a9a,
             "middle": middle,
             "auto": auto,
+            "pieces": pieces,
             "small": small,
         },
         parts,

@@ -327,3 +327,20 @@ class TestAuto:
         holes[:5, 0] = np.nan
         kernels = [RBF(1.0, features=[f]) for f in range(self.X.shape[1])]
         MKLClassifier(kernels, missing="mean", device="auto").fit(holes, self.y)
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_plan_is_printed(device, resident, monkeypatch, capfd):
+    monkeypatch.setattr(place, "LEAST", 0)
+    if not resident:
+        monkeypatch.setattr("manykernels.banks.torch.plans.RESIDENT", 0.0)
+    X, y = toy(60)
+    MKLClassifier([RBF(1.0), Linear()], device=device.name, verbose=2).fit(X, y)
+    words = capfd.readouterr().err
+    assert f"device {device.name}" in words
+    assert ("stays there" if resident else "rows of it") in words
+    some = KernelCollection.masked_rbf(np.ones(3), np.ones((3, X.shape[1]), dtype=bool))
+    MKLClassifier(some, device=device.name, verbose=2).fit(X, y)
+    assert "3 kernels on 60 points" in capfd.readouterr().err
+    MKLClassifier([RBF(1.0), Linear()], device=device.name).fit(X, y)
+    assert "device" not in capfd.readouterr().err

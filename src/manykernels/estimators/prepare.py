@@ -3,6 +3,7 @@
 All of it is the same for every C and p, so that a path prepares once.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from .._canonical import Canonical, canonical_rows, fixed_rows, taken
 from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories
-from ..banks.torch import device_for_factors, on_device, reduced_there
+from ..banks.torch import device_for_factors, on_device, plan, reduced_there
 from ..banks.views import Views, listed_rows
 from ..kernels import KernelCollection, auto_bank
 from ..kernels.collection import MaskedCollection
@@ -188,7 +189,11 @@ def make_kernels(estimator, X, sample_weight):
     }
     if estimator.approximation is None:
         on_machine |= {"device": estimator.device, "missing": estimator.missing}
-        return make_bank(kernels, X, **on_points, **on_machine)
+        bank = make_bank(kernels, X, **on_points, **on_machine)
+        verbose = estimator.verbose > 1 or (estimator.verbose and sys.stderr.isatty())
+        if verbose and bank.elsewhere:
+            print(plan(bank), file=sys.stderr, flush=True)
+        return bank
     kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
     return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose})
 

@@ -19,6 +19,7 @@ class DeviceFamily(ABC):
     """
 
     by_products = False  # True: quadratic forms are had from products, `forms` is not asked for
+    lean = False  # True: `combine_at` needs no memory for the pairs of a tile
 
     def __init__(self, device, members, scales, dtype):
         self.device, self.members, self.dtype = device, np.asarray(members), dtype
@@ -124,6 +125,10 @@ class Gaussians(_Exponentials):
         gammas, weights = self._in_use(weights)
         left, right = self._split
         split.combine(left.chosen(rows), right, gammas * LOG2_E, weights, out, add)
+
+    @property
+    def lean(self):
+        return self._split is not None
 
     @cached_property
     def _split(self):

@@ -18,7 +18,7 @@ class FeatureGaussians(DeviceFamily):
     points : Points
     """
 
-    by_products = True
+    by_products = lean = True
 
     def __init__(self, device, members, features, gammas, scales, dtype, points):
         order = np.argsort(features, kind="stable")
@@ -60,7 +60,7 @@ class FeaturePolynomials(DeviceFamily):
     `manykernels.banks.families.FeaturePolynomials`: products of matrices.
     """
 
-    by_products = True
+    by_products = lean = True
 
     def __init__(self, device, members, features, kernels, scales, dtype, points):
         super().__init__(device, members, np.ones(len(members)), dtype)

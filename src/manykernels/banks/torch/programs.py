@@ -6,12 +6,13 @@ import triton.language as tl
 
 @triton.jit
 def combine_split(
-    left, right, left_norms, right_norms, rates, weights, out, rows, n, kernels, depth,
+    left, right, left_norms, right_norms, rates, weights, out, rows, n, blocks, kernels, depth,
     left_low, right_low,
     ADD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    i = tl.program_id(0) * BM + tl.arange(0, BM)
-    j = tl.program_id(1) * BN + tl.arange(0, BN)
+    # programs of the same columns follow one another, and find them in the cache
+    i = tl.program_id(0) % blocks * BM + tl.arange(0, BM)
+    j = tl.program_id(0) // blocks * BN + tl.arange(0, BN)
     f = tl.arange(0, BD)
     here, there = i < rows, j < n
     a = left + i[:, None].to(tl.int64) * depth + f[None, :]
@@ -110,3 +111,46 @@ def masked_products(
             product = tl.sum(values * beta[None, :], axis=1)
             tl.atomic_add(out + (k.to(tl.int64) * rows + i) * T + c, product, mask=inside)
     tl.atomic_add(combined + i * n + j, total.to(tl.float64), mask=j < n)
+
+
+@triton.jit
+def combine_single(
+    left, right, slots, starts, rates, weights, out, rows, cols, features,
+    ADD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(1) * BM + tl.arange(0, BM)
+    j = tl.program_id(0) * BN + tl.arange(0, BN)
+    inside = (i[:, None] < rows) & (j[None, :] < cols)
+    there = out + i[:, None].to(tl.int64) * cols + j[None, :]
+    if ADD:
+        total = tl.load(there, mask=inside, other=0.0)
+    else:
+        total = tl.zeros((BM, BN), dtype=out.dtype.element_ty)
+    for s in range(features):
+        slot = tl.load(slots + s).to(tl.int64)
+        x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
+        z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
+        difference = x[:, None] - z[None, :]
+        squares = difference * difference
+        for k in range(tl.load(starts + s), tl.load(starts + s + 1)):
+            total += tl.load(weights + k) * tl.exp2(-tl.load(rates + k) * squares)
+    tl.store(there, total, mask=inside)
+
+
+@triton.jit
+def multiply_single(
+    left, right, slots, rates, coefficients, out, rows, cols, outputs,
+    BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    k, c = tl.program_id(0).to(tl.int64), tl.program_id(2)
+    i = tl.program_id(1) * BM + tl.arange(0, BM)
+    slot, rate = tl.load(slots + k), tl.load(rates + k)
+    x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
+    total = tl.zeros((BM, BN), dtype=out.dtype.element_ty)
+    for first in range(0, cols, BN):
+        j = first + tl.arange(0, BN)
+        z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
+        beta = tl.load(coefficients + c * cols + j, mask=j < cols, other=0.0)
+        difference = x[:, None] - z[None, :]
+        total += beta[None, :] * tl.exp2(-rate * difference * difference)
+    tl.store(out + (k * rows + i) * outputs + c, tl.sum(total, axis=1), mask=i < rows)

@@ -5,7 +5,6 @@ On a GPU each is one compiled kernel (Triton) whose programs go through all feat
 thousand kernels of 241 features are a few launches; elsewhere tables of some kernels at a time.
 """
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,9 +47,11 @@ def combine(device, pairs, rates, weights, out, add=True):
     columns) tensors.
     """
     if device.fused:
+        from .programs import combine_single
+
         (left, right), (height, width) = pairs, TILE
         grid = (-(-right.shape[1] // width), -(-left.shape[1] // height))
-        _compiled().combine[grid](
+        combine_single[grid](
             left, right, rates.rows, rates.starts, rates.rate, weights, out, left.shape[1],
             right.shape[1], len(rates.rows), ADD=add, BM=height, BN=width,
         )  # fmt: skip
@@ -67,9 +68,11 @@ def products(device, pairs, rates, coefficients):
     shape = len(rates.rate), left.shape[1], coefficients.shape[1]
     out = torch.empty(shape, dtype=coefficients.dtype, device=coefficients.device)
     if device.fused:
+        from .programs import multiply_single
+
         (height, width), outputs = TILE, coefficients.T.contiguous()
         grid = (shape[0], -(-shape[1] // height), shape[2])
-        _compiled().products[grid](
+        multiply_single[grid](
             left, right, rates.slot, rates.rate, outputs, out, shape[1], right.shape[1], shape[2],
             BM=height, BN=width,
         )  # fmt: skip
@@ -88,55 +91,3 @@ def _tables(device, pairs, rates):
         slot = rates.slot[part]
         difference = left[slot][:, :, None] - right[slot][:, None, :]
         yield part, device.torch.exp2(difference.square_().mul_(-rates.rate[part, None, None]))
-
-
-@cache
-def _compiled():
-    """The compiled kernels, made when they are first needed."""
-    from types import SimpleNamespace
-
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def combine(
-        left, right, slots, starts, rates, weights, out, rows, cols, features,
-        ADD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    ):  # fmt: skip
-        i = tl.program_id(1) * BM + tl.arange(0, BM)
-        j = tl.program_id(0) * BN + tl.arange(0, BN)
-        inside = (i[:, None] < rows) & (j[None, :] < cols)
-        there = out + i[:, None].to(tl.int64) * cols + j[None, :]
-        if ADD:
-            total = tl.load(there, mask=inside, other=0.0)
-        else:
-            total = tl.zeros((BM, BN), dtype=out.dtype.element_ty)
-        for s in range(features):
-            slot = tl.load(slots + s).to(tl.int64)
-            x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
-            z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
-            difference = x[:, None] - z[None, :]
-            squares = difference * difference
-            for k in range(tl.load(starts + s), tl.load(starts + s + 1)):
-                total += tl.load(weights + k) * tl.exp2(-tl.load(rates + k) * squares)
-        tl.store(there, total, mask=inside)
-
-    @triton.jit
-    def products(
-        left, right, slots, rates, coefficients, out, rows, cols, outputs,
-        BM: tl.constexpr, BN: tl.constexpr,
-    ):  # fmt: skip
-        k, c = tl.program_id(0).to(tl.int64), tl.program_id(2)
-        i = tl.program_id(1) * BM + tl.arange(0, BM)
-        slot, rate = tl.load(slots + k), tl.load(rates + k)
-        x = tl.load(left + slot * rows + i, mask=i < rows, other=0.0)
-        total = tl.zeros((BM, BN), dtype=out.dtype.element_ty)
-        for first in range(0, cols, BN):
-            j = first + tl.arange(0, BN)
-            z = tl.load(right + slot * cols + j, mask=j < cols, other=0.0)
-            beta = tl.load(coefficients + c * cols + j, mask=j < cols, other=0.0)
-            difference = x[:, None] - z[None, :]
-            total += beta[None, :] * tl.exp2(-rate * difference * difference)
-        tl.store(out + (k * rows + i) * outputs + c, tl.sum(total, axis=1), mask=i < rows)
-
-    return SimpleNamespace(combine=combine, products=products)

@@ -54,8 +54,9 @@ def combine(left, right, rates, weights, out, add=True):
     from .programs import combine_split
 
     (height, width), (count, n) = TILE, (len(left.norms), len(right.norms))
-    combine_split[(-(-count // height), -(-n // width))](
-        left.parts, right.parts, left.norms, right.norms, rates, weights, out, count, n,
+    blocks = -(-count // height)
+    combine_split[(blocks * -(-n // width),)](
+        left.parts, right.parts, left.norms, right.norms, rates, weights, out, count, n, blocks,
         rates.numel(), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0), ADD=add,
         BM=height, BN=width, BD=DEPTH, num_warps=WARPS, num_stages=2,
     )  # fmt: skip

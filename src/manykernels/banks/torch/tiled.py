@@ -88,7 +88,8 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                     rows[part], everything, weights[family.members], out[part], add > 0
                 )
 
-        for part in self.device.tiles(len(rows), self._tile_bytes(self.n)):
+        lean = self.device.fused and all(family.lean for family in used)
+        for part in self.device.tiles(len(rows), 1 if lean else self._tile_bytes(self.n)):
             self.device.sparing(fill, part)
         return out
 
