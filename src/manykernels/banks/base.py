@@ -1,8 +1,10 @@
 """The protocol of a bank: many kernels on one data set, and all the n×n work on them."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +45,11 @@ class Bank(KernelHolder):
     elsewhere: bool = False
     """Whether the work on pairs of points is done on a device."""
 
+    far: bool = False
+    """Whether the kernels are on other machines: every request is a round trip, and matrices of all
+    kernels are not to be brought here.
+    """
+
     by_blocks: bool = False
     """Whether the factors of one kernel can be had at a time, which is all that block coordinate
     descent asks for.
@@ -64,6 +71,22 @@ class Bank(KernelHolder):
     @abstractmethod
     def symmetric(self) -> bool:
         """Whether rows and columns are the same points."""
+
+    @property
+    def outlives(self) -> "Bank":
+        """The bank that a fitted model keeps: without what was there for the run alone."""
+        return self
+
+    def threaded(self, count: int) -> Self:
+        """The same bank with so many threads."""
+        twin = copy.copy(self)
+        twin.threads = Threads(count)
+        if hasattr(twin, "compute"):
+            twin.compute = replace(twin.compute, threads=twin.threads)
+        inner = getattr(self, "inner", None)
+        if inner is not None and isinstance(getattr(self, inner), Bank):
+            setattr(twin, inner, getattr(self, inner).threaded(count))
+        return twin
 
     def algebra(self) -> AbstractContextManager:
         """A context in which a single matrix operation may use all threads."""

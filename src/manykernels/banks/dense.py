@@ -56,6 +56,10 @@ class DenseBank(Forwards, SumBank):
     def symmetric(self):
         return True
 
+    @property
+    def outlives(self):
+        return self.source.outlives
+
     def subset(self, kernels, factor=1.0):
         source = self.source.subset(kernels, factor)
         grams = self.grams[kernels] * self.dtype.type(factor)

@@ -28,7 +28,7 @@ def held(bank: SumBank, memory_budget: int) -> SumBank:
     costs a tenth.
     """
     size = bank.m * bank.n**2 * bank.dtype.itemsize
-    if isinstance(bank, DenseBank) or size > SMALL * memory_budget:
+    if bank.far or isinstance(bank, DenseBank) or size > SMALL * memory_budget:
         return bank
     return DenseBank.from_bank(bank)
 
@@ -42,14 +42,6 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
     kernels = 3 * bank.n**2 * (bank.dtype.itemsize + 8)
     products = 4 * 8 * bank.m * outputs * bank.n
     return int((1.0 - 3 * SMALL) * memory_budget // (kernels + products))
-
-
-def unshared(bank: Any) -> Any:
-    """The bank that outlives a run: without a hub, and without matrices that were only held for
-    it.
-    """
-    bank = bank.bank if isinstance(bank, SharedBank) else bank
-    return bank.source if isinstance(bank, DenseBank) else bank
 
 
 class Request:
@@ -94,8 +86,8 @@ class Hub:
         Parameters
         ----------
         works : callables
-            Each is called in a thread, with a bank of its own that is to be given back to
-            `unshared` where it shall outlive the call.
+            Each is called in a thread, with a bank of its own, of which what `Bank.outlives` says
+            may outlive the call.
 
         Returns
         -------
@@ -203,7 +195,8 @@ class Hub:
         """The bank in float64, one for all problems; not in memory, until that pays."""
         with self._changed:
             if self._finer is None:
-                self._finer = unshared(self.bank).refined()
+                source = self.bank.source if isinstance(self.bank, DenseBank) else self.bank
+                self._finer = source.refined()
             return self._finer
 
     def _best_bank(self, bank, requests):
@@ -289,6 +282,10 @@ class SharedBank(Forwards, SumBank):
     @property
     def symmetric(self):
         return self.bank.symmetric
+
+    @property
+    def outlives(self):
+        return self.bank.outlives
 
     @property
     def starts(self):

@@ -61,6 +61,10 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         """Costs of the points, for those of a C of one."""
         return getattr(self, "C", 1.0) * cost
 
+    def _placed(self, bank):
+        """A bank of the training points, where its work is to be done."""
+        return bank
+
     def _fit(self, X, y, sample_weight):
         """Everything after the checks of the parameters."""
         with Run(self, bridges(self, X, y, sample_weight)) as run:

@@ -232,6 +232,11 @@ class Journal(Keeper):
         if self._pending and self.is_time:
             self.write()
 
+    def save(self):
+        """Write what was not written yet."""
+        if self._pending:
+            self.write()
+
     def finish(self, name, result, tol, solver, before):
         """Write the outcome of a section."""
         section = _section(result, result.n_iter, result.counters.seconds, before)

@@ -26,6 +26,10 @@ FREE = (
     "checkpoint",
     "callbacks",
     "verbose",
+    "client",
+    "cut",
+    "parts",
+    "timeout",
 )
 ROWS = 8  # on which a kernel of the user's is tried
 CHUNK = 2**24  # entries of a large array that are hashed at a time

@@ -192,7 +192,7 @@ class Together:
         )
         # scales of the same size as theirs
         spec = replace(spec, scales=np.max([fold.spec.scales for fold in folds], axis=0))
-        bank = tiled(spec, folds[0].table, compute, self.budget)
+        bank = template._placed(tiled(spec, folds[0].table, compute, self.budget))
         self.scales = bank.scales
         self.at_once = max(1, width(bank, len(folds[0].prepared.targets), self.budget))
         self._hub = Hub(held(bank, self.budget))

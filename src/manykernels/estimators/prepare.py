@@ -4,6 +4,7 @@ All of it is the same for every C and p, so that a path prepares once.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,29 @@ class Targets(NamedTuple):
     values: np.ndarray
     cost: np.ndarray
     offset: Any = 0.0
+
+
+class RowsElsewhere(ABC):
+    """Training rows that are not in the memory of this machine: they keep their order, and make
+    their own kernels.
+
+    Attributes
+    ----------
+    shape : (n, n_features)
+    """
+
+    shape: tuple[int, int]
+
+    def __len__(self):
+        return self.shape[0]
+
+    @abstractmethod
+    def make_kernels(self, estimator, sample_weight) -> Bank:
+        """The kernels that an estimator asks for, on all rows."""
+
+    @abstractmethod
+    def marks(self, estimator, targets, cost) -> dict:
+        """The fingerprint of a problem on them, for its checkpoint."""
 
 
 class Prepared(NamedTuple):
@@ -101,12 +125,17 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     """
     if kernels is not None:
         return Prepared(kernels(estimator, X, distinct), *targets, distinct)
+    if isinstance(X, RowsElsewhere):
+        bank = X.make_kernels(estimator, distinct.weight)
+        marks = None if estimator.checkpoint is None else X.marks(estimator, *targets[:2])
+        return Prepared(bank, *targets, distinct, marks=marks)
     missing = missing_views(estimator, X, distinct.group >= 0)
     X = taken(X, distinct.rows)
     learn_units(estimator, X, distinct.weight)
     X = in_units(estimator, X)
     bank = make_kernels(estimator, X, distinct.weight)
-    prepared = Prepared(bank, *targets, distinct, silent_kernels(bank), missing=missing)
+    silent, bank = silent_kernels(bank), estimator._placed(bank)
+    prepared = Prepared(bank, *targets, distinct, silent, missing=missing)
     if estimator.checkpoint is None:
         return prepared
     marks = fingerprint(estimator, X, prepared.targets, prepared.cost)
@@ -156,6 +185,8 @@ def distinct_rows(estimator, X, codes, sample_weight):
         Of the targets.
     """
     bank = estimator.kernels
+    if isinstance(X, RowsElsewhere):
+        return fixed_rows(sample_weight)
     if not isinstance(bank, Bank):
         return canonical_rows(X, codes, sample_weight)
     if not bank.same_data(X):

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..banks.shared import held, unshared
+from ..banks.shared import held
 from ..callbacks import Announcer
 from ..problem import Problem
 from ..result import Result, Resumed, merged
@@ -62,6 +62,8 @@ class Run:
         return self
 
     def __exit__(self, *reason):
+        if self.journal is not None and reason[0] is not None:
+            self.journal.save()  # such as a cluster that is gone
         if self._termination is not None:
             self._termination.__exit__(*reason)
         self.announcer.end(self.result)
@@ -254,7 +256,7 @@ def _outcome(parts, shared):
     best = [found[0] for found in parts]
     others = list(chain.from_iterable(found[1:] for found in parts))
     result = best[0].result if shared else merged([task.result for task in best])
-    return Outcome(result, unshared(best[-1].state.bank), [task.result for task in others])
+    return Outcome(result, best[-1].state.bank.outlives, [task.result for task in others])
 
 
 def _run_state(estimator, prepared, start):

@@ -53,6 +53,7 @@ def save(model, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = 
     CannotWrite
         An OSError: what was there before still is.
     """
+    model = pipelines.on_one_machine(model)
     pipelines.check_last(model, models.ESTIMATORS)
     packer = ModelPacker()
     content = packer.describe(model)

@@ -43,6 +43,15 @@ HELPERS = {"make_column_selector": compose.make_column_selector}
 LOCAL = ("_metadata_request", "_skl_callbacks", "extra_")
 
 
+def on_one_machine(model):
+    """The same with an estimator of one machine at its end, where it was trained on a cluster."""
+    if type(model) is pipeline.Pipeline and model.steps:
+        *before, (name, last) = model.steps
+        ordinary = on_one_machine(last)
+        return model if ordinary is last else pipeline.Pipeline([*before, (name, ordinary)])
+    return model.ordinary() if hasattr(model, "ordinary") else model
+
+
 def check_last(model, estimators):
     """Raise CannotSave unless a model is one of these estimators, or a pipeline that ends in one.
 

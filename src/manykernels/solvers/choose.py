@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ..run_state import RunState
 from .base import Solver
 from .group_lasso import GroupLasso
+from .lowrank.apart import Apart
 from .lowrank.blocks import Blocks
 from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
@@ -30,6 +31,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "primal": PrimalNewton,
     "interior": Interior,
     "blocks": Blocks,
+    "apart": Apart,
     "gfb": GFB,
     "mirror": MirrorDescent,
     "simple": SimpleMKL,
@@ -70,6 +72,11 @@ AUTO = (
         "p = 1 and kernels of low rank whose factors are made one by one: kernels of ten or more "
         "different sets of columns whose factors are many, or over the memory budget",
         lambda run: run.bank.by_blocks and not run.bank.factored,
+    ),
+    Rule(
+        "apart",
+        "kernels of low rank whose points are on other machines",
+        lambda run: run.bank.far and run.bank.factored,
     ),
     Rule(
         "primal",

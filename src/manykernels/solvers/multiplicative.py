@@ -123,6 +123,15 @@ class MultiplicativeWeights(Solver):
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
+    def planned(self, run):
+        """With kernels or points on other machines, rounds that ask less of them."""
+        if not run.bank.far:
+            return self
+        from .supersteps import KernelRounds, PointRounds  # which are two of these
+
+        kind = PointRounds if run.bank.factored else KernelRounds
+        return kind(self.schedule, epsilon=self.epsilon, rounds=self.rounds)
+
     def init(self, run):
         rules, bank = self._rules(run), run.bank
         beta = run.start.beta[0].copy()
@@ -310,17 +319,18 @@ class MultiplicativeWeights(Solver):
         loops.weigh(at, rules, state.done)
         weights = at.weights / at.weights.sum()
         scores = at.scale[0] * (weights @ at.products)
+        return state._replace(iterate=self._iterate(run, at, weights, scores))
+
+    def _iterate(self, run, at, weights, scores):
+        """The iterate of an average with these decision values."""
         size = self._size(run, at.beta, scores)
         beta = size * at.beta[None]
         certificate = run.certificate(
             weights, beta, scores=size * scores[None], forms=size**2 * at.forms
         )
         unbounded = run.problem.loss.can_be_infinite and self._touching(run, at)
-        return state._replace(
-            iterate=Iterate(
-                weights, beta, certificate, ended=Status.INSEPARABLE if unbounded else None
-            )
-        )
+        ended = Status.INSEPARABLE if unbounded else None
+        return Iterate(weights, beta, certificate, ended=ended)
 
     @staticmethod
     def _size(run, beta, scores):

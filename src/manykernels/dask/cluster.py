@@ -1,0 +1,283 @@
+"""A Dask cluster as one place that holds parts of a problem and answers questions about them.
+
+A part is what a task makes of its recipe: some kernels on all points, or the factors of some of the
+points. Its worker may die, be retired or be paused at any time: the scheduler knows the recipe and
+has the part made again elsewhere. A question is a pure function of a part and what is asked,
+without a worker of its own, so it can be asked again. Nothing is scattered, and no graph outlives a
+question.
+"""
+
+import time
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, Self
+
+import dask
+from distributed import Client, Future, WorkerPlugin, get_client, wait
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+from threadpoolctl import threadpool_limits
+
+PULSE = 5.0  # seconds between looks at whether the cluster is still there
+LOST = 30.0  # seconds in which a scheduler may come back
+FAN = 4  # answers that are added up at once
+ROOM = 0.6  # of a worker's memory that parts may take
+MEGABYTE = 2**20
+# what a client raises when its scheduler does not answer any more
+LOSSES = (OSError, CommClosedError, CancelledError, ClosedClientError)
+
+
+class ClusterError(RuntimeError):
+    """The cluster is gone, too small, or does not answer."""
+
+
+class SetThreads(WorkerPlugin):
+    """One thread of linear algebra per task: a worker runs as many tasks as it has threads."""
+
+    name = "manykernels-threads"
+    idempotent = True
+
+    def setup(self, worker: Any) -> None:
+        self.limits = threadpool_limits(limits=1)
+
+    def teardown(self, worker: Any) -> None:
+        self.limits.restore_original_limits()
+
+
+class Cluster:
+    """A client, and how long to wait for it.
+
+    Parameters
+    ----------
+    client : Client
+    timeout : float
+        Seconds in which some part must answer.
+    """
+
+    def __init__(self, client: Client, timeout: float) -> None:
+        self.client, self.timeout = client, timeout
+        if client not in _PREPARED:
+            client.register_plugin(SetThreads())
+            _PREPARED.add(client)
+
+    @classmethod
+    def of(cls, client: Client | str | None, timeout: float) -> "Cluster":
+        """The cluster of a client, of an address, or of the current client."""
+        if isinstance(client, str):
+            if client not in _ADDRESSES or _ADDRESSES[client].status != "running":
+                _ADDRESSES[client] = Client(client, set_as_default=False)
+            client = _ADDRESSES[client]
+        if client is None:
+            try:
+                client = get_client()
+            except ValueError:
+                raise ClusterError(
+                    "There is no Dask client: make one, such as client = dask.distributed.Client() "
+                    "for the cores of this machine, or give client=."
+                ) from None
+        return cls(client, timeout)
+
+    @property
+    def workers(self) -> dict[str, dict]:
+        """What the scheduler knows of every worker; waits until there is one."""
+        until = time.monotonic() + self.timeout
+        while True:
+            found = self._asked_scheduler()
+            if found:
+                return found
+            if time.monotonic() > until:
+                raise ClusterError(
+                    f"The cluster has had no worker for {self.timeout:.0f} s: start some, or raise "
+                    "timeout."
+                )
+            time.sleep(0.2)
+
+    @property
+    def threads(self) -> int:
+        """Tasks that run at a time."""
+        return sum(worker["nthreads"] for worker in self.workers.values())
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the smallest worker, zero where none has a limit."""
+        limits = [worker.get("memory_limit") or 0 for worker in self.workers.values()]
+        return min((limit for limit in limits if limit), default=0)
+
+    def _asked_scheduler(self):
+        try:
+            return self.client.scheduler_info(n_workers=-1)["workers"]
+        except LOSSES as error:
+            raise self._lost() from error
+
+    def submit(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
+        """A task for each tuple of arguments, under a name that the dashboard shows."""
+        token = uuid.uuid4().hex[:12]
+        keys = [f"{name}-{token}-{number}" for number in range(len(arguments))]
+        quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        # data that are given in memory travel with their recipe, so that it can be run again
+        with dask.config.set(quiet), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            try:
+                return self.client.map(
+                    function, *zip(*arguments, strict=True), key=keys, pure=False, retries=1
+                )
+            except LOSSES as error:
+                raise self._lost() from error
+
+    def answers(self, futures: Sequence[Future]) -> list:
+        """What tasks return; an error if none of them ends within the time."""
+        try:
+            self._wait(futures)
+            return self.client.gather(list(futures))
+        except KilledWorker as error:
+            raise ClusterError(_killed(error, self.memory)) from error
+        except LOSSES as error:
+            raise self._lost() from error
+
+    def _wait(self, futures):
+        done, since = 0, time.monotonic()
+        while True:
+            try:
+                wait(futures, timeout=PULSE)
+                return
+            except TimeoutError:
+                now = sum(future.done() for future in futures)
+                if now > done:
+                    done, since = now, time.monotonic()
+            self._check(since)
+
+    def _check(self, since):
+        """Raise if the scheduler is gone, or nothing has happened for too long."""
+        if self.client.status not in ("running", "connecting"):
+            raise self._lost()
+        if self.client.status == "connecting" and time.monotonic() - since > LOST:
+            raise self._lost()
+        if time.monotonic() - since <= self.timeout:
+            return
+        count = len(self._asked_scheduler())
+        raise ClusterError(
+            f"No part has answered for {self.timeout:.0f} s, with {count} workers: look at the "
+            "cluster's dashboard; where a single answer takes so long, raise timeout or parts."
+        )
+
+    def _lost(self):
+        return ClusterError(
+            f"The scheduler at {self.client.scheduler.address if self.client.scheduler else '?'} "
+            "is gone. With checkpoint= the same call of fit on another cluster goes on from the "
+            "last iterate."
+        )
+
+    def check_room(self, largest: float, total: float, what: str, advice: str) -> None:
+        """Raise if a part does not fit into a worker's memory, or all into that of all workers.
+
+        Parameters
+        ----------
+        largest, total : bytes of the largest part, and of all
+        what : str
+            A part, in words.
+        advice : str
+            What to do besides using larger workers.
+        """
+        workers, memory = self.workers, self.memory
+        if not memory:
+            return
+        if largest > ROOM * memory:
+            raise ClusterError(
+                f"{what} takes {largest / MEGABYTE:.0f} MB, and a worker has "
+                f"{memory / MEGABYTE:.0f} MB, of which {ROOM:.0%} are for parts: use workers of at "
+                f"least {largest / ROOM / MEGABYTE:.0f} MB, or {advice}."
+            )
+        if total > ROOM * memory * len(workers):
+            room = ROOM * memory * len(workers)
+            raise ClusterError(
+                f"All parts together take {total / MEGABYTE:.0f} MB, and {len(workers)} workers of "
+                f"{memory / MEGABYTE:.0f} MB have room for {room / MEGABYTE:.0f} MB of them: use "
+                f"{-int(-total // (ROOM * memory))} workers, or lower the rank."
+            )
+
+
+_PREPARED: Any = weakref.WeakSet()
+_ADDRESSES: dict[str, Client] = {}
+
+
+def _killed(error, memory):
+    size = f" of {memory / MEGABYTE:.0f} MB" if memory else ""
+    return (
+        f"{error} Most often its part does not fit into the memory of a worker{size}: give more "
+        "parts, or workers with more memory."
+    )
+
+
+class Parts:
+    """Parts of a problem on a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    name : str
+        What the tasks that make them are called.
+    recipe : callable
+        Makes a part.
+    arguments : list of tuple
+        Of the recipe, one for each part; futures among them are what they stand for.
+    """
+
+    def __init__(
+        self, cluster: Cluster, name: str, recipe: Callable, arguments: Sequence[tuple]
+    ) -> None:
+        self.cluster = cluster
+        self.futures = cluster.submit(name, recipe, arguments)
+
+    def made(self, name: str, recipe: Callable, *shared: Any, each: Sequence | None = None) -> Self:
+        """Parts that are made of these: ``recipe(part, *shared, own)``, as in `ask`."""
+        return type(self)(self.cluster, name, answer, self._told(recipe, shared, each))
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def ask(self, question: Callable, *shared: Any, each: Sequence | None = None) -> list:
+        """``[question(part, *shared, own) for part, own in zip(parts, each)]``.
+
+        Parameters
+        ----------
+        question : callable
+            A pure function.
+        shared : what all parts are told
+        each : sequence, optional
+            What every part is told besides.
+        """
+        return self.cluster.answers(self._asked(question, shared, each))
+
+    def total(self, question: Callable, *shared: Any, each: Sequence | None = None) -> Any:
+        """The sum of the answers, added up by the workers in a tree."""
+        answers = self._asked(question, shared, each)
+        while len(answers) > FAN:
+            groups = [(answers[first : first + FAN],) for first in range(0, len(answers), FAN)]
+            answers = self.cluster.submit(f"add_{question.__name__}", added, groups)
+        return added(self.cluster.answers(answers))
+
+    def _asked(self, question, shared, each):
+        return self.cluster.submit(question.__name__, answer, self._told(question, shared, each))
+
+    def _told(self, question, shared, each):
+        own = [()] * len(self) if each is None else [(one,) for one in each]
+        pairs = zip(self.futures, own, strict=True)
+        return [(future, question, shared, mine) for future, mine in pairs]
+
+
+def answer(part: Any, question: Callable, shared: tuple, own: tuple) -> Any:
+    """What a part says to a question."""
+    return question(part, *shared, *own)
+
+
+def added(answers: Sequence) -> Any:
+    """The sum of arrays, or of tuples of arrays by place."""
+    first = answers[0]
+    if not isinstance(first, tuple):
+        return sum(answers[1:], start=first)
+    sums = [added(column) for column in zip(*answers, strict=True)]
+    return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)

@@ -1,0 +1,217 @@
+"""Cut by kernels: every part has some of the kernels on all points.
+
+A pass over the kernels is one round: every part answers for its own, and sums over kernels are
+added up by the workers. The points, the coefficients and the SVM are those of the client.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..banks.base import SumBank, Sums, as_outputs
+from ..banks.dense import DenseBank
+from ..banks.holder import Forwards
+from ..banks.shared import held
+from ..regularizers.base import Curvature
+from .cluster import Cluster, Parts
+from .shares import PartShares
+
+PER_THREAD = 2  # parts for each thread, so that those of a lost worker can be shared out
+
+
+class KernelsBank(Forwards, SumBank):
+    """The kernels of a bank, shared out among the workers of a cluster.
+
+    Parameters
+    ----------
+    bank : SumBank
+        Of the training points, with a `subset`.
+    cluster : Cluster
+    parts : int, optional
+        By default two for every thread of the workers.
+    """
+
+    inner = "bank"
+    far = True
+    streams = True
+
+    def __init__(self, bank: SumBank, cluster: Cluster, parts: int | None = None) -> None:
+        self.bank, self.cluster, self.count = bank, cluster, parts
+        self.n = self.n_rows = bank.n
+        self.dtype, self.threads = bank.dtype, bank.threads
+        self.shares_passes, self.cheap_sweeps = bank.shares_passes, bank.cheap_sweeps
+        self.cheap_subsets = bank.cheap_subsets
+        count = min(bank.m, parts or PER_THREAD * cluster.threads)
+        self.edges = np.linspace(0, bank.m, count + 1).astype(int)
+        self.parts = Parts(cluster, "kernels", share, self._recipes(bank))
+
+    def _recipes(self, bank):
+        """The arguments of `share` for every part: of matrices that are held each gets its own, of
+        anything else a copy of what all have in common, which workers hand to each other.
+        """
+        slices = self.slices
+        largest = max(part.stop - part.start for part in slices)
+        # matrices that a worker may hold, beside all of which it makes on the way
+        needed = 2.0 * bank.n**2 * bank.dtype.itemsize
+        if isinstance(bank, DenseBank):
+            needed += largest * bank.n**2 * bank.dtype.itemsize
+        self.cluster.check_room(
+            needed, 0.0, "A combined kernel", "give fewer points or an approximation"
+        )
+        budget = int(0.3 * self.cluster.memory) or 2**30
+        if isinstance(bank, DenseBank):
+            return [(_subset(bank, part), None, budget) for part in slices]
+        whole = self.cluster.submit("points", _given, [(bank.threaded(1),)])[0]
+        return [(whole, part, budget) for part in slices]
+
+    @property
+    def slices(self) -> list[slice]:
+        """The kernels of every part."""
+        pairs = zip(self.edges[:-1], self.edges[1:], strict=True)
+        return [slice(int(start), int(stop)) for start, stop in pairs]
+
+    def shares(self) -> PartShares:
+        """What the parts remember between rounds of MWUMKL."""
+        return PartShares(self.parts)
+
+    @property
+    def symmetric(self):
+        return True
+
+    @property
+    def outlives(self):
+        return self.bank.outlives
+
+    def _of_parts(self, values):
+        """Entries per kernel, by part."""
+        values = np.asarray(values, dtype=float)
+        return [values[..., part] for part in self.slices]
+
+    def combine(self, weights, rows=None):
+        return self.parts.total(combine, rows, each=self._of_parts(weights))
+
+    def combine_each(self, weights):
+        return self.parts.total(combine_each, each=self._of_parts(weights))
+
+    def decision(self, weights, beta):
+        return self.parts.total(decision, np.asarray(beta), each=self._of_parts(weights))
+
+    def quadratic_forms(self, beta):
+        return np.concatenate(self.parts.ask(quadratic_forms, as_outputs(beta, self.n)))
+
+    def products(self, beta):
+        return np.concatenate(self.parts.ask(products, np.asarray(beta, dtype=float)))
+
+    def products_each(self, beta):
+        return np.concatenate(self.parts.ask(products_each, np.asarray(beta)), axis=1)
+
+    def sweep(self, weights, beta, J):
+        told = zip(
+            self._of_parts(weights),
+            self._of_parts(J.diagonal),
+            self._of_parts(J.vector),
+            strict=True,
+        )
+        return self.parts.total(sweep, as_outputs(beta, self.n), J.factor, each=list(told))
+
+    def along(self, beta, change):
+        told = as_outputs(beta, self.n), as_outputs(change, self.n)
+        return tuple(map(np.concatenate, zip(*self.parts.ask(along, *told), strict=True)))
+
+    def columns(self, chosen):
+        return np.concatenate(self.parts.ask(columns, np.asarray(chosen)))
+
+    def kernel_rows(self, chosen, points):
+        found = self.parts.ask(kernel_rows, np.asarray(chosen), np.asarray(points))
+        return np.concatenate(found, axis=1)
+
+    def diagonal(self):
+        return self.bank.diagonal()
+
+    def combined_diagonal(self, weights):
+        return self.bank.combined_diagonal(weights)
+
+    def traces(self):
+        return self.bank.traces()
+
+    def start(self, regularizer):
+        return self.bank.start(regularizer)
+
+    def subset(self, kernels, factor=1.0):
+        """Some kernels are a matter of this machine."""
+        return self.bank.subset(kernels, factor)
+
+    def among(self, points):
+        few = self.bank.among(points)
+        return None if few is None else KernelsBank(few, self.cluster, self.count)
+
+    def refined(self):
+        finer = self.bank.refined()
+        return None if finer is None else KernelsBank(finer, self.cluster, self.count)
+
+    def cross(self, X_new, support=None):
+        return self.bank.cross(X_new, support)
+
+    def same_data(self, X):
+        return self.bank.same_data(X)
+
+
+# Recipe and questions: plain functions of this module, which workers import.
+
+
+def _given(value):
+    return value
+
+
+def _subset(bank, part):
+    some = bank.subset(np.arange(part.start, part.stop))
+    if some is None:
+        raise ValueError(f"{bank!r} cannot be cut by kernels.")
+    return some
+
+
+def share(bank: Any, part: slice | None, budget: int) -> SumBank:
+    """The bank of a part of the kernels, with its matrices in memory if they are small."""
+    some = bank if part is None else _subset(bank, part)
+    return held(some, budget) if some.shares_passes else some
+
+
+def combine(bank, rows, weights):
+    return bank.combine(weights, rows)
+
+
+def combine_each(bank, weights):
+    return bank.combine_each(weights)
+
+
+def decision(bank, beta, weights):
+    return bank.decision(weights, beta)
+
+
+def quadratic_forms(bank, beta):
+    return bank.quadratic_forms(beta)
+
+
+def products(bank, beta):
+    return bank.products(beta)
+
+
+def products_each(bank, beta):
+    return bank.products_each(beta)
+
+
+def sweep(bank, beta, factor, told) -> Sums:
+    weights, diagonal, vector = told
+    return bank.sweep(weights, beta, Curvature(diagonal, factor, vector))
+
+
+def along(bank, beta, change):
+    return bank.along(beta, change)
+
+
+def columns(bank, chosen):
+    return bank.columns(chosen)
+
+
+def kernel_rows(bank, chosen, points):
+    return bank.kernel_rows(chosen, points)

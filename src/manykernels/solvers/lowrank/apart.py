@@ -1,0 +1,190 @@
+"""MKL on low-rank factors whose points are in several places: Newton's method in rounds, for losses
+without corners.
+
+A round sends coefficients of the features out, and what comes back are sums over the points
+(`look.Sums`): one Gram matrix, slopes and losses. So a step costs two rounds, whatever the number
+of points: the model at a fit, and losses along the step. Weights and coefficients come from the
+small model, as in `primal`, and the places need to remember nothing.
+
+The gap between rounds is an estimate, from sums. The coefficients of all points are asked for when
+it has become much smaller, and the certificate on them decides.
+
+(Corners could be rounded off, which leaves the loss a function of the decision value: tried, and
+the narrow corners that a gap of 1e-3 needs take ten times the steps of `interior`.)
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...banks.systems import System
+from ...result import Status
+from ..base import Iterate
+from .factored import FactorSolver, Model, certified, penalty
+from .look import Look, Sums
+
+SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
+PLACES = 0.5 ** np.arange(16)  # parts of a step that are looked at in one round
+PATIENCE = 5
+TOLD = 0.1  # of the last gap: an estimate below it is worth a certificate, which others hear of
+STRICTER = 0.3  # of the gap asked for, after a certificate did not confirm it
+
+
+class Fit(NamedTuple):
+    """Coefficients of the features u, (t, q), moments (t, q), intercepts (t,) and weights (m,)."""
+
+    u: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    weights: np.ndarray
+
+
+class State(NamedTuple):
+    """Where the rounds stand.
+
+    Attributes
+    ----------
+    fit : Fit
+    sums : Sums
+    iterate : Iterate
+        The last one that has a certificate.
+    aim : float
+        Relative gap at which a certificate is asked for in the end.
+    best, patience
+        The smallest gap that was estimated, and steps without a smaller one that may pass.
+    """
+
+    fit: Fit
+    sums: Sums | None
+    iterate: Iterate
+    aim: float = np.inf
+    best: float = np.inf
+    patience: int = PATIENCE
+
+
+class Apart(FactorSolver):
+    """Newton's method for low-rank factors whose points are in several places and smooth losses;
+    needs a regularizer with `reweight`.
+    """
+
+    title = "Newton's method in rounds"
+    max_iter = 300
+
+    def needs(self, run):
+        super().needs(run)
+        if not run.problem.loss.bends or run.problem.has_fixed_sum:
+            raise ValueError(
+                f"Newton's method in rounds is for losses without corners, not for "
+                f"{run.problem.loss!r}: use solver='interior'."
+            )
+        if run.bank.points is not run.bank:
+            raise ValueError(
+                "Newton's method in rounds works with the factors themselves, not in a small space "
+                "of theirs: use solver='primal'."
+            )
+
+    def init(self, run):
+        weights, beta = run.start
+        beta = run.problem.feasible(beta)
+        a = run.bank.correlate(beta)
+        fit = Fit(run.bank.column_weights(weights) * a, a, np.zeros(len(a)), weights)
+        return self._looked(run, State(fit, None, certified(run, weights, beta)))
+
+    def step(self, run, state, tol):
+        aim = min(state.aim, tol)
+        model = SumsModel(run, state.fit, state.sums)
+        step = model.fitted(state.sums.pulls, state.fit.weights, SETTLED * abs(state.best))
+        fit = self._along(run, state.fit, step)
+        if fit is state.fit:
+            return self._certified(run, state._replace(aim=aim, patience=0))
+        state = self._looked(run, state._replace(fit=fit, aim=aim))
+        primal, gap = self._bounds(run, state)
+        worth = max(aim, TOLD * state.iterate.certificate.gap) * abs(primal)
+        return self._certified(run, state) if gap <= worth or not state.patience else state
+
+    @staticmethod
+    def _along(run, fit, step):
+        """The fit after the best of some parts of a step, or itself if there is none."""
+        places = np.append(0.0, PLACES)
+        line = np.stack([fit.u, step.u]), np.stack([fit.b, step.b])
+        losses = look_of(run).losses(*line, places)
+        run.counters.kernel_passes += 2
+        values = [
+            penalty(run, fit.u + s * step.u) + loss for s, loss in zip(places, losses, strict=True)
+        ]
+        best = int(np.argmin(values))
+        if best == 0:
+            return fit
+        s, weights = places[best], step.weights
+        u = fit.u + s * step.u
+        if s < 1.0:
+            weights = run.problem.regularizer.reweight(run.bank.squared_norms(u))
+        return Fit(u, fit.a + s * step.a, fit.b + s * step.b, weights)
+
+    def _looked(self, run, state):
+        """The state with the sums at its fit and an estimate of its gap."""
+        run.counters.kernel_passes += 2
+        state = state._replace(sums=look_of(run).sums(state.fit.u, state.fit.b))
+        _, gap = self._bounds(run, state)
+        patience = PATIENCE if gap < state.best else state.patience - 1
+        return state._replace(best=min(gap, state.best), patience=patience)
+
+    @staticmethod
+    def _bounds(run, state):
+        """The primal value at a fit, and its distance from the dual value at the coefficients
+        there, once their sums were made zero where that costs least.
+        """
+        (H, pulls, (loss, linear, ridge)), fit = state.sums, state.fit
+        primal = penalty(run, fit.u) + loss
+        bends, border = H[:, -1, -1], H[:, -1, :-1]
+        excess = pulls[:, -1] / np.maximum(bends, np.finfo(float).tiny)
+        moments = pulls[:, :-1] - excess[:, None] * border
+        linear = linear - float(excess @ (np.einsum("tq,tq->t", border, fit.u) + bends * fit.b))
+        regularizer, forms = run.problem.regularizer, run.bank.squared_norms(moments)
+        scale = regularizer.dual_scale(forms)
+        if regularizer.homogeneous and not run.problem.loss.curved:
+            bend = 2.0 * (ridge + regularizer.conjugate(forms))
+            scale = float(np.clip(linear / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
+        dual = scale * linear - scale**2 * ridge - regularizer.conjugate(scale**2 * forms)
+        return primal, primal - dual
+
+    @staticmethod
+    def _certified(run, state):
+        """The state with the certificate of its coefficients; the end where patience is at its."""
+        run.counters.kernel_passes += 1
+        beta = look_of(run).coefficients(state.fit.u, state.fit.b)
+        iterate = certified(run, state.fit.weights, run.problem.feasible(beta))
+        if state.patience <= 0:
+            iterate = iterate._replace(ended=Status.STALLED)
+        unconfirmed = state.best <= state.aim * abs(iterate.certificate.primal)
+        unconfirmed = unconfirmed and iterate.certificate.gap > state.aim
+        return state._replace(iterate=iterate, aim=state.aim * (STRICTER if unconfirmed else 1.0))
+
+
+class SumsModel(Model):
+    """The quadratic models of the losses at a fit, from sums."""
+
+    def __init__(self, run, fit, sums):
+        self.run, self.fit, self.space = run, fit, run.bank
+        self.systems = [SumsSystem(H) for H in sums.H]
+        self._weights, self._kept = None, None
+
+    def _finished(self, found, weights):
+        a, b = found[0], found[1][:, -1]
+        u = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.u
+        return Fit(u, a, b, weights)
+
+
+class SumsSystem(System):
+    """The equations of one output, from its Gram matrix."""
+
+    def __init__(self, H):
+        self.H = H
+
+
+def look_of(run):
+    """What answers the rounds of a run: the bank's own, where its points are elsewhere."""
+    own, problem = getattr(run.bank, "look", None), run.problem
+    if own is not None:
+        return own(problem)
+    return Look(run.bank, problem.targets, problem.cost, problem.loss)

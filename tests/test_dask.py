@@ -1,0 +1,366 @@
+"""The estimators on a cluster of two workers on this machine: the same answers as on one machine,
+whatever happens to a worker.
+"""
+
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+pytest.importorskip("distributed")
+
+import dask.array as da
+import dask.dataframe as dd
+from distributed import Client, LocalCluster
+
+import manykernels as mk
+from manykernels import dask as mkd
+from manykernels.banks import FactorBank, make_bank
+from manykernels.dask.cluster import Cluster, Parts
+from manykernels.dask.kernels import KernelsBank
+from manykernels.dask.rows import ClusterRows
+from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
+from manykernels.lowrank import Nystroem
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.solvers import choose_solver, solve
+from manykernels.testing import check_bank
+
+KERNELS = [RBF(gamma=0.05), RBF(gamma=0.3), Linear(), *(RBF(features=[f]) for f in range(4))]
+SETTINGS = {
+    "threads_per_worker": 1,
+    "dashboard_address": None,
+    "host": "127.0.0.1",
+    "memory_limit": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with LocalCluster(n_workers=2, **SETTINGS) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 6))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.standard_normal(150) > 0.8, "yes", "no")
+    return X, y
+
+
+class TestByKernels:
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+    @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
+    def test_same_optimum(self, client, data, p, loss):
+        there = mkd.MKLClassifier(KERNELS, p=p, loss=loss).fit(*data)
+        here = mk.MKLClassifier(KERNELS, p=p, loss=loss).fit(*data)
+        assert there.result_.status.converged
+        assert there.result_.objective == pytest.approx(here.result_.objective, rel=1e-3)
+
+    def test_several_classes(self, client):
+        X, y = load_iris(return_X_y=True)
+        there, here = (
+            kind(KERNELS, p=1.33).fit(X, y) for kind in (mkd.MKLClassifier, mk.MKLClassifier)
+        )
+        assert there.result_.objective == pytest.approx(here.result_.objective, rel=1e-3)
+        assert there.score(X, y) == here.score(X, y)
+
+    @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared"])
+    def test_regression(self, client, data, loss):
+        X = data[0]
+        there, here = (
+            kind(KERNELS, p=2.0, loss=loss).fit(X, X[:, 0])
+            for kind in (mkd.MKLRegressor, mk.MKLRegressor)
+        )
+        assert there.result_.objective == pytest.approx(here.result_.objective, rel=1e-3)
+
+    @pytest.mark.parametrize("solver", ["spg", "smo", "group_lasso", "mwu"])
+    def test_solvers(self, client, data, solver):
+        p, tol = (1.0, 0.2) if solver == "mwu" else (1.33, 1e-2)
+        there = mkd.MKLClassifier(KERNELS, p=p, C=0.3, solver=solver, tol=tol).fit(*data)
+        here = mk.MKLClassifier(KERNELS, p=p, C=0.3).fit(*data)
+        assert there.result_.status.converged
+        assert there.result_.objective <= here.result_.objective / (1.0 - tol)
+
+    def test_bank(self, client, data):
+        bank = make_bank(KernelCollection(KERNELS), data[0][:40])
+        check_bank(KernelsBank(bank, Cluster(client, 60.0), 3))
+
+    def test_matrices_of_the_user(self, client, data):
+        X, y = data
+        grams = [X @ X.T, np.exp(-0.1 * ((X[:, None] - X) ** 2).sum(axis=2))]
+        rows = np.arange(len(X))[:, None]
+        there, here = (
+            kind([Precomputed(K) for K in grams]).fit(rows, y)
+            for kind in (mkd.MKLClassifier, mk.MKLClassifier)
+        )
+        assert there.result_.objective == pytest.approx(here.result_.objective, rel=1e-3)
+
+    def test_grid(self, client, data):
+        given = {"kernels": KERNELS, "Cs": [0.1, 1.0], "ps": [1.0, 2.0], "cv": 3}
+        there = mkd.MKLClassifierCV(**given).fit(*data)
+        here = mk.MKLClassifierCV(**given).fit(*data)
+        np.testing.assert_allclose(there.scores_, here.scores_, atol=0.03)
+        assert there.predict_proba(data[0]).shape == (150, 2)
+
+
+@pytest.fixture(scope="module")
+def made(client, data):
+    """Factors by points on the cluster, and the same on one machine."""
+    estimator = mkd.MKLClassifier(KERNELS, approximation=Nystroem(15, random_state=0))
+    prepared = estimator._data(*data, None)
+    features = prepared.bank.features
+    bank = FactorBank(features.transform(data[0]), features.offsets, features)
+    return prepared, bank
+
+
+class TestByPoints:
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+    @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
+    def test_same_optimum(self, made, p, loss):
+        prepared, bank = made
+        loss = mk.MKLClassifier(loss=loss)._loss()
+        aims = prepared.targets, prepared.cost, PNormBall(p), loss
+        there, here = (
+            solve(problem, choose_solver("auto", _run(problem)), tol=1e-3)
+            for problem in (Problem(prepared.bank, *aims), Problem(bank, *aims))
+        )
+        assert there.status.converged
+        assert there.objective == pytest.approx(here.objective, rel=1e-3)
+        judged = Problem(bank, *aims).certificate(there.weights, there.beta)
+        assert judged.gap <= 1.01e-3
+
+    def test_bank(self, made):
+        check_bank(made[0].bank)
+
+    def test_several_classes(self, client):
+        X, y = load_iris(return_X_y=True)
+        model = mkd.MKLClassifier(
+            [RBF(gamma=0.1), RBF(gamma=1.0)],
+            loss="squared_hinge",
+            approximation=Nystroem(20, random_state=0),
+        ).fit(X, y)
+        assert model.result_.status.converged
+        assert model.score(X, y) > 0.95
+
+    def test_multiplicative_weights(self, made):
+        prepared, bank = made
+        loss = mk.MKLClassifier(loss="squared_hinge")._loss()
+        aims = prepared.targets, prepared.cost, PNormBall(1.0), loss
+        there = solve(Problem(prepared.bank, *aims), choose_solver("mwu"), tol=0.1)
+        assert there.status.converged
+        assert Problem(bank, *aims).certificate(there.weights, there.beta).gap <= 0.1
+
+    @pytest.mark.parametrize("kind", ["array", "frame", "parquet", "zarr"])
+    def test_tables_of_dask(self, client, data, kind, tmp_path):
+        X, y = data
+        names = [f"c{f}" for f in range(X.shape[1])]
+        frame = dd.from_pandas(pd.DataFrame(X, columns=names).assign(label=y), npartitions=5)
+        if kind == "array":
+            table, target = da.from_array(X, chunks=(40, 3)), da.from_array(y, chunks=40)
+        elif kind == "frame":
+            table, target = frame.drop(columns=["label"]), frame["label"]
+        elif kind == "parquet":
+            frame.to_parquet(tmp_path / "t.parquet")
+            table, target = str(tmp_path / "t.parquet"), "label"
+        else:
+            pytest.importorskip("zarr")
+            da.from_array(X, chunks=(40, 3)).to_zarr(str(tmp_path / "t.zarr"))
+            table, target = tmp_path / "t.zarr", y
+        model = mkd.MKLClassifier(
+            KERNELS, loss="squared_hinge", approximation=Nystroem(15, random_state=0)
+        ).fit(table, target)
+        assert model.result_.status.converged
+        again = mkd.MKLClassifier(
+            KERNELS, loss="squared_hinge", approximation=Nystroem(15, random_state=0)
+        ).fit(X, y)
+        assert model.result_.objective == pytest.approx(again.result_.objective, rel=1e-3)
+        if kind in ("frame", "parquet"):
+            assert list(model.feature_names_in_) == names
+
+    def test_units_of_kernels_that_are_made(self, client, data):
+        X, y = data
+        model = mkd.MKLClassifier(
+            loss="squared_hinge", approximation=Nystroem(10, random_state=0)
+        ).fit(1000.0 * X + 5.0, y)
+        assert model.score(1000.0 * X + 5.0, y) > 0.85
+
+
+def _run(problem):
+    from manykernels.run_state import RunState
+
+    return RunState(problem)
+
+
+class TestModels:
+    def test_ordinary_without_a_cluster(self, client, data, tmp_path):
+        model = mkd.MKLClassifier(KERNELS).fit(*data)
+        plain = model.ordinary()
+        assert type(plain) is mk.MKLClassifier
+        np.testing.assert_array_equal(plain.predict(data[0]), model.predict(data[0]))
+        mk.save(model, tmp_path / "model.mk")
+        again = mk.load(tmp_path / "model.mk")
+        assert type(again) is mk.MKLClassifier
+        np.testing.assert_allclose(
+            again.decision_function(data[0]), model.decision_function(data[0])
+        )
+
+    def test_copies(self, client, data):
+        model = mkd.MKLClassifier(KERNELS, client=client).fit(*data)
+        twin = clone(model)
+        assert twin.client is client
+        assert not hasattr(twin, "result_")
+        again = pickle.loads(pickle.dumps(model))
+        assert again.client is None
+        np.testing.assert_array_equal(again.predict(data[0]), model.predict(data[0]))
+
+    def test_parameters(self):
+        own = set(mkd.MKLClassifier._get_param_names()) - set(mk.MKLClassifier._get_param_names())
+        assert own == {"client", "cut", "parts", "timeout"}
+        assert "parts : int" in mkd.MKLClassifier.__doc__
+
+    def test_what_does_not_go(self, client, data):
+        X, y = data
+        with pytest.raises(ValueError, match="low-rank"):
+            mkd.MKLClassifier(KERNELS, cut="points").fit(X, y)
+        with pytest.raises(ValueError, match="cut='rows' is not known"):
+            mkd.MKLClassifier(KERNELS, cut="rows").fit(X, y)
+        holes = X.copy()
+        holes[140, 2] = np.nan
+        model = mkd.MKLClassifier(KERNELS, approximation=Nystroem(5))
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit(holes, y)
+        with pytest.raises(ValueError, match="neither Parquet"):
+            model.fit("table.csv", y)
+
+    def test_no_client(self, monkeypatch):
+        monkeypatch.setattr("manykernels.dask.cluster.get_client", _no_client)
+        with pytest.raises(mkd.ClusterError, match="no Dask client"):
+            Cluster.of(None, 1.0)
+
+
+def _no_client():
+    raise ValueError("No global client found")
+
+
+class Processes:
+    """A scheduler and workers, each in a process of its own, which may be killed."""
+
+    def __init__(self, folder, workers):
+        self.file, self.all = folder / "scheduler.json", []
+        self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        self.workers = [self.start_worker() for _ in range(workers)]
+
+    def start(self, what, *options):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options]
+        command += ["--scheduler-file", str(self.file), "--no-dashboard"]
+        self.all.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        return self.all[-1]
+
+    def start_worker(self):
+        one = "--nthreads", "1", "--memory-limit", "0", "--no-nanny", "--host", "127.0.0.1"
+        return self.start("worker", *one, "--local-directory", str(self.file.parent))
+
+    def close(self):
+        for process in reversed(self.all):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def processes(tmp_path):
+    cluster = Processes(tmp_path, 2)
+    yield cluster
+    cluster.close()
+
+
+WAYS = {
+    "kernels": {"p": 1.33, "tol": 1e-6},
+    "points": {
+        "loss": "squared_hinge",
+        "tol": 1e-6,
+        "approximation": Nystroem(15, random_state=0),
+    },
+    "mwu": {"p": 1.0, "solver": "mwu", "C": 0.3, "tol": 0.1},
+}
+
+
+class TestFaults:
+    def test_workers_come_and_go(self, data, processes):
+        """Killed in the middle of a fit, retired, and new ones: every fit ends at its tolerance."""
+        with Client(scheduler_file=str(processes.file)) as client:
+            client.wait_for_workers(2, timeout=60)
+            for number, given in enumerate(WAYS.values()):
+                model = mkd.MKLClassifier(KERNELS, **given, client=client)
+                victim = processes.workers[number]
+                model.callbacks = [AfterAWhile(0.1, victim.kill)]
+                processes.workers.append(processes.start_worker())
+                model.fit(*data)
+                assert victim.wait(timeout=10) != 0
+                assert model.result_.status.converged
+                assert model.result_.duality_gap <= model.tol
+            model = mkd.MKLClassifier(KERNELS, **WAYS["kernels"], client=client)
+            model.callbacks = [AfterAWhile(0.1, client.retire_workers, n=1)]
+            assert model.fit(*data).result_.status.converged
+
+    def test_the_scheduler_is_killed(self, data, processes, tmp_path):
+        given = {"kernels": KERNELS, "p": 1.33, "tol": 1e-7, "checkpoint": tmp_path / "fit.ckpt"}
+        client = Client(scheduler_file=str(processes.file))
+        client.wait_for_workers(1, timeout=60)
+        model = mkd.MKLClassifier(**given, client=client)
+        model.callbacks = [AtTheSecond(processes.scheduler.kill)]
+        began = time.monotonic()
+        with pytest.raises(mkd.ClusterError, match="is gone"):
+            model.fit(*data)
+        assert time.monotonic() - began < 60.0
+        client.close()
+        assert mk.MKLClassifier(**given).fit(*data).result_.resumed is not None
+
+    def test_no_answer(self, client):
+        cluster = Cluster(client, 1.0)
+        parts = Parts(cluster, "sleeping", time.sleep, [(0.0,)])
+        with pytest.raises(mkd.ClusterError, match="No part has answered"):
+            parts.ask(_sleep, 7.0)
+
+    def test_memory(self, client, monkeypatch):
+        cluster = Cluster(client, 60.0)
+        monkeypatch.setattr(Cluster, "memory", 4e8)
+        rows = ClusterRows.of(np.zeros((100_000, 2)), cluster, 1)
+        with pytest.raises(mkd.ClusterError, match=r"use workers of at least 95.* or give parts=3"):
+            rows._check_room(4 * 500, 100_000, 1)
+        with pytest.raises(mkd.ClusterError, match="use 4 workers"):
+            cluster.check_room(1.0, 8e8, "A part", "wait")
+
+
+def _sleep(part, seconds):
+    time.sleep(seconds)
+
+
+class AfterAWhile(mk.callbacks.Callback):
+    """Does something a while after the kernels were asked for."""
+
+    def __init__(self, seconds, act, **options):
+        self.timer = threading.Timer(seconds, act, kwargs=options)
+
+    def on_fit_begin(self, estimator):
+        self.timer.start()
+
+
+class AtTheSecond(mk.callbacks.Callback):
+    """Does something at the second iteration."""
+
+    def __init__(self, act):
+        self.act, self.count = act, 0
+
+    def on_iteration(self, estimator, record):
+        self.count += 1
+        if self.count == 2:
+            self.act()
