@@ -15,16 +15,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Self
 
-import dask
 from distributed import Client, Future, WorkerPlugin, get_client, wait
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from threadpoolctl import threadpool_limits
 
+import dask
+
 PULSE = 5.0  # seconds between looks at whether the cluster is still there
 LOST = 30.0  # seconds in which a scheduler may come back
 FAN = 4  # answers that are added up at once
+# parts for each thread, so that those of a lost worker can be shared out, and at least, for workers
+# that are yet to come
+PER_THREAD, FEWEST = 2, 4
 ROOM = 0.6  # of a worker's memory that parts may take
 MEGABYTE = 2**20
 # what a client raises when its scheduler does not answer any more
@@ -84,11 +88,13 @@ class Cluster:
     @property
     def workers(self) -> dict[str, dict]:
         """What the scheduler knows of every worker; waits until there is one."""
-        until = time.monotonic() + self.timeout
+        until, wanted = time.monotonic() + self.timeout, None
         while True:
             found = self._asked_scheduler()
             if found:
                 return found
+            if wanted is None:  # an adaptive cluster starts workers when there is something to do
+                wanted = self.submit("wake", _awake, [(0,)])
             if time.monotonic() > until:
                 raise ClusterError(
                     f"The cluster has had no worker for {self.timeout:.0f} s: start some, or raise "
@@ -100,6 +106,11 @@ class Cluster:
     def threads(self) -> int:
         """Tasks that run at a time."""
         return sum(worker["nthreads"] for worker in self.workers.values())
+
+    @property
+    def parts(self) -> int:
+        """In how many parts work is cut."""
+        return max(FEWEST, PER_THREAD * self.threads)
 
     @property
     def memory(self) -> int:
@@ -202,6 +213,10 @@ class Cluster:
 
 _PREPARED: Any = weakref.WeakSet()
 _ADDRESSES: dict[str, Client] = {}
+
+
+def _awake(_):
+    return True
 
 
 def _killed(error, memory):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from .. import estimators as plain
 from ..banks import FactorBank
+from ..estimators.base import MKLEstimator
 from ..estimators.checks import check_choice, check_real
 from ..estimators.prepare import RowsElsewhere
 from .cluster import Cluster
@@ -27,13 +28,13 @@ PARAMETERS = """
         low-rank factors of some of the points. ``"auto"`` is by points with an approximation, and
         by kernels without.
     parts : int, optional
-        In how many parts; by default two for every thread of the workers.
+        In how many parts; by default two for every thread of the workers, and at least four.
     timeout : float
         Seconds in which some part must answer a request, or there must be a worker.
 """
 
 
-class OnCluster:
+class OnCluster(MKLEstimator):
     """What the estimators on a cluster share.
 
     X and y may be Dask arrays and data frames, and X the path of a Parquet or Zarr store; y may be

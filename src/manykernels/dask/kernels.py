@@ -16,8 +16,6 @@ from ..regularizers.base import Curvature
 from .cluster import Cluster, Parts
 from .shares import PartShares
 
-PER_THREAD = 2  # parts for each thread, so that those of a lost worker can be shared out
-
 
 class KernelsBank(Forwards, SumBank):
     """The kernels of a bank, shared out among the workers of a cluster.
@@ -28,7 +26,7 @@ class KernelsBank(Forwards, SumBank):
         Of the training points, with a `subset`.
     cluster : Cluster
     parts : int, optional
-        By default two for every thread of the workers.
+        By default two for every thread of the workers, and at least four.
     """
 
     inner = "bank"
@@ -41,7 +39,7 @@ class KernelsBank(Forwards, SumBank):
         self.dtype, self.threads = bank.dtype, bank.threads
         self.shares_passes, self.cheap_sweeps = bank.shares_passes, bank.cheap_sweeps
         self.cheap_subsets = bank.cheap_subsets
-        count = min(bank.m, parts or PER_THREAD * cluster.threads)
+        count = min(bank.m, parts or cluster.parts)
         self.edges = np.linspace(0, bank.m, count + 1).astype(int)
         self.parts = Parts(cluster, "kernels", share, self._recipes(bank))
 

@@ -25,7 +25,6 @@ from .points import PointsBank, make_factors
 from .tables import as_numbers, chosen_rows, is_collection, names_of, row_count, sent, stacked
 
 SAMPLE = 20_000  # rows from which landmarks, widths and units are taken
-PER_THREAD = 2  # parts for each thread, so that those of a lost worker can be shared out
 SPARE = 3.0  # times a part's factors that making them takes, with its rows
 
 
@@ -42,7 +41,7 @@ class ClusterRows(RowsElsewhere):
         Of the columns.
     cluster : Cluster
     parts : int, optional
-        By default two for every thread of the workers.
+        By default two for every thread of the workers, and at least four.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class ClusterRows(RowsElsewhere):
         parts: int | None = None,
     ) -> None:
         self.blocks, self.lengths, self.names = blocks, lengths, names
-        self.cluster, self.count = cluster, parts or PER_THREAD * cluster.threads
+        self.cluster, self.count = cluster, parts or cluster.parts
         self.edges = np.concatenate([[0], np.cumsum(lengths)])
         self.shape = int(self.edges[-1]), width
         self.sample: Any = None  # once an estimator has read it
@@ -67,7 +66,7 @@ class ClusterRows(RowsElsewhere):
         if is_collection(X):
             return cls._of_collection(X, cluster, parts)
         n = X.shape[0]
-        count = min(n, parts or PER_THREAD * cluster.threads)
+        count = min(n, parts or cluster.parts)
         edges = np.linspace(0, n, count + 1).astype(int)
         blocks = [chosen_rows(X, slice(start, stop)) for start, stop in pairwise(edges)]
         return cls(blocks, np.diff(edges).tolist(), X.shape[1], names_of(X), cluster, parts)

@@ -1,0 +1,432 @@
+"""The estimators on a Dask cluster of a few worker processes, all on this machine.
+
+``passes``: what a request costs besides its work. The same parts are asked three questions: one of
+nothing, one that sends and returns what a pass does but computes nothing, and the pass itself. The
+first is scheduling, the second less the first transfer, the third less the second work.
+``sonar``: 10^5 kernels with one and two workers of one thread each.
+``covertype``: low rank from a Parquet store, with workers whose memory is below the size of the
+factors, beside a fit on one machine.
+``faults``: fits, by kernels, by points and of MWUMKL, during which a worker is killed with SIGKILL
+at a random moment.
+``model``: passes of both cuts with one, two and four workers, a model of their time, and what it
+says of more: a projection.
+
+What was learned: a round trip is some messages of the scheduler, so its price is per part and not
+per byte until answers are megabytes; the client's own work (SVM, quadratic programs) is what more
+workers do not take over.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.preprocessing import MinMaxScaler
+
+import manykernels as mk
+from manykernels import dask as mkd
+from manykernels.banks import make_bank
+from manykernels.dask.cluster import Cluster
+from manykernels.dask.kernels import KernelsBank
+from manykernels.kernels import RBF
+from manykernels.kernels.vector import dense
+from manykernels.lowrank import Nystroem
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.regularizers.base import Curvature
+
+from .common import load, read, run_parts, table
+from .million import kernels as masked
+
+KERNELS = 100_000  # of sonar
+ROUNDS = 40  # of which the median is taken
+RANK, GAMMAS, HELD_OUT = 100, (0.5, 2.0, 8.0, 32.0, 128.0), 20_000
+ROWS = None  # of Covertype, all by default
+MEMORY, WORKERS = 1000, 4  # MB of each
+KILLS = 50
+ON_A_MODEL = (10, 100, 1000)  # workers of the projection
+
+
+@contextlib.contextmanager
+def cluster(workers, megabytes=0):
+    """A client of so many workers, which have imported what they need."""
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
+    with (
+        LocalCluster(n_workers=workers, memory_limit=megabytes * 2**20, **options) as made,
+        Client(made) as client,
+    ):
+        client.run(_ready)
+        yield client
+
+
+def _ready():
+    import manykernels.dask  # noqa: F401
+
+    return os.getpid()
+
+
+# questions of a part, for `passes`
+
+
+def nothing(bank):
+    """An answer without work or weight."""
+    return 0.0
+
+
+def echo(bank, beta, factor, told):
+    """What `sweep` sends and returns, without its work."""
+    from manykernels.banks.base import Sums
+
+    n, t = bank.n, len(beta)
+    return Sums(np.zeros((n, n), bank.dtype), np.zeros((t, t, n, n)), np.zeros((t, n)))
+
+
+def _median(function, rounds):
+    function()
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return float(np.median(times))
+
+
+def passes():
+    """Scheduling, transfer and work of a pass of Newton's method, by kernels."""
+    X, _ = load("sonar")
+    bank = make_bank(masked(KERNELS), X, dtype=np.float32, n_jobs=1)
+    rng, rows = np.random.default_rng(0), []
+    weights, beta = rng.random(bank.m), rng.standard_normal((1, bank.n))
+    J = Curvature(weights, -0.1, weights)
+    for workers in (1, 2):
+        with cluster(workers) as client:
+            placed = KernelsBank(bank, Cluster(client, 600.0))
+            told = [placed._of_parts(values) for values in (weights, J.diagonal, J.vector)]
+            each = list(zip(*told, strict=True))
+            seconds = {
+                "nothing": _median(lambda p=placed: p.parts.ask(nothing), ROUNDS),
+                "echo": _median(
+                    lambda p=placed, e=each: p.parts.total(echo, beta, J.factor, each=e), ROUNDS
+                ),
+                "pass": _median(lambda p=placed: p.sweep(weights, beta, J), 5),
+            }
+            rows.append(
+                {
+                    "workers": workers,
+                    "parts": len(placed.parts),
+                    "scheduling ms": 1e3 * seconds["nothing"],
+                    "transfer ms": 1e3 * (seconds["echo"] - seconds["nothing"]),
+                    "overhead ms": 1e3 * seconds["echo"],
+                    "work ms": 1e3 * (seconds["pass"] - seconds["echo"]),
+                    "pass ms": 1e3 * seconds["pass"],
+                    "MB sent": sum(len(pickle.dumps((beta, own))) for own in each) / 1e6,
+                }
+            )
+    local = _median(lambda: bank.sweep(weights, beta, J), 3)
+    table(f"A pass over {bank.m:,} kernels on {bank.n} points, one thread a worker", rows)
+    print(f"on one machine, one thread: {1e3 * local:.0f} ms")
+    return {"rows": rows, "local_ms": 1e3 * local}
+
+
+def sonar():
+    """Whole fits with one and with two workers."""
+    X, y = load("sonar")
+    options = {"C": 100.0, "normalize": "trace"}
+    rows, seconds = [], {}
+    for p in (1.33, 1.0):
+        for workers in (1, 2):
+            with cluster(workers) as client:
+                mkd.MKLClassifier(masked(600), p=p, client=client, n_jobs=1, **options).fit(X, y)
+                model = mkd.MKLClassifier(masked(KERNELS), p=p, client=client, n_jobs=1, **options)
+                began = time.perf_counter()
+                model.fit(X, y)
+                seconds[workers] = time.perf_counter() - began
+            result = model.result_
+            rows.append(
+                {
+                    "p": p,
+                    "workers": workers,
+                    "seconds": seconds[workers],
+                    "efficiency": seconds[1] / (workers * seconds[workers]),
+                    "passes": result.counters.kernel_passes,
+                    "gap": result.duality_gap,
+                    "objective": result.objective,
+                }
+            )
+        plain = mk.MKLClassifier(masked(KERNELS), p=p, n_jobs=1, **options)
+        began = time.perf_counter()
+        plain.fit(X, y)
+        rows.append(
+            {
+                "p": p,
+                "workers": "none",
+                "seconds": time.perf_counter() - began,
+                "efficiency": np.nan,
+                "passes": plain.result_.counters.kernel_passes,
+                "gap": plain.result_.duality_gap,
+                "objective": plain.result_.objective,
+            }
+        )
+    table(f"sonar, {KERNELS:,} kernels, one thread each", rows)
+    return rows
+
+
+def covertype():
+    """From Parquet on workers that could not hold the factors alone, and on one machine."""
+    found = read("covtype")
+    if found is None:
+        return None
+    X, y = MinMaxScaler().fit_transform(dense(found[0])), found[1]
+    order = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    test, train = order[:HELD_OUT], order[HELD_OUT:]
+    names = [f"f{f}" for f in range(X.shape[1])]
+    given = {
+        "kernels": [RBF(gamma=gamma) for gamma in GAMMAS],
+        "p": 1.33,
+        "C": 10.0,
+        "loss": "squared_hinge",
+        "approximation": Nystroem(RANK, random_state=0),
+        "cache_size": 8000,
+    }
+    factors = len(train) * RANK * len(GAMMAS) * 4 / 2**20
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        frame = pd.DataFrame(X[train].astype(np.float32), columns=names).assign(label=y[train])
+        store = Path(folder) / "covertype.parquet"
+        store.mkdir()
+        for number, part in enumerate(np.array_split(np.arange(len(frame)), 4 * WORKERS)):
+            frame.iloc[part].to_parquet(store / f"{number:03d}.parquet")
+        del frame
+        with cluster(WORKERS, MEMORY) as client:
+            model = mkd.MKLClassifier(**given, client=client)
+            rows.append(_fitted(f"{WORKERS} workers", model, (str(store), "label"), X, y, test))
+            used = client.run(_peak)
+            rows[-1]["largest worker MB"] = max(used.values())
+    plain = mk.MKLClassifier(**given)
+    data = pd.DataFrame(X[train].astype(np.float32), columns=names), y[train]
+    rows.append(_fitted("one machine", plain, data, X, y, test))
+    rows[-1]["largest worker MB"] = np.nan
+    table(
+        f"Covertype, {len(train):,} points, factors of {factors:.0f} MB, workers of {MEMORY} MB",
+        rows,
+    )
+    return rows
+
+
+def _fitted(name, model, data, X, y, test):
+    began = time.perf_counter()
+    model.fit(*data)
+    seconds = time.perf_counter() - began
+    held_out = pd.DataFrame(X[test].astype(np.float32), columns=list(model.feature_names_in_))
+    return {
+        "where": name,
+        "seconds": seconds,
+        "objective": model.result_.objective,
+        "gap": model.result_.duality_gap,
+        "accuracy": model.score(held_out, y[test]),
+    }
+
+
+def _peak():
+    from .common import megabytes
+
+    return megabytes("VmHWM")
+
+
+def faults():
+    """Workers that are killed at a random moment."""
+    X, y = load("sonar")
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    small = [RBF(gamma=g) for g in (0.001, 0.01, 0.1)]
+    small += [RBF(features=[f]) for f in range(X.shape[1])]
+    ways = {
+        "kernels": {"p": 1.33, "tol": 1e-6},
+        "points": {
+            "loss": "squared_hinge",
+            "tol": 1e-6,
+            "approximation": Nystroem(20, random_state=0),
+        },
+        "mwu": {"p": 1.0, "solver": "mwu", "C": 1.0, "tol": 0.1},
+    }
+    rng, rows = np.random.default_rng(0), []
+    with cluster(3) as client:
+        usual = {}
+        for way, given in ways.items():
+            model = mkd.MKLClassifier(small, **given, client=client)
+            model.fit(X, y)
+            began = time.perf_counter()
+            model.fit(X, y)
+            usual[way] = time.perf_counter() - began
+        for number in range(KILLS):
+            way = list(ways)[number % len(ways)]
+            client.wait_for_workers(3, timeout=120)
+            pids = client.run(os.getpid)
+            victim = rng.choice(list(pids.values()))
+            moment = rng.uniform(0.0, usual[way])
+            timer = threading.Timer(moment, os.kill, (int(victim), signal.SIGKILL))
+            model = mkd.MKLClassifier(small, **ways[way], client=client)
+            began = time.perf_counter()
+            timer.start()
+            model.fit(X, y)
+            seconds = time.perf_counter() - began
+            timer.cancel()
+            result = model.result_
+            rows.append(
+                {
+                    "way": way,
+                    "killed after s": moment,
+                    "fit s": seconds,
+                    "gap": result.duality_gap,
+                    "certified": bool(result.duality_gap <= model.tol),
+                }
+            )
+    summary = [
+        {
+            "way": way,
+            "kills": len(of),
+            "killed during the fit": sum(row["killed after s"] < row["fit s"] for row in of),
+            "certified": sum(row["certified"] for row in of),
+            "usual s": usual[way],
+            "longest s": max(row["fit s"] for row in of),
+        }
+        for way in ways
+        if (of := [row for row in rows if row["way"] == way])
+    ]
+    table("A worker of three is killed", summary)
+    return {"summary": summary, "fits": rows}
+
+
+def model():
+    """Work, transfer and scheduling of both cuts, and a projection."""
+    measured = [row for cut in (_by_kernels, _by_points) for row in cut()]
+    table("Passes of both cuts", measured)
+    rows = []
+    for cut, unit, size in (("kernels", "kernels", 10**7), ("points", "points", 10**8)):
+        of = [row for row in measured if row["cut"] == cut]
+        base = next(row for row in of if row["workers"] == 2)
+        per_part = base["scheduling ms"] / base["parts"]
+        cores = min(2, os.cpu_count())
+        for workers in (1, 2, 4, *ON_A_MODEL):
+            here = workers <= 4
+            parts = 2 * workers
+            work = base["core ms"] * (1.0 if here else size / base["size"])
+            work /= min(workers, cores) if here else workers
+            levels = max(1.0, np.log2(parts) / 2.0)
+            predicted = work + per_part * parts + base["transfer ms"] * levels
+            seen = next((row["pass ms"] for row in of if row["workers"] == workers), np.nan)
+            rows.append(
+                {
+                    "cut": cut,
+                    "workers": workers,
+                    unit: base["size"] if here else size,
+                    "work ms": work,
+                    "scheduling ms": per_part * parts,
+                    "transfer ms": base["transfer ms"] * levels,
+                    "model ms": predicted,
+                    "seen ms": seen,
+                }
+            )
+        table(f"A pass by {cut}: model and, from 10 workers on, projection", rows[-6:])
+    return {"measured": measured, "projection": rows}
+
+
+def _row(cut, workers, parts, size, idle, echoed, whole):
+    cores = min(workers, 2, os.cpu_count())
+    return {
+        "cut": cut,
+        "workers": workers,
+        "parts": parts,
+        "size": size,
+        "scheduling ms": 1e3 * idle,
+        "transfer ms": 1e3 * max(echoed - idle, 0.0),
+        "core ms": 1e3 * max(whole - echoed, 0.0) * cores,
+        "pass ms": 1e3 * whole,
+    }
+
+
+def _by_kernels():
+    X, _ = load("sonar")
+    bank = make_bank(masked(KERNELS), X, dtype=np.float32, n_jobs=1)
+    rng = np.random.default_rng(0)
+    weights, beta = rng.random(bank.m), rng.standard_normal((1, bank.n))
+    J = Curvature(weights, -0.1, weights)
+    for workers in (1, 2, 4):
+        with cluster(workers) as client:
+            placed = KernelsBank(bank, Cluster(client, 600.0))
+            told = [placed._of_parts(values) for values in (weights, J.diagonal, J.vector)]
+            each = list(zip(*told, strict=True))
+            idle = _median(lambda p=placed: p.parts.ask(nothing), ROUNDS)
+            echoed = _median(
+                lambda p=placed, e=each: p.parts.total(echo, beta, J.factor, each=e), ROUNDS
+            )
+            whole = _median(lambda p=placed: p.sweep(weights, beta, J), 5)
+            yield _row("kernels", workers, len(placed.parts), bank.m, idle, echoed, whole)
+
+
+def echo_sums(bank, loss, u, b, aims):
+    """What the sums of Newton's method in rounds return, without their work."""
+    from manykernels.solvers.lowrank.look import Sums
+
+    t, q = u.shape
+    return Sums(np.zeros((t, q + 1, q + 1)), np.zeros((t, q + 1)), np.zeros(3))
+
+
+def _by_points():
+    rng, n = np.random.default_rng(0), 40_000
+    X = rng.standard_normal((n, 10))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    given = [RBF(gamma=0.05), RBF(gamma=0.2)]
+    for workers in (1, 2, 4):
+        with cluster(workers) as client:
+            estimator = mkd.MKLClassifier(
+                given,
+                loss="squared_hinge",
+                approximation=Nystroem(200, random_state=0),
+                client=client,
+            )
+            prepared = estimator._data(X, y, None)
+            bank = prepared.bank
+            problem = Problem(
+                bank,
+                prepared.targets,
+                prepared.cost,
+                PNormBall(1.33),
+                estimator._loss(),
+            )
+            look = bank.look(problem)
+            at = np.zeros((1, bank.width)), np.zeros(1)
+            idle = _median(lambda p=bank.parts: p.ask(nothing), ROUNDS)
+            echoed = _median(
+                lambda look=look, at=at: look.parts.total(
+                    echo_sums, look.loss, *at, each=look.aims.futures
+                ),
+                ROUNDS,
+            )
+            whole = _median(lambda look=look, at=at: look.sums(*at), 5)
+            yield _row("points", workers, len(bank.parts), n, idle, echoed, whole)
+
+
+STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, model)}
+QUICK = {
+    "KERNELS": 2000,
+    "ROUNDS": 10,
+    "RANK": 20,
+    "ROWS": 30_000,
+    "HELD_OUT": 5000,
+    "WORKERS": 2,
+    "KILLS": 3,
+}
+
+
+def main(out, parts=None):
+    warnings.simplefilter("ignore")
+    run_parts("dask", STEPS, parts, out)
