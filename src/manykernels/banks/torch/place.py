@@ -83,9 +83,9 @@ def pays(bank: Bank) -> bool:
     """Whether a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
     --part auto`` has it.
     """
-    if type(bank) not in _ON_DEVICE or (not bank.is_sum and type(bank.combination) is not Product):
+    if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
         return False
-    return _large(bank, CLEARLY)
+    return type(bank) in _ON_DEVICE and _large(bank, CLEARLY)
 
 
 def _large(bank, least):
