@@ -14,8 +14,9 @@ from manykernels._loops.smo import smo as host_smo
 from manykernels.banks import make_bank
 from manykernels.banks.torch import place
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial
+from manykernels.losses import Hinge
 from manykernels.machines import DenseMachine, compiled, machine_for
-from manykernels.machines.device import DeviceMachine, DeviceMatrix, _first_of_each
+from manykernels.machines.device import DeviceMachine, DeviceMatrix, DeviceRows, _first_of_each
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import Newton, solve
@@ -225,6 +226,33 @@ def test_machines_for_matrices(device, monkeypatch):
     assert isinstance(machine_for(K, box)[0], DenseMachine)
 
 
+def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch):
+    monkeypatch.setattr("manykernels.machines.device.RESIDENT", 0.0)
+    monkeypatch.setattr("manykernels.machines.device.SMALLEST", 10)
+    monkeypatch.setattr(place, "LEAST", 0)
+    X, y = toy(200)
+    bank = make_bank(KernelCollection([RBF(0.5), Linear()]), X, device=device.name)
+    weights, cost, sizes, rows = np.array([0.5, 0.2]), np.full(200, 3.0), [], DeviceRows.rows
+
+    def failing(self, chosen):
+        sizes.append(len(chosen))
+        if len(chosen) > 40:
+            raise torch.OutOfMemoryError("full")
+        return rows(self, chosen)
+
+    monkeypatch.setattr(DeviceRows, "rows", failing)
+    machine = DeviceMachine(size=128)
+    start = np.where(np.arange(200) % 2, 1.0, -1.0) * (np.arange(200) < 100)
+    found = machine.solve(DeviceRows(bank, weights), Hinge(), y, cost, start, tol=1e-4)
+    exact = DenseMachine().solve(bank.combine(weights), Hinge(), y, cost, tol=1e-6)
+    assert machine.size == 32
+    assert max(sizes) > 40
+    assert found.dual == pytest.approx(exact.dual, rel=1e-4)
+    monkeypatch.setattr("manykernels.machines.device.SMALLEST", 100)
+    with pytest.raises(torch.OutOfMemoryError):
+        DeviceMachine(size=100).solve(DeviceRows(bank, weights), Hinge(), y, cost, tol=1e-4)
+
+
 FEATURES = KernelCollection(
     [
         *(RBF(g, features=f) for f in range(4) for g in (0.1, 0.7, 3.0)),
@@ -286,8 +314,8 @@ class TestAuto:
         assert not place.pays(bank(2000, two))
         assert place.pays(bank(9000, two))
         many = 10.0 ** np.linspace(-2, 0, 700)  # which the host looks up in a table
-        assert not place.pays(bank(500, many))
-        assert place.pays(bank(1100, many))
+        assert not place.pays(bank(1000, many))
+        assert place.pays(bank(2100, many))
 
     def test_a_gpu_is_asked_for_only_where_it_pays(self, monkeypatch):
         asked = []

@@ -12,6 +12,7 @@ LOOK = 4  # working sets from one look at the violation, and at the gap, to the 
 RESIDENT = 0.4  # of the free memory for a combined kernel that stays
 FEW = 512  # points, below which a matrix is worth a copy to the host
 STEPS = 100  # of SMO for each point of a working set at most
+SMALLEST = 64  # points of a working set, below which running out of memory is an error
 
 
 def machine_for(kernel, box):
@@ -90,16 +91,30 @@ class DeviceMachine(Machine):
         self.size = size
 
     def multiply(self, kernel, beta):
-        out = kernel.device.put(np.zeros(kernel.n))
-        support = np.flatnonzero(beta)
-        for start in range(0, support.size, self.size):
-            part = support[start : start + self.size]
-            rows = kernel.rows(kernel.device.indices(part))
-            _add_rows(kernel.device, rows, kernel.device.put(beta[part]), out)
+        out, left = kernel.device.put(np.zeros(kernel.n)), np.flatnonzero(beta)
+        while left.size:
+            part = left[: self.size]
+            rows = self._rows(kernel, kernel.device.indices(part))
+            if rows is not None:
+                _add_rows(kernel.device, rows, kernel.device.put(beta[part]), out)
+                left = left[part.size :]
         return out.cpu().numpy()
 
+    def _rows(self, kernel, chosen):
+        """Rows of the kernel; None where memory runs out, and sets are half as large from then
+        on.
+        """
+        try:
+            return kernel.rows(chosen)
+        except kernel.device.torch.OutOfMemoryError:
+            if self.size <= SMALLEST:
+                raise
+            self.size //= 2
+            kernel.device.tidy()
+            return None
+
     def ascend(self, kernel, box, beta, F, tol, max_steps, gap=0.0):
-        at, sets, working_set = _Vectors(kernel, box, beta, F), 0, None
+        at, sets, working_set, before = _Vectors(kernel, box, beta, F), 0, None, -1
         try:
             while True:
                 up, down = at.sides()
@@ -108,13 +123,19 @@ class DeviceMachine(Machine):
                     done, high, low, largest = at.progress(top, bottom)
                     rough = kernel.n > self.size and 0.5 * tol >= compiled.ROUGH * largest
                     violation = max(0.0, high - low)
-                    if violation < tol or done >= max_steps:
+                    # sets in which nothing moves are as good as rounding lets them be
+                    if violation < tol or done >= max_steps or done == before:
                         break
+                    before = done
                     if gap > 0.0 and sets and at.gap(0.5 * (high + low)) < gap:
                         break
                 working_set = self._choose(kernel, up, down, working_set)
+                rows = self._rows(kernel, working_set[0])
+                if rows is None:
+                    working_set, sets, before = None, 0, -1
+                    continue
                 inner = 0.5 * tol if kernel.n <= self.size else None
-                at.improve(*working_set, at.tolerance(tol, top - bottom, inner), rough)
+                at.improve(rows, *working_set, at.tolerance(tol, top - bottom, inner), rough)
                 sets += 1
         finally:  # also after an interrupt
             beta[:] = at.beta.cpu().numpy()
@@ -222,11 +243,10 @@ class _Vectors:
         primal, dual = 0.5 * norm + loss + box.total * b, value - 0.5 * norm
         return float((primal - dual) / primal.abs().clamp(min=np.finfo(float).tiny))
 
-    def improve(self, chosen, count, tol, rough):
-        """Solve for the chosen points, to a violation of tol, all tensors; slopes may be in
-        float32 meanwhile.
+    def improve(self, rows, chosen, count, tol, rough):
+        """Solve for the chosen points, whose rows are given, to a violation of tol, all tensors;
+        slopes may be in float32 meanwhile.
         """
-        rows = self.kernel.rows(chosen)
         square = rows if len(chosen) == self.kernel.n else rows[:, chosen]
         solve = self._solved_there if self.device.fused else self._solved_here
         change = solve(square.contiguous(), chosen, count, tol, rough)

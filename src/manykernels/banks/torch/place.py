@@ -23,7 +23,7 @@ NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU
 # on it is so by seconds, as long as PyTorch takes to be imported
 LEAST, CLEARLY = 2**25, 2**27
 FACTORS = 2**30  # the same for products of entries of factors
-TABLED = 1000  # points from which on it is faster for kernels that the host looks up in a table
+TABLED = 2000  # points from which on it is faster for kernels that the host looks up in a table
 
 
 def check_device(name: Any) -> None:
