@@ -104,7 +104,8 @@ class HeldPoint(NamedTuple):
 
     def moved(self, line, size):
         """The point after a step along a line."""
-        products = self.products + size * line.products
+        products = size * line.products
+        products += self.products  # a large array less
         return HeldPoint(self.beta + size * line.change, products, line.forms(self.forms, size))
 
 

@@ -98,10 +98,7 @@ def _large(bank, least):
 
 def _tiled(bank, device):
     compute = replace(bank.compute, device=device)
-    there = DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
-    if "families" in vars(bank):
-        vars(there)["families"] = bank.families  # which took time to make
-    return there
+    return DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
 
 
 def _masked(bank, device):

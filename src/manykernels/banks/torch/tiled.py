@@ -8,15 +8,14 @@ import numpy as np
 from ...machines.device import FEW
 from ..base import as_outputs, support_of
 from ..compute import Points
-from ..families import DistanceGaussians, DistanceLaplacians, DotPolynomials
-from ..families import FeatureGaussians as HostFeatureGaussians
-from ..families import FeaturePolynomials as HostFeaturePolynomials
-from ..tiled import TiledBank
+from ..tiled import SINGLE, TiledBank, grouped, one_kernel
 from .base import DeviceBank
 from .families import FromHost, Gaussians, Laplacians, Polynomials
 from .features import FeatureGaussians, FeaturePolynomials
 from .sums import Adding, curved
 
+# of several features, by what they are functions of
+KINDS = {"distance": Gaussians, "manhattan": Laplacians, "dot": Polynomials}
 HELD = 0.3  # of the free memory for matrices that only the host can compute
 
 
@@ -40,11 +39,13 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     @cached_property
     def _on_device(self):
-        """The families, translated."""
-        waiting, budget = [], HELD * self.device.free() / max(len(self.families), 1)
-        for family in self.families:
-            waiting.extend(_translated(self, family, budget))
-        return waiting
+        alone, groups = grouped(self.spec, self.held)
+        of = Points(self.left, self.right), self.dtype.type, self.held
+        shape, budget = (self.n_rows, self.n), HELD * self.device.free() / max(len(alone), 1)
+        hosts = (one_kernel(self.spec, k, *of) for k in alone)
+        return [FromHost(self.device, family, self.dtype, shape, budget) for family in hosts] + [
+            _translated(self, key, np.array(members)) for key, members in groups.items()
+        ]
 
     def between(self, points):
         """A bank with other points, for `one_by_one` alone: what the host would need of them is not
@@ -210,21 +211,15 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         return out if np.ndim(beta) == 2 else out[:, 0]
 
 
-def _translated(bank, family, budget):
-    """A family of the host as families of a device."""
-    device, dtype, spec, members = bank.device, bank.dtype, bank.spec, family.members
-    kernels = [spec.kernels[k] for k in members]
-    points, scales = Points(bank.left, bank.right), spec.scales[members]
-    if isinstance(family, HostFeatureGaussians | HostFeaturePolynomials):
-        gaussian = isinstance(family, HostFeatureGaussians)
-        kind = FeatureGaussians if gaussian else FeaturePolynomials
+def _translated(bank, key, members):
+    """The family of some kernels of the same pairwise number."""
+    device, dtype, spec, (kind, columns) = bank.device, bank.dtype, bank.spec, key
+    kernels, scales = [spec.kernels[k] for k in members], spec.scales[members]
+    points = Points(bank.left, bank.right)
+    of_kind = kernels if kind == "dot" else [kernel.gamma for kernel in kernels]
+    if columns == SINGLE:
+        family = FeaturePolynomials if kind == "dot" else FeatureGaussians
         features = np.array([spec.columns[k][0] for k in members])
-        of_kind = [kernel.gamma for kernel in kernels] if gaussian else kernels
-        return [kind(device, members, features, of_kind, scales, dtype, points)]
-    if not isinstance(family, DistanceGaussians | DistanceLaplacians | DotPolynomials):
-        return [FromHost(device, family, dtype, (bank.n_rows, bank.n), budget)]
-    of = (scales, dtype, spec.points(members[0], points))
-    if isinstance(family, DotPolynomials):
-        return [Polynomials(device, members, kernels, *of)]
-    kind = Gaussians if type(family) is DistanceGaussians else Laplacians
-    return [kind(device, members, [kernel.gamma for kernel in kernels], *of)]
+        return family(device, members, features, of_kind, scales, dtype, points)
+    seen = spec.points(members[0], points)
+    return KINDS[kind](device, members, of_kind, scales, dtype, seen)
