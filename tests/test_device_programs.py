@@ -26,6 +26,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from manykernels.banks.torch import masks, single, split  # noqa: E402
 from manykernels.banks.torch.device import Device  # noqa: E402
 from manykernels.banks.torch.masked import _pairs  # noqa: E402
+from manykernels.banks.torch.products import DeviceProducts  # noqa: E402
 
 DEVICES = ["torch"] + (["cuda"] if torch.cuda.is_available() else [])
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -280,6 +281,28 @@ def test_sums_that_stay(device, outputs, monkeypatch):
         close(host.curved(here.K, products, J), kernel, 1e-10)
         pull = here.between(0, c, J.factor, change)
         close(found.between(0, c, J.factor, change), pull, 1e-10)
+
+
+def test_products_that_stay(device, monkeypatch):
+    monkeypatch.setattr(place, "LEAST", 0)
+    monkeypatch.setattr("manykernels.banks.torch.tiled.FEW", 10)
+    X, _ = toy(60)
+    host, there = (make_bank(FEATURES, X, device=name) for name in ("cpu", device.name))
+    beta, weights, some = RNG.standard_normal((2, 60)), RNG.random(host.m), np.array([7, 0, 3])
+    here, found = host.held_products(beta), there.held_products(beta)
+    assert isinstance(found, DeviceProducts)
+    assert found.shape == here.shape
+    flat = found.reshape(len(found), -1)
+    close(flat @ beta.ravel(), here.reshape(len(here), -1) @ beta.ravel(), 1e-10)
+    close(weights @ flat, weights @ here.reshape(len(here), -1), 1e-10)
+    close(found[some], here[some], 1e-10)
+    close(found[some, 1], here[some, 1], 1e-10)
+    twice = np.float64(2.0) * found
+    twice += found
+    close(twice[some], 3.0 * here[some], 1e-10)
+    close(found[some], here[some], 1e-10)
+    monkeypatch.setattr("manykernels.banks.torch.tiled.HELD", 0.0)
+    assert isinstance(there.held_products(beta), np.ndarray)
 
 
 @pytest.mark.parametrize("p", [1.0, 1.33])

@@ -220,6 +220,12 @@ class SumBank(Bank):
     def products(self, beta: ArrayLike) -> np.ndarray:
         """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
 
+    def held_products(self, beta: np.ndarray) -> Any:
+        """The `products` (m, t, n_rows) for a solver that holds them: an array, or what does as
+        one where the bank keeps them elsewhere.
+        """
+        return self.products(beta)
+
     def products_each(self, beta: np.ndarray) -> np.ndarray:
         """The `products` of many outputs with each output's together, (t, m, n_rows), in any
         precision that is not below the bank's.

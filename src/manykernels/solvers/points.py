@@ -66,7 +66,7 @@ class HeldPoint(NamedTuple):
 
     @classmethod
     def at(cls, run, beta):
-        products = run.products(beta)
+        products = run.held_products(beta)
         return cls(beta, products, forms_of(products, beta))
 
     def times(self, size):
@@ -99,7 +99,7 @@ class HeldPoint(NamedTuple):
         return self, HeldProgram(run.bank, K, self.products, J, self.scores(run, weights))
 
     def line(self, run, change):
-        moved = run.products(change)
+        moved = run.held_products(change)
         return Line(change, inner(self.products, change), forms_of(moved, change), moved)
 
     def moved(self, line, size):

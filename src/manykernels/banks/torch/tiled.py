@@ -12,6 +12,7 @@ from ..tiled import SINGLE, TiledBank, grouped, one_kernel
 from .base import DeviceBank
 from .families import FromHost, Gaussians, Laplacians, Polynomials
 from .features import FeatureGaussians, FeaturePolynomials
+from .products import DeviceProducts
 from .sums import Adding, curved
 
 # of several features, by what they are functions of
@@ -202,6 +203,16 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         for part in self.device.tiles(len(rows), self._tile_bytes(len(cols))):
             self.device.sparing(multiply, part)
         return values
+
+    def held_products(self, beta):
+        # those of a point, of a step, and their sum
+        if self.n <= FEW or 24 * self.m * beta.size > HELD * self.device.free():
+            return self.products(beta)
+        torch, (t, n) = self.device.torch, beta.shape
+        out = torch.zeros((self.m, t, n), dtype=torch.float64, device=self.device.place)
+        for members, values in self._products(beta):
+            out[self.device.indices(members)] = values.transpose(1, 2).double()
+        return DeviceProducts(self.device, out)
 
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
