@@ -267,6 +267,7 @@ FEATURES = KernelCollection(
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_sums_that_stay(device, outputs, monkeypatch):
     monkeypatch.setattr(place, "LEAST", 0)
+    monkeypatch.setattr("manykernels.banks.torch.tiled.FEW", 10)
     X, _ = toy(60)
     host, there = (make_bank(FEATURES, X, device=name) for name in ("cpu", device.name))
     beta, weights = RNG.standard_normal((outputs, 60)), RNG.random(host.m)
@@ -279,6 +280,11 @@ def test_sums_that_stay(device, outputs, monkeypatch):
         close(found.curved(c, J.factor, np.float64).fetched(), kernel, 1e-10)
         products = host.products(beta)[:, c]
         close(host.curved(here.K, products, J), kernel, 1e-10)
+        K = here.K.copy()
+        for _ in range(2):  # the second one finds it there
+            close(there.curved(K, products, J).fetched(), kernel, 1e-10)
+        del K
+        assert "_kernel_there" not in vars(there)
         pull = here.between(0, c, J.factor, change)
         close(found.between(0, c, J.factor, change), pull, 1e-10)
 

@@ -121,7 +121,10 @@ class DeviceMachine(Machine):
                 top, bottom = up.max(), down.min()
                 if sets % LOOK == 0 or kernel.n <= self.size:
                     done, high, low, largest = at.progress(top, bottom)
-                    rough = kernel.n > self.size and 0.5 * tol >= compiled.ROUGH * largest
+                    # a set of all points that this was too rough for is solved once more
+                    rough = (kernel.n > self.size or not sets) and (
+                        0.5 * tol >= compiled.ROUGH * largest
+                    )
                     violation = max(0.0, high - low)
                     # sets in which nothing moves are as good as rounding lets them be
                     if violation < tol or done >= max_steps or done == before:

@@ -68,11 +68,11 @@ class FeaturePolynomials(DeviceFamily):
         largest = np.abs(dense(points.right[:, used])).max(axis=0)
         unit = np.where(largest > 0, largest, 1.0)
         self.coefficients = power_coefficients(kernels, scales, unit[self.slot] ** 2)
-        degrees = range(self.coefficients.shape[1])
+        degrees, torch = range(self.coefficients.shape[1]), device.torch
 
         def monomials(X):
-            z = (dense(X[:, used]) / unit).T
-            return device.put(np.stack([z**r for r in degrees]), dtype)
+            z = device.put((dense(X[:, used]) / unit).T)
+            return torch.stack([z**r for r in degrees]).to(device.entry(dtype))
 
         self.left, self.right = points.each(monomials)
         # of a member: which feature it has, and its coefficients

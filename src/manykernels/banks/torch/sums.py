@@ -34,11 +34,10 @@ class DeviceSums(NamedTuple):
 
 
 def curved(device, K, M, J):
-    """As `manykernels.banks.sums.curved`, from arrays."""
-    dtype = K.dtype
-    rows = device.put(M * np.sqrt(2.0 * J.diagonal)[:, None], dtype)
-    v = device.put(J.vector @ M, dtype)
-    out = device.torch.addmm(device.put(K, dtype), rows.T, rows)
+    """As `manykernels.banks.sums.curved`, of a tensor and arrays."""
+    M, roots = device.put(M), device.put(np.sqrt(2.0 * J.diagonal))
+    rows, v = (M * roots[:, None]).to(K.dtype), (device.put(J.vector) @ M).to(K.dtype)
+    out = device.torch.addmm(K, rows.T, rows)
     return DeviceMatrix(device, out.addr_(v, v, alpha=2.0 * J.factor))
 
 

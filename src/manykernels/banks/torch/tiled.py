@@ -2,6 +2,7 @@
 
 from copy import copy
 from functools import cached_property
+from weakref import ref
 
 import numpy as np
 
@@ -35,7 +36,9 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     def __getstate__(self):
         return {
-            name: value for name, value in super().__getstate__().items() if name != "_on_device"
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in ("_on_device", "_kernel_there")
         }
 
     @cached_property
@@ -174,7 +177,19 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         return sums.result(self.combined(weights, everything))
 
     def curved(self, K, M, J):
-        return curved(self.device, K, M, J) if self.n > FEW else super().curved(K, M, J)
+        if self.n <= FEW:
+            return super().curved(K, M, J)
+        of, there = vars(self).get("_kernel_there", (lambda: None, None))
+        if of() is not K:  # several steps are made with the same, and then it is forgotten
+            # a copy: PyTorch on the CPU would hold on to the array itself
+            of, there = ref(K, self._forget), self.device.put(K, K.dtype).clone()
+            self._kernel_there = of, there
+        return curved(self.device, there, M, J)
+
+    def _forget(self, of):
+        """Let go of a combined kernel that the host has let go of."""
+        if vars(self).get("_kernel_there", (None,))[0] is of:
+            del self._kernel_there
 
     def _products(self, outputs):
         """Yield members of families, and the products of each with all outputs, (members, rows,
