@@ -1,7 +1,14 @@
 # Each target does everything on a machine that has only Python and pip.
 PYTHON ?= python3
 VENV ?= .venv
+ifeq ($(OS),Windows_NT)
+PYTHON := python
+BIN := $(VENV)/Scripts
+EXE := .exe
+else
 BIN := $(VENV)/bin
+EXE :=
+endif
 # Byte code is left to the first import, which must be allowed to keep it: most modules of most
 # packages are never imported.
 unexport PYTHONDONTWRITEBYTECODE
@@ -11,7 +18,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 # What `pytest` leaves out, and the property tests, which take more examples here.
 REST := "long or device or browser or hypothesis"
 
-.PHONY: test test-all coverage mutants lint demo bench clean
+.PHONY: test test-all coverage mutants lint demo bench bench-quick docs linkcheck package wheels clean
 
 test: $(VENV)/test
 	$(PYTEST)
@@ -39,21 +46,52 @@ lint: $(VENV)/lint
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
+# All benchmarks: small in minutes, or the whole in hours. What has a record of these files is not
+# run again, so that a run that was ended goes on; both make benchmarks/RESULTS.md anew.
+bench-quick: $(VENV)/bench
+	$(BIN)/python -m benchmarks.harness --size quick
+
 bench: $(VENV)/bench
-	$(BIN)/python -m benchmarks foundations
+	$(BIN)/python -m benchmarks.harness --size full
+
+# The site, in docs/_build/html. Every warning is an error: links inside of it that lead nowhere,
+# docstrings that are no reStructuredText, examples of the gallery that fail.
+SPHINX := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees
+docs: $(VENV)/docs
+	$(SPHINX) -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# Links that lead out. Hosts that cannot be reached from here are listed, and are no error.
+linkcheck: $(VENV)/docs
+	$(BIN)/python docs/linkcheck.py
+
+# What people would install: sdist and wheel, the wheel in an environment that has nothing else.
+CLEAN := out/package
+CLEAN_BIN := $(CLEAN)/$(notdir $(BIN))
+package: $(VENV)/package
+	rm -rf dist $(CLEAN)
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(PYTHON) -m venv --without-pip $(CLEAN)
+	$(BIN)/python -m pip --python $(CLEAN_BIN)/python$(EXE) install --quiet --no-compile dist/*.whl
+	$(CLEAN_BIN)/python -I tests/first_fit.py
+
+# Whether everything that manykernels[all] needs comes as wheels, so that nobody needs a compiler.
+wheels: package
+	$(BIN)/python -m pip --python $(CLEAN_BIN)/python$(EXE) install --quiet --dry-run \
+		--only-binary :all: "$$(echo dist/*.whl)[all]"
 
 # An environment per target would take minutes: each target adds its extras to one.
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/coverage: $(VENV)/test-all
 
 $(VENV)/demo: EXTRAS = plot,frames
 $(VENV)/%: EXTRAS = $*
-$(VENV)/%: pyproject.toml | $(BIN)/python
+$(VENV)/%: pyproject.toml | $(BIN)/python$(EXE)
 	$(INSTALL) --editable ".[$(EXTRAS)]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) out dist .pytest_cache .ruff_cache .coverage docs/_build docs/gallery docs/api/generated
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import benchmarks
 
+NO_BENCHMARKS = ("cells", "common", "harness", "papers", "peers", "report", "__main__")
+
 
 def main():
     names = sorted(
-        m.name
-        for m in pkgutil.iter_modules(benchmarks.__path__)
-        if m.name not in ("cells", "common", "peers", "__main__")
+        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in NO_BENCHMARKS
     )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
     parser.add_argument("name", choices=names)

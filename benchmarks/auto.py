@@ -140,9 +140,19 @@ def regrets(sizes, full):
     return rows
 
 
+def exact(full=False):
+    """On exact kernels."""
+    return regrets(EXACT, full)
+
+
+def factored(full=False):
+    """On factors."""
+    return regrets(FACTORED, full)
+
+
+STEPS = {"exact": exact, "factored": factored}
+QUICK = {"PROBLEMS": 2, "EXACT": ((100, 3), (200, 50)), "FACTORED": ((500, 3, 20),)}
+
+
 def main(out, full=False, parts=None):
-    every = {
-        "exact": lambda: regrets(EXACT, full),
-        "factored": lambda: regrets(FACTORED, full),
-    }
-    run_parts("auto", every, parts, out)
+    run_parts("auto", STEPS, parts, out, full)

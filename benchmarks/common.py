@@ -1,9 +1,11 @@
 """What benchmarks share: clocks, tables, the machine, real data."""
 
 import contextlib
+import inspect
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +26,13 @@ def best_of(function, repeats=5):
         function()
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+def median_of(function, repeats=3, warm=1):
+    """Median of several runs, in seconds, after some that compile and fill caches."""
+    for _ in range(warm):
+        function()
+    return float(np.median([best_of(function, 1) for _ in range(repeats)]))
 
 
 def in_turns(functions, repeats=5):
@@ -61,18 +70,40 @@ def at_most(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def run_parts(name, parts, wanted, out):
+def run_parts(name, parts, wanted, out, full=False):
     """Run those parts (functions by name) that are wanted, all by default, and keep what they
     return.
     """
     for unknown in set(wanted or ()) - parts.keys():
         raise SystemExit(f"{name} has no part {unknown}: there are {', '.join(parts)}")
     chosen = {part: run for part, run in parts.items() if not wanted or part in wanted}
-    save(
-        "-".join([name, *chosen]) if wanted else name,
-        {part: run() for part, run in chosen.items()},
-        out,
-    )
+    results = {part: call(run, full) for part, run in chosen.items()}
+    save("-".join([name, *chosen]) if wanted else name, results, out)
+    return results
+
+
+def call(part, full):
+    """What a part returns, which is told whether all of it is wanted if it asks."""
+    return part(full) if "full" in inspect.signature(part).parameters else part()
+
+
+def once(label, function, *arguments):
+    """What a function returns, kept in the file that ``MANYKERNELS_PARTIAL`` names if one is
+    named: a job that was killed begins with what it had.
+    """
+    named = os.environ.get("MANYKERNELS_PARTIAL")
+    if not named:
+        return function(*arguments)
+    path = Path(named)
+    kept = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    for line in kept:
+        if line["label"] == label:
+            return line["value"]
+    value = function(*arguments)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as stream:
+        stream.write(json.dumps({"label": label, "value": value}) + "\n")
+    return value
 
 
 def megabytes(field):
@@ -158,19 +189,30 @@ def exponent(sizes, seconds):
 
 def save(name, results, out):
     """Write results with a description of the machine to ``out/NAME.json``."""
-    machine = {
-        "python": platform.python_version(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-    }
+    machine = describe_machine()
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.json"
     path.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
     print(f"\n{machine['processor']}, {machine['cores']} cores; kept in {path}")
 
 
+def describe_machine():
+    """What the figures were measured on."""
+    with open("/proc/meminfo") as lines:
+        kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("MemTotal"))
+    return {
+        "python": platform.python_version(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "GB": round(kilobytes / 2**20),
+    }
+
+
 def _processor():
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    """As ``lscpu`` calls it, which knows processors that the kernel numbers only."""
+    lscpu = shutil.which("lscpu")
+    lines = []
+    if lscpu:
+        lines = subprocess.run([lscpu], capture_output=True, text=True).stdout.splitlines()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("Model name")]
+    return names[0] if names else platform.processor() or platform.machine()

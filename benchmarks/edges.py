@@ -58,6 +58,7 @@ COSTS, NORMS = (1.0, 10.0, 100.0, 1000.0), {1.0: SPARSE, 1.33: SMOOTH, 2.0: SMOO
 FACTORED = {"magic": 5000, "cod_rna": 20_000}
 RANK, GAMMAS = 100, 2.0 ** np.arange(-6, 4)
 TOL, CAP = 1e-3, 60.0
+EXTRA = ("wdbc",)
 LARGE = {"magic": 1500, "a9a": 1500}  # points taken of them
 MANY = 10**5  # masked kernels
 PATH = {"C": np.logspace(-1, 3, 8), "p": [1.0, 1.33, 2.0, 4.0]}
@@ -75,9 +76,9 @@ def timed(problem, solver, cap=np.inf):
     return result, time.process_time() - began
 
 
-def small(names=(*SETS, "wdbc")):
+def small():
     """Problems on exact kernels: name, problem, the solvers and the one to compare with."""
-    for name in names:
+    for name in (*SETS, *EXTRA):
         data = load(name)
         if data is None:
             continue
@@ -89,9 +90,9 @@ def small(names=(*SETS, "wdbc")):
                 yield f"{name}, C = {C:g}, p = {p:g}", problem, solvers, "newton"
 
 
-def factored(names=tuple(FACTORED)):
+def factored():
     """The same on low-rank factors."""
-    for name in names:
+    for name in FACTORED:
         data = load(name)
         if data is None:
             continue
@@ -159,6 +160,7 @@ def compile_loops():
 
 
 def ends():
+    """How every solver ended, and its longest time beside Newton's method."""
     compile_loops()
     rows = compared(small())
     if rows:
@@ -182,7 +184,7 @@ def standardized(name, most=None):
 
 def sets():
     """Name, points and labels of what there is of the sets."""
-    for name in (*SETS, "wdbc", *LARGE):
+    for name in (*SETS, *EXTRA, *LARGE):
         data = standardized(name, LARGE.get(name))
         if data is not None:
             yield name, *data
@@ -202,6 +204,7 @@ def trained(X, y, C, p):
 
 
 def sparse():
+    """p = 1 beside p = 1.33."""
     rows = []
     for name, X, y in sets():
         repeats = 1 if name in LARGE else 3
@@ -239,6 +242,7 @@ def one_svm(X, y, C):
 
 
 def plain():
+    """p = inf beside the one SVM that it is."""
     rows = []
     for name, X, y in sets():
         for C in COSTS:
@@ -262,6 +266,7 @@ def plain():
 
 
 def masked():
+    """Many masked kernels on sonar."""
     data, rows = load("sonar"), []
     if data is None:
         return rows
@@ -294,6 +299,7 @@ def masked():
 
 
 def paths():
+    """A path over C and p, beside its fits one by one."""
     rows = []
     warnings.simplefilter("ignore")
     for name in SETS:
@@ -317,6 +323,19 @@ def paths():
     return rows
 
 
+STEPS = {"sparse": sparse, "plain": plain, "masked": masked, "path": paths, "ends": ends}
+QUICK = {
+    "SETS": ("liver",),
+    "EXTRA": (),
+    "LARGE": {},
+    "COSTS": (1.0, 100.0),
+    "MANY": 300,
+    "CAP": 5.0,
+    "PATH": {"C": [1.0, 100.0], "p": [1.0, 2.0]},
+    "FACTORED": {"magic": 500},
+    "RANK": 20,
+}
+
+
 def main(out, parts=None):
-    every = {"sparse": sparse, "plain": plain, "masked": masked, "path": paths, "ends": ends}
-    run_parts("edges", every, parts, out)
+    run_parts("edges", STEPS, parts, out)

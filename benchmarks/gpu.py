@@ -268,7 +268,9 @@ def _on_subsets(X, m):
 def auto():
     """Where the GPU pays: kernels of three kinds on both, and what ``device="auto"`` takes; the
     rule is `manykernels.banks.torch.place.pays`. Without the seconds that PyTorch's import and the
-    first compilation take in a process.
+    first compilation take in a process: so the rule asks for more than a ratio above one. Many
+    kernels of one distance are looked up in a table by the host, whatever their number; kernels of
+    feature subsets cost it most.
     """
     from manykernels.banks import make_bank
     from manykernels.banks.torch import place

@@ -32,12 +32,9 @@ STRENGTHS = np.linspace(0.0, 1.8, 10)
 TABLES = 4
 MOST = 4  # groups that a model selects
 SIZES, COLUMNS = (700, 5_000, 20_000), 200
+CELLS, CELL_ROWS, HALVES = ("pbmc_dc_mono", "pbmc_t_rest"), None, 100
+MANY, GENES, SETS = 50_000, 5_000, 300  # of the large path
 ENOUGH, ROOM = 10, 2000
-
-
-def main(out, parts=None):
-    functions = {"stability": false_selections, "price": price, "scmkl": beside_scmkl}
-    run_parts("groups", functions | {"large": large}, parts, out)
 
 
 def false_selections():
@@ -77,13 +74,13 @@ def false_selections():
 def price():
     """Resampling in units of a fit."""
     rows = []
-    for name in ("pbmc_dc_mono", "pbmc_t_rest"):
+    for name in CELLS:
         path = DATA / f"{name}.npz"
         if not path.exists():
             print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
             continue
         data = np.load(path)
-        X, y = data["X"], data["y"]
+        X, y = data["X"][:CELL_ROWS], data["y"][:CELL_ROWS]
         ends = zip(data["offsets"], data["offsets"][1:], strict=False)
         sets = [data["members"][first:last] for first, last in ends]
         groups = dict(zip(map(str, data["names"]), sets, strict=True))
@@ -92,12 +89,12 @@ def price():
             warnings.simplefilter("ignore")
             stability(model, X[:100], y[:100], n_resamples=4)  # compiled, then
             one = _seconds(model.fit, X, y)
-            halves = _seconds(stability, model, X, y)
+            halves = _seconds(stability, model, X, y, n_resamples=HALVES)
             mixed = _seconds(group_importance, model, X, y)
             without = _seconds(group_importance, model, X, y, method="leave_out")
         row = {"set": name, "rows": len(y), "groups": len(groups), "seconds of a fit": one}
         row |= {
-            "100 halves, fits": halves / one,
+            f"{HALVES} halves, fits": halves / one,
             "importance, fits": mixed / one,
             "leaving out, fits": without / one,
         }
@@ -153,12 +150,12 @@ def large():
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cells.npz"
-        X, y, groups = simulate(50_000 + 5_000, 5_000, 300, rate=0.06)
-        save(path, X, y, np.arange(len(y)) < 50_000, groups)
+        X, y, groups = simulate(MANY + MANY // 10, GENES, SETS, rate=0.06)
+        save(path, X, y, np.arange(len(y)) < MANY, groups)
         density = X.nnz / np.prod(X.shape)
         del X
         found = peers.run("ours", "groups_path", path, COLUMNS, "squared_hinge", ENOUGH, ROOM)
-    row = {"cells": 50_000, "genes": 5_000, "sets": 300, "not zero": density} | {
+    row = {"cells": MANY, "genes": GENES, "sets": SETS, "not zero": density} | {
         name: found[name] for name in ("seconds", "processor seconds", "MB", "gap")
     }
     row["groups"] = " ".join(map(str, found["groups"]))
@@ -171,3 +168,23 @@ def _seconds(function, *of, **options):
     began = time.perf_counter()
     function(*of, **options)
     return time.perf_counter() - began
+
+
+STEPS = {"stability": false_selections, "price": price, "scmkl": beside_scmkl, "large": large}
+QUICK = {
+    "STRENGTHS": (0.0, 1.0),
+    "TABLES": 1,
+    "GROUPS": 10,
+    "CELLS": ("pbmc_dc_mono",),
+    "CELL_ROWS": 120,
+    "HALVES": 10,
+    "SIZES": (300,),
+    "COLUMNS": 40,
+    "MANY": 1000,
+    "GENES": 500,
+    "SETS": 30,
+}
+
+
+def main(out, parts=None):
+    run_parts("groups", STEPS, parts, out)

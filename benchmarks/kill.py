@@ -19,7 +19,7 @@ import numpy as np
 from manykernels import Checkpoint, MKLClassifier
 from manykernels._files import read
 
-from .common import save, table
+from .common import run_parts, table
 
 MOMENTS, N, TOL = 50, 400, 1e-6
 # and the p that each is given
@@ -93,9 +93,10 @@ def one_moment(solver, whole, moment):
         }
 
 
-def main(out):
+def moments():
+    """Killed at a random moment, and run again."""
     warnings.simplefilter("ignore")
-    moments, rows, wholes = random.Random(0), [], {}
+    chosen, rows, wholes = random.Random(0), [], {}
     for solver in SOLVERS:
         model(solver).set_params(max_iter=1).fit(*data())  # compiled code is read in
         with tempfile.TemporaryDirectory() as folder:  # with its checkpoints, which take time too
@@ -105,7 +106,7 @@ def main(out):
     while len(rows) < MOMENTS:
         solver = list(SOLVERS)[len(rows) % len(SOLVERS)]
         whole, seconds = wholes[solver]
-        row = one_moment(solver, whole, moments.uniform(0.0, seconds))
+        row = one_moment(solver, whole, chosen.uniform(0.0, seconds))
         rows += [] if row is None else [row]
     table(f"{MOMENTS} trainings on {N} points, killed at work and run again", rows)
     resumed = sum(row["resumed"] for row in rows)
@@ -116,4 +117,12 @@ def main(out):
         f"\n{len(good)} of {len(rows)} ended at the certified objective (relative gap {TOL:g}); "
         f"{resumed} went on from a checkpoint, the others were killed before their first."
     )
-    save("kill", rows, out)
+    return rows
+
+
+STEPS = {"moments": moments}
+QUICK = {"MOMENTS": 8}
+
+
+def main(out, parts=None):
+    run_parts("kill", STEPS, parts, out)

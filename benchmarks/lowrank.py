@@ -20,6 +20,9 @@ training: seconds (with the factors) and accuracy against the rank, and the exac
 takes longer than its rank is given is interrupted, and its accuracy is that of the model so far.
 ``--full`` adds rank 500.
 
+``kernels``: figure 5, seconds against the number of kernels, rank 100 and p = 2, beside exact
+SMO-MKL and Newton's method; a fit is stopped after KERNELS_SECONDS.
+
 ``covertype``: five Gaussians of rank 500, squared hinge, C = 10, p = 1.33, 20,000 held-out points;
 each run in its own process.
 
@@ -68,7 +71,10 @@ COST, RANKS, LONG_RANKS = (
 INNER_ROWS, INNER_RANK, INNER_KERNELS = (500, 1000), 500, 10
 GFB_SECONDS = 120.0
 EXACT_ROWS, TIGHT = 1000, 1e-5
-COVERTYPE = (50_000, 100_000, 200_000, 561_012)
+COVERTYPE, COVERTYPE_RANK = (50_000, 100_000, 200_000, 561_012), 500
+FAST, FAST_ROWS = ("magic", "cod_rna"), 20_000
+ROWS = None  # of a set at most
+FEW, COUNTS, KERNELS_RANK, KERNELS_SECONDS = ("svmguide1", "magic"), (5, 10, 20, 50), 100, 60
 
 
 def data(name):
@@ -85,11 +91,18 @@ def data(name):
     return StandardScaler().fit_transform(X), y
 
 
+def some(X, y):
+    """Random rows, as many as there may be."""
+    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    return X[rows], y[rows]
+
+
 def factors(X, kernels, rank):
     return Nystroem(rank).fit(KernelsOnPoints.from_data(KernelCollection(kernels), X), X)
 
 
 def inner():
+    """One SVM on low-rank kernels, to the paper's stopping rule."""
     loaded = data("magic")
     if loaded is None:
         return []
@@ -124,13 +137,14 @@ def inner():
 
 
 def fast():
+    """Our solver against GFB."""
     rows = []
-    for name in ("magic", "cod_rna"):
+    for name in FAST:
         loaded = data(name)
         if loaded is None:
             continue
         # cod_rna is sorted by class
-        some = np.random.default_rng(0).permutation(len(loaded[1]))[:20_000]
+        some = np.random.default_rng(0).permutation(len(loaded[1]))[:FAST_ROWS]
         X, y = loaded[0][some], loaded[1][some]
         bank = factors(X, [RBF(g / X.shape[1]) for g in (0.1, 0.5, 1.0, 4.0, 16.0)], 100)
         gfb = solve(
@@ -164,6 +178,7 @@ def fast():
 
 
 def exact():
+    """Full rank against the exact solver."""
     loaded = data("magic")
     if loaded is None:
         return []
@@ -212,10 +227,11 @@ def exact():
     return rows
 
 
-def ranks(full):
+def ranks(full=False):
+    """Seconds and accuracy against the rank."""
     kernels, rows = [RBF(1 / (2 * w * w)) for w in WIDTHS], []
     splits = {
-        name: train_test_split(*loaded, test_size=0.3, random_state=0)
+        name: train_test_split(*some(*loaded), test_size=0.3, random_state=0)
         for name in SETS
         if (loaded := data(name))
     }
@@ -269,7 +285,7 @@ test, train = order[:20_000], order[20_000 : 20_000 + {n}]
 X = MinMaxScaler().fit_transform(X)
 X_test, y_test, X, y = X[test], y[test], X[train], y[train]
 kernels = [RBF(g) for g in (0.5, 1.0, 2.0, 4.0, 8.0)]
-clf = MKLClassifier(kernels, p=1.33, C=10.0, loss="squared_hinge", approximation=Nystroem(500),
+clf = MKLClassifier(kernels, p=1.33, C=10.0, loss="squared_hinge", approximation=Nystroem({rank}),
                     cache_size=6500)
 began = time.perf_counter()
 clf.fit(X, y)
@@ -283,11 +299,12 @@ print(json.dumps(dict(n=len(y), seconds=seconds, mb=peak, iterations=clf.n_iter_
 
 
 def covertype():
+    """Covertype, five kernels of rank 500."""
     if read("covtype") is None:
         return []
     rows = []
     for n in COVERTYPE:
-        rows.append(in_new_process(RUN.format(n=n)))
+        rows.append(in_new_process(RUN.format(n=n, rank=COVERTYPE_RANK)))
         print(rows[-1], flush=True)
     table("Covertype, five kernels of rank 500 (linear: LinearSVC on the raw features)", rows)
     print(
@@ -297,17 +314,59 @@ def covertype():
     return rows
 
 
+def kernels():
+    """Seconds against the number of kernels (figure 5): rank 100 beside exact SMO-MKL."""
+    rows = []
+    for name in FEW:
+        loaded = data(name)
+        if loaded is None:
+            continue
+        X, y = some(*loaded)
+        for count in COUNTS:
+            bank = [RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(0, 2, count)]
+            models = {
+                "rank 100": MKLClassifier(
+                    bank, p=2.0, C=COST, approximation=Nystroem(KERNELS_RANK), tol=1e-2
+                ),
+                "SMO-MKL, exact": MKLClassifier(bank, p=2.0, C=COST, solver="smo", tol=1e-2),
+                "Newton, exact": MKLClassifier(bank, p=2.0, C=COST, solver="newton", tol=1e-2),
+            }
+            for who, model in models.items():
+                began = time.perf_counter()
+                with at_most(KERNELS_SECONDS):
+                    model.fit(X, y)
+                row = {"set": name, "n": len(y), "kernels": count, "who": who}
+                row |= {
+                    "seconds": time.perf_counter() - began,
+                    "gap": model.result_.duality_gap,
+                    "ended": model.result_.status.name.lower(),
+                }
+                rows.append(row)
+                print(row, flush=True)
+    return rows
+
+
+STEPS = {run.__name__: run for run in (inner, fast, exact, ranks, kernels, covertype)}
+QUICK = {
+    "SETS": ("svmguide1",),
+    "ROWS": 2000,
+    "WIDTHS": 10.0 ** np.linspace(0, 2, 10),
+    "RANKS": {10: 20, 50: 20, "exact": 20},
+    "INNER_ROWS": (200,),
+    "INNER_RANK": 50,
+    "FAST": ("magic",),
+    "FAST_ROWS": 1000,
+    "GFB_SECONDS": 4.0,
+    "EXACT_ROWS": 150,
+    "FEW": ("svmguide1",),
+    "COUNTS": (5, 10),
+    "KERNELS_RANK": 20,
+    "KERNELS_SECONDS": 3,
+    "COVERTYPE": (3000,),
+    "COVERTYPE_RANK": 50,
+}
+
+
 def main(out, full=False, parts=None):
     warnings.simplefilter("ignore")
-    run_parts(
-        "lowrank",
-        {
-            "inner": inner,
-            "fast": fast,
-            "exact": exact,
-            "ranks": lambda: ranks(full),
-            "covertype": covertype,
-        },
-        parts,
-        out,
-    )
+    run_parts("lowrank", STEPS, parts, out, full)

@@ -83,7 +83,8 @@ def grown(p, full):
         rows,
     )
     large = [row for row in rows if row["kernels"] >= 10**4]
-    print(f"exponent in the number of kernels, from 10^4 on: {_exponent(large):.2f}")
+    if len(large) > 1:
+        print(f"exponent in the number of kernels, from 10^4 on: {_exponent(large):.2f}")
     return rows
 
 
@@ -128,17 +129,20 @@ def picture(results, path):
     print(f"picture in {path}")
 
 
+def ball(full=False):
+    """p = 1.33."""
+    return grown(1.33, full)
+
+
+def simplex(full=False):
+    """p = 1."""
+    return grown(1.0, full)
+
+
+STEPS = {"ball": ball, "simplex": simplex}
+QUICK = {"SIZES": (1000, 4000)}
+
+
 def main(out, full=False, parts=None):
-    results = {}
-
-    def kept(name, p):
-        results[name] = grown(p, full)
-        return results[name]
-
-    run_parts(
-        "million",
-        {"ball": lambda: kept("ball", 1.33), "simplex": lambda: kept("simplex", 1.0)},
-        parts,
-        out,
-    )
+    results = run_parts("million", STEPS, parts, out, full)
     picture(results, out / "million.png")

@@ -43,12 +43,8 @@ from .common import DATA, in_turns, run_parts, table
 
 SHARES = (0.0, 0.2, 0.4, 0.6)
 SETS = {"mfeat": (300, 500, 3), "tcga_breast": (100, 50, 10)}  # rows, test rows, splits
+POINTS = 2000  # of a pass
 FEWEST = 30  # complete rows that are worth training on
-
-
-def main(out, parts=None):
-    known = {"shares": shares, "one_view": one_view, "lost_view": lost_view, "cost": cost}
-    run_parts("missing", known, parts, out)
 
 
 def views(name):
@@ -211,7 +207,7 @@ def cost():
     """Milliseconds of combined kernels and of products, complete and with views missing."""
     rng = np.random.default_rng(0)
     columns = {f"view {k}": np.arange(50 * k, 50 * k + 50) for k in range(6)}
-    X = rng.standard_normal((2000, 300))
+    X = rng.standard_normal((POINTS, 300))
     lacking, weights, rows = without(X, columns, 0.4, 0), np.ones(30), []
     beta = rng.standard_normal(len(X))
     banks = {"complete": make_bank(on_groups(columns), X, dtype=np.float32)} | {
@@ -226,5 +222,13 @@ def cost():
         ]
         seconds = 1000.0 * in_turns(works)
         rows.append({"ms": what} | dict(zip(banks, seconds.tolist(), strict=True)))
-    table("A pass over 30 kernels of 2000 rows, six views, a third missing", rows)
+    table(f"A pass over 30 kernels of {POINTS} rows, six views, a third missing", rows)
     return rows
+
+
+STEPS = {"shares": shares, "one_view": one_view, "lost_view": lost_view, "cost": cost}
+QUICK = {"SETS": {"tcga_breast": (100, 50, 2)}, "SHARES": (0.0, 0.4), "POINTS": 500}
+
+
+def main(out, parts=None):
+    run_parts("missing", STEPS, parts, out)

@@ -21,28 +21,24 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier, path
-from manykernels.kernels import RBF, Linear, Polynomial
+from manykernels.banks import make_bank
+from manykernels.kernels import RBF, Linear, Polynomial, paper_bank
 from manykernels.kernels.grids import PAPER_DEGREES, PAPER_WIDTHS
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.solvers import choose_solver, solve
 
-from .common import load, save, table
+from .common import load, run_parts, table, until
+from .papers import MKLGL_TABLES_2_3
 
+CURVES, SECONDS, POINTS_OF_CURVE = (
+    ("ionosphere", "breast_cancer", "sonar", "diabetes"),
+    20.0,
+    40,
+)
+REAL = ("bci", "usps", "coil2")
 NORMS = (1, 2, 3, 4, 10, 100, 1000)
 C, TRIALS, TUNED_TRIALS, COSTS = 100.0, 20, 5, (1.0, 10.0, 100.0, 1000.0, 1e4)
-PAPER = {
-    "simulated": {
-        "mean": 80.4,
-        1: 83.4,
-        2: 89.7,
-        3: 91.1,
-        4: 91.4,
-        10: 92.2,
-        100: 92.6,
-        1000: 92.8,
-    },
-    "bci": {"mean": 52.9, 1: 55.1, 2: 66.4, 3: 68.0, 4: 68.6, 10: 69.4, 100: 70.0, 1000: 70.1},
-    "usps": {"mean": 80.5, 1: 87.2, 2: 90.2, 3: 91.8, 4: 92.3, 10: 93.3, 100: 93.7, 1000: 93.7},
-    "coil2": {"mean": 78.1, 1: 84.8, 2: 88.9, 3: 90.8, 4: 91.6, 10: 93.2, 100: 94.2, 1000: 94.3},
-}
 
 
 def simulated():
@@ -59,10 +55,12 @@ def real(name):
     ]
 
 
-def half(X, y, seed):
-    """A random half to train on and the other to test on, standardized by the first."""
+def half(X, y, seed, share=0.5):
+    """A random half (or another share) to test on and the rest to train on, standardized by the
+    latter.
+    """
     X_train, X_test, y_train, y_test = train_test_split(
-        X, y, test_size=0.5, stratify=y, random_state=seed
+        X, y, test_size=share, stratify=y, random_state=seed
     )
     scaler = StandardScaler().fit(X_train)
     return scaler.transform(X_train), scaler.transform(X_test), y_train, y_test
@@ -107,7 +105,7 @@ def study(name, X, y, kernels):
                 "p": "mean of kernels" if key == "mean" else str(key),
                 "accuracy %": 100 * float(np.mean(accuracies)),
                 "deviation": 100 * float(np.std(accuracies)),
-                "paper %": PAPER[name][key],
+                "paper %": MKLGL_TABLES_2_3[name][key],
                 "tuned %": 100 * float(np.mean(best)),
                 "seconds": float(np.mean(seconds)),
                 "largest gap": float(np.max(gaps)),
@@ -116,9 +114,10 @@ def study(name, X, y, kernels):
     return rows
 
 
-def main(out):
+def norms():
+    """Accuracy against p."""
     results = []
-    problems = {"simulated": simulated(), **{name: real(name) for name in ("bci", "usps", "coil2")}}
+    problems = {"simulated": simulated(), **{name: real(name) for name in REAL}}
     with warnings.catch_warnings():
         # uniform weights are not optimal, and are not meant to be
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -126,4 +125,58 @@ def main(out):
             if data is not None:
                 results += study(name, *data)
                 table(name, [row for row in results if row["set"] == name])
-    save("mklgl", results, out)
+    return results
+
+
+def curves():
+    """Objective against seconds, and of the best point so far the weights that are the five
+    largest at the end (figures 1 and 2).
+    """
+    rows = []
+    for name in CURVES:
+        data = load(name)
+        if data is None:
+            continue
+        X, _, y, _ = half(*data, 0, share=0.2)
+        for method in ("simple", "group_lasso"):
+            bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
+            problem = Problem(bank, y, np.full(len(y), C), PNormBall(1.0))
+            weights = []
+
+            def keep(best, record, weights=weights):
+                weights.append(np.array(best.weights))
+
+            result = solve(problem, choose_solver(method), watch=until(SECONDS), keep=keep)
+            top = np.argsort(result.weights)[::-1][:5]
+            count = min(len(result.history), len(weights))
+            for k in np.unique(np.linspace(0, count - 1, POINTS_OF_CURVE).astype(int)):
+                record = result.history[k]
+                rows.append(
+                    {
+                        "set": name,
+                        "method": method,
+                        "seconds": record.seconds,
+                        "objective": record.objective,
+                        "gap": record.gap,
+                        "SVM solves": record.svm_solves,
+                        "weights": [float(weights[k][j]) for j in top],
+                    }
+                )
+            print(name, method, rows[-1], flush=True)
+    return rows
+
+
+STEPS = {"norms": norms, "curves": curves}
+QUICK = {
+    "CURVES": ("sonar",),
+    "SECONDS": 2.0,
+    "REAL": (),
+    "NORMS": (1, 1000),
+    "COSTS": (10.0, 1000.0),
+    "TRIALS": 2,
+    "TUNED_TRIALS": 1,
+}
+
+
+def main(out, parts=None):
+    run_parts("mklgl", STEPS, parts, out)

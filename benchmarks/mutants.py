@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 from threadpoolctl import threadpool_limits
 
-from .common import save, table
+from .common import run_parts, table
 
 CHECKOUT = Path(__file__).parents[1]
 COUNT, SEED = 300, 0
@@ -236,7 +237,8 @@ def prepare():
     numba.njit(lambda x: x)(0.0)  # the first call of all fills numba's tables of types
 
 
-def main(out, full=False):
+def sampled(every=False):
+    """Mutants of a sample, and whether the tests notice them."""
     prepare()
     package = CHECKOUT / "src" / "manykernels"
     mutants = [
@@ -245,7 +247,7 @@ def main(out, full=False):
         for source in sorted(package.glob(part.sources))
         for mutant in mutants_of(part, source)
     ]
-    chosen = sample(mutants, len(mutants) if full else COUNT)
+    chosen = sample(mutants, len(mutants) if every else COUNT)
     print(f"{len(chosen)} of {len(mutants)} mutants")
     rows = []
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
@@ -261,4 +263,12 @@ def main(out, full=False):
             print("\n{file}:{line}  {name}\n    {was}\n    {now}".format(**row))
     table("mutants that the tests noticed", summary(rows, "file"))
     print(f"\n{sum(row['seconds'] for row in rows):.0f} s of CPU time")
-    save("mutants", {"seed": SEED, "mutants": rows}, out)
+    return {"by file": summary(rows, "file"), "mutants": rows}
+
+
+STEPS = {"sampled": sampled}
+QUICK = {"COUNT": 2, "PARTS": PARTS[2:3]}
+
+
+def main(out, full=False):
+    run_parts("mutants", {"sampled": partial(sampled, full)}, None, out)

@@ -11,6 +11,9 @@ each run in its own process. The paper's rows are 80 % of all; errors are those 
 
 ``points``: figure 5, milliseconds per kernel against n, mushrooms with 1344 kernels.
 
+``growth``: figures 3 and 4, twelve kernels on all columns of cod_rna, a9a and w8a, growing shares
+of 80 % for training; a fit is stopped after GROWTH_LIMIT seconds.
+
 ``accuracy``: figure 2, eight small sets with twelve kernels per feature (polynomials of degree 1 to
 3, nine Gaussians of widths 2^0 ... 2^4, unit trace, features in [0, 1]), SPLITS random 80/20
 splits. Margins are 2-norm; C and epsilon are chosen by three folds of the first split's training
@@ -30,6 +33,7 @@ import time
 import warnings
 
 import numpy as np
+from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -40,7 +44,7 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, Polynomial
 from manykernels.solvers import MultiplicativeWeights
 
-from .common import exponent, in_new_process, read, save, table
+from .common import at_most, exponent, in_new_process, read, run_parts, table
 
 SETS = ("ionosphere", "breast_cancer", "diabetes", "sonar", "heart", "vote", "wdbc", "wpbc")
 WIDTHS, DEGREES = 2.0 ** np.arange(0, 4.25, 0.5), (1, 2, 3)
@@ -52,7 +56,11 @@ SPLITS, INTERVAL = (
 COSTS, EPSILONS = (10.0, 100.0, 1000.0, 1e4), (0.2, 0.3, 0.5)
 COMPONENTS, FEATURES = 150, 4000  # of LIBLINEAR+: per kernel, and in all at most
 ROWS = (1625, 3250, 4875, 6500)
-ROUNDS, FLY_ROUNDS, PAPER_ROUNDS = 200, 20_000, 2402
+ROUNDS, FLY_ROUNDS, PAPER_ROUNDS, ADAPTIVE = 200, 20_000, 2402, 1000
+KERNELS = (10**4, 10**5)
+GROWTH, SHARES = {"cod_rna": 0.07, "a9a": 0.05, "w8a": 0.07}, (0.1, 0.2, 0.4, 0.7, 1.0)
+GROWTH_LIMIT, TESTED = 120, 10_000  # seconds of a fit, rows to test on
+FLY = {"a9a": 0.05, "cod_rna": 0.07}  # and the epsilon of the paper
 
 
 def grid(n_features):
@@ -92,7 +100,7 @@ def contestants(kernels):
     return {
         "paper": (mkl, schedules),
         "adaptive": (
-            MKLClassifier(**{**mkl.get_params(), "solver": MultiplicativeWeights(rounds=1000)}),
+            MKLClassifier(**{**mkl.get_params(), "solver": MultiplicativeWeights(rounds=ADAPTIVE)}),
             {"C": COSTS},
         ),
         "uniform": (MKLClassifier(**{**mkl.get_params(), "solver": "uniform"}), {"C": COSTS}),
@@ -112,6 +120,7 @@ def split(X, y, seed):
 
 
 def accuracy():
+    """Median error in %, its interval, and seconds per fit and test."""
     rows = []
     for name in SETS:
         data = read(name)
@@ -146,6 +155,7 @@ def accuracy():
 
 
 def points():
+    """Milliseconds per kernel against the number of points."""
     data = read("mushrooms")
     if data is None:
         return []
@@ -167,7 +177,7 @@ def points():
                     estimator.result_.duality_gap,
                 )
         rows.append(row)
-    table("Milliseconds per kernel against n, mushrooms (MWUMKL: at most 200 rounds)", rows)
+    table(f"Milliseconds per kernel against n, mushrooms (MWUMKL: at most {ROUNDS} rounds)", rows)
     for key in [key for key in rows[0] if key.endswith("ms/kernel")]:
         print(f"{key}: exponent in n {exponent(ROWS, [row[key] for row in rows]):.2f}")
     return rows
@@ -209,9 +219,10 @@ print(json.dumps(dict(n=len(b), seconds=seconds, mb=peak, rounds=r.counters.mach
 """
 
 
-def fly(full):
+def fly(full=False):
+    """Three Gaussians on the fly."""
     rows = []
-    for name, epsilon in (("a9a", 0.05), ("cod_rna", 0.07)):
+    for name, epsilon in FLY.items():
         if read(name) is None:
             continue
         runs = [("adaptive", FLY_ROUNDS, False), ("adaptive", FLY_ROUNDS, True)] + [
@@ -264,11 +275,12 @@ print(json.dumps(dict(kernels={m}, n=len(y), rounds=steps, seconds=seconds,
 """
 
 
-def kernels(full):
+def kernels(full=False):
+    """Sonar with Gaussians on random columns."""
     if read("sonar") is None:
         return []
     rows = []
-    for m in (10**4, 10**5, *([10**6] if full else [])):
+    for m in (*KERNELS, *([10**6] if full else [])):
         row = in_new_process(MANY.format(m=m, rounds=ROUNDS))
         row["hours for 10^6 kernels, paper's rounds"] = (
             row["seconds"] / row["rounds"] * PAPER_ROUNDS * 10**6 / m / 3600
@@ -283,12 +295,70 @@ def kernels(full):
     return rows
 
 
-def main(out, full=False):
-    warnings.simplefilter("ignore")
-    results = {
-        "kernels": kernels(full),
-        "fly": fly(full),
-        "points": points(),
-        "accuracy": accuracy(),
+def growth():
+    """Seconds and error against the share of the training part (figures 3 and 4): twelve kernels on
+    all columns.
+    """
+    rows = []
+    for name, epsilon in GROWTH.items():
+        parts = read(name)
+        if parts is None:
+            continue
+        X, y = parts[0], parts[1]
+        if name in ("a9a", "w8a"):
+            X = sparse.vstack([parts[0], parts[2]], format="csr").toarray()
+            y = np.concatenate([parts[1], parts[3]])
+        A, A_test, b, b_test = split(X, y, 0)
+        order = np.random.default_rng(0).permutation(len(b))
+        for share in SHARES:
+            some = order[: int(share * len(b))]
+            for who, model in growing(A, epsilon, len(some)).items():
+                began = time.perf_counter()
+                with at_most(GROWTH_LIMIT):
+                    model.fit(A[some], b[some])
+                row = {"set": name, "share": share, "n": len(some), "who": who}
+                row["seconds"] = time.perf_counter() - began
+                row["error %"] = 100 * (1 - model.score(A_test[:TESTED], b_test[:TESTED]))
+                rows.append(row)
+                print(row, flush=True)
+    return rows
+
+
+def growing(X, epsilon, n):
+    """MWUMKL, UNIFORM and LIBLINEAR+ with twelve kernels on all columns."""
+    kernels = [Polynomial(q) for q in DEGREES] + [RBF(1 / (2 * w * w)) for w in WIDTHS]
+    options = {"normalize": "trace", "loss": "squared_hinge", "C": float(n)}
+    solver = MultiplicativeWeights(rounds=FLY_ROUNDS, epsilon=epsilon)
+    every = [Polynomial(q, features=range(X.shape[1])) for q in DEGREES]
+    every += [RBF(1 / (2 * w * w), features=range(X.shape[1])) for w in WIDTHS]
+    return {
+        "MWUMKL": MKLClassifier(kernels, solver=solver, tol=0.01, **options),
+        "UNIFORM": MKLClassifier(kernels, solver="uniform", tol=0.01, **options),
+        "LIBLINEAR+": make_pipeline(nystroem(every), LinearSVC(max_iter=300)),
     }
-    save("mwu", results, out)
+
+
+STEPS = {run.__name__: run for run in (kernels, fly, points, accuracy, growth)}
+QUICK = {
+    "SETS": ("heart",),
+    "SPLITS": 4,
+    "INTERVAL": (0, 3),
+    "COSTS": (100.0, 1000.0),
+    "EPSILONS": (0.3,),
+    "ADAPTIVE": 200,
+    "COMPONENTS": 10,
+    "FEATURES": 500,
+    "KERNELS": (1000, 10_000),
+    "ROUNDS": 50,
+    "ROWS": (400, 800),
+    "FLY": {"cod_rna": 0.07},
+    "FLY_ROUNDS": 300,
+    "GROWTH": {"cod_rna": 0.07},
+    "SHARES": (0.01, 0.02),
+    "TESTED": 500,
+}
+
+
+def main(out, full=False, parts=None):
+    warnings.simplefilter("ignore")
+    run_parts("mwu", STEPS, parts, out, full)

@@ -43,9 +43,11 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, solve
 
-from .common import DATA, in_new_process, load, megabytes, save, table, until
+from .common import DATA, in_new_process, load, megabytes, run_parts, table, until
+from .papers import SPG_TABLES_5_9
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
+NORMS = (1.0, 1.1, 1.33, 2.0)
 C, LIMIT = 10.0, 40.0
 PARTS = {
     "PGD": (False, False),
@@ -53,21 +55,7 @@ PARTS = {
     "PGD+S": (True, False),
     "PGD+N+S": (True, True),
 }
-PAPER = {  # seconds of PGD and of SPG-GMKL
-    "australian": {1.0: ("-", 16.6), 1.1: ("-", 22.0), 1.33: ("-", 22.1), 2.0: ("-", 21.6)},
-    "liver": {1.0: (1482.6, 2.6), 1.1: (722.4, 1.0), 1.33: (136.1, 0.6), 2.0: (0.3, 0.4)},
-    "sonar": {1.0: ("-", 4.8), 1.1: ("-", 7.4), 1.33: ("-", 3.2), 2.0: (293.8, 3.1)},
-    "breast_cancer": {1.0: (1182.6, 4.4), 1.1: (28.4, 4.0), 1.33: (448.6, 3.3), 2.0: (377.8, 3.2)},
-    "diabetes": {1.0: (1525.7, 7.6), 1.1: (1232.5, 4.8), 1.33: (364.4, 2.5), 2.0: (2.1, 2.1)},
-    "wpbc": {1.0: (1093.9, 2.7), 1.1: (1080.3, 4.4), 1.33: (1064.7, 3.7), 2.0: (209.3, 2.1)},
-    # in the paper for p = 1 only
-    "leukemia": {
-        1.0: (2961.5, 850.0),
-        1.1: ("", ""),
-        1.33: ("", ""),
-        2.0: ("", ""),
-    },
-}
+PAPER = SPG_TABLES_5_9  # seconds of PGD and of SPG-GMKL; None where it did not converge
 
 
 def solver(name):
@@ -98,11 +86,11 @@ def one_set(name):
     if name != "leukemia":
         X, _, y, _ = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
     rows = []
-    for p in PAPER[name]:
+    for p in NORMS:
         runs = {method: fit(X, y, method, p) for method in (*PARTS, "SPG")}
         best = min(result.objective for result, _ in runs.values())
         for method, (result, seconds) in runs.items():
-            pgd, spg = PAPER[name][p]
+            pgd, spg = PAPER[name].get(p, (None, None))
             rows.append(
                 {
                     "set": name,
@@ -163,13 +151,14 @@ def leukemia_fit():
     }
 
 
-def main(out):
+def runs():
+    """The parts of SPG-GMKL one by one."""
     rows = []
     for name in SETS:
         rows += (found := one_set(name))
         if found:
             table(name, found)
-    printed = [row for row in rows if PAPER[row["set"]][row["p"]] != ("", "")]
+    printed = [row for row in rows if row["p"] in PAPER[row["set"]]]
     results = {
         "runs": rows,
         "totals": totals(rows),
@@ -181,10 +170,16 @@ def main(out):
             "SVM solves on the problems of the paper's tables",
             results["totals of the paper's problems"],
         )
-    if (DATA / "leukemia.npz").exists():
-        results["leukemia"] = [in_new_process(LEUKEMIA)]
-        table("leukemia: genes selected by MKLFeatureSelector", results["leukemia"])
-    save("products", results, out)
+    return results
+
+
+def leukemia():
+    """Genes of leukemia that are selected."""
+    if not (DATA / "leukemia.npz").exists():
+        return []
+    rows = [in_new_process(LEUKEMIA)]
+    table("leukemia: genes selected by MKLFeatureSelector", rows)
+    return rows
 
 
 def totals(rows):
@@ -211,3 +206,11 @@ def totals(rows):
         }
         for m, (solves, s) in sums.items()
     ]
+
+
+STEPS = {"runs": runs, "leukemia": leukemia}
+QUICK = {"SETS": ("liver", "wpbc"), "NORMS": (1.0, 2.0), "LIMIT": 1.0}
+
+
+def main(out, parts=None):
+    run_parts("products", STEPS, parts, out)

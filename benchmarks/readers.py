@@ -10,7 +10,9 @@ from sklearn.datasets import load_svmlight_file
 
 from manykernels.readers import read_libsvm, write_libsvm
 
-from .common import in_turns, read, save, table
+from .common import in_turns, read, run_parts, table
+
+NUMBERS = 20_000  # rows of them
 
 
 def files(folder):
@@ -19,7 +21,7 @@ def files(folder):
     if a9a is not None:
         write_libsvm(folder / "a9a", *a9a[:2])
         yield "a9a", folder / "a9a"
-    values = np.random.default_rng(0).standard_normal((20_000, 40))
+    values = np.random.default_rng(0).standard_normal((NUMBERS, 40))
     write_libsvm(folder / "digits", values, values[:, 0] > 0)
     yield "17 digits", folder / "digits"
     write_libsvm(folder / "short", values.round(4), values[:, 0] > 0)
@@ -45,8 +47,17 @@ def compare(name, path):
     }
 
 
-def main(out):
+def text():
+    """LIBSVM text."""
     with tempfile.TemporaryDirectory() as folder:
         rows = [compare(name, path) for name, path in files(Path(folder))]
     table("LIBSVM text", rows)
-    save("readers", rows, out)
+    return rows
+
+
+STEPS = {"text": text}
+QUICK = {"NUMBERS": 2000}
+
+
+def main(out, parts=None):
+    run_parts("readers", STEPS, parts, out)

@@ -9,7 +9,7 @@ commands, whose parameters are their options, are listed too.
 import ast
 from pathlib import Path
 
-from .common import save, table
+from .common import run_parts, table
 
 SOURCE = Path(__file__).parents[1] / "src"
 LONG, MANY = 40, 7
@@ -25,7 +25,8 @@ def functions(path):
             yield node.name, lines, sum(one.arg not in ("self", "cls") for one in given)
 
 
-def main(out):
+def package():
+    """Files and functions of the package."""
     files = sorted(SOURCE.rglob("*.py"))
     found = [
         {"where": f"{path.relative_to(SOURCE)}: {name}", "lines": lines, "parameters": count}
@@ -47,4 +48,12 @@ def main(out):
     table("The package", [shape])
     table(f"Functions of more than {LONG} lines", long)
     table(f"Functions of more than {MANY} parameters", many)
-    save("shape", {"shape": shape, "long": long, "many": many}, out)
+    return {"shape": [shape], "long": long, "many": many}
+
+
+STEPS = {"package": package}
+QUICK = {}
+
+
+def main(out, parts=None):
+    run_parts("shape", STEPS, parts, out)

@@ -46,40 +46,35 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
-from .common import best_of, in_new_process, load, save, table, until
+from . import papers
+from .common import best_of, in_new_process, load, run_parts, table, until
 
 SETS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 SMOOTH = ("newton", "spg", "smo", "group_lasso", "pgd", "alignment", "uniform")
 NORMS = {
-    1.0: ("newton", "spg", "group_lasso", "mirror", "simple", "silp"),
+    1.0: ("newton", "spg", "pgd", "group_lasso", "mirror", "simple", "silp"),
     1.1: SMOOTH,
     1.33: SMOOTH,
     2.0: SMOOTH,
 }
-SPG_PAPER = {  # p = 1.1, 1.33, 2 and, from table 4, the l1 penalty
-    "australian": {1.0: 10.1, 1.1: 7.0, 1.33: 6.9, 2.0: 6.0},
-    "liver": {1.1: 0.8, 1.33: 0.7, 2.0: 0.6},
-    "sonar": {1.0: 273.4, 1.1: 9.0, 1.33: 4.2, 2.0: 3.1},
-    "breast_cancer": {1.0: 5.1, 1.1: 8.6, 1.33: 3.3, 2.0: 2.7},
-    "diabetes": {1.1: 4.1, 1.33: 3.0, 2.0: 2.5},
-    "wpbc": {1.0: 6.2, 1.1: 1.2, 1.33: 1.3, 2.0: 1.2},
-    "ionosphere": {1.0: 39.2},
+PAPER = {  # printed seconds by solver, set and p
+    "pgd": {
+        name: {p: pair[0] for p, pair in row.items()} for name, row in papers.SPG_TABLE_2.items()
+    },
+    "spg": {name: {1.0: row[3]} for name, row in papers.SPG_TABLE_4.items()},
+    "smo": {
+        name: {p: line[0] for p, line in row.items()} for name, row in papers.SMO_TABLE_1.items()
+    },
+    **{
+        solver: {name: {1.0: row[solver][1]} for name, row in papers.MKLGL_TABLE_1.items()}
+        for solver in ("simple", "group_lasso")
+    },
 }
-SMO_PAPER = {
-    "australian": {1.1: 4.89, 1.33: 4.16, 2.0: 4.27},
-    "ionosphere": {1.1: 2.85, 1.33: 2.78, 2.0: 2.16},
-    "liver": {1.1: 0.53, 1.33: 0.54, 2.0: 0.54},
-    "sonar": {1.1: 4.95, 1.33: 4.00, 2.0: 3.31},
-}
-SIMPLE_PAPER = {"ionosphere": 79.9, "breast_cancer": 110.5, "sonar": 57.0, "diabetes": 94.5}
-LASSO_PAPER = {"ionosphere": 12.0, "breast_cancer": 14.1, "sonar": 5.7, "diabetes": 15.1}
-PAPER = {
-    "spg": SPG_PAPER,
-    "smo": SMO_PAPER,
-    "simple": {name: {1.0: seconds} for name, seconds in SIMPLE_PAPER.items()},
-    "group_lasso": {name: {1.0: seconds} for name, seconds in LASSO_PAPER.items()},
-}
+for name, row in papers.SPG_TABLE_2.items():
+    PAPER["spg"].setdefault(name, {}).update({p: pair[1] for p, pair in row.items()})
 C, TOL, FOLDS, LIMIT = 100.0, 1e-3, 5, 3.0
+MEASURED = ("newton", "spg", "smo", "group_lasso")  # whose memory is
+SYNTHETIC, TIMES = 3200, 3
 
 
 def averaged(X, y):
@@ -96,9 +91,9 @@ def averaged(X, y):
     return SVC(C=C, kernel="precomputed", tol=1e-3).fit(total / m, y)
 
 
-def learned(X, y, solver, p, limit=LIMIT):
+def learned(X, y, solver, p, limit=None):
     """Weights by a solver, kernels on the fly; stopped as by Ctrl-C when the time is up."""
-    watch = until(limit)
+    watch = until(limit or LIMIT)
     bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
     problem = Problem(bank, y, np.full(len(y), C), PNormBall(p))
     return bank, solve(problem, choose_solver(solver), tol=TOL, watch=watch)
@@ -178,7 +173,7 @@ def memory():
     for name in SETS:
         if load(name) is None:
             continue
-        for solver in ("newton", "spg", "smo", "group_lasso"):
+        for solver in MEASURED:
             found = in_new_process(
                 MEMORY.replace("NAME", repr(name)).replace("SOLVER", repr(solver))
             )
@@ -203,7 +198,9 @@ def orientation():
         for p in (1.1, 1.33, 2.0):
             theirs = {"smo": "1.05-1.6", "spg": 2.8 if p == 2.0 else ""}
             for solver in ("newton", "spg", "smo"):
-                seconds = best_of(lambda X=X, y=y, p=p, solver=solver: learned(X, y, solver, p), 3)
+                seconds = best_of(
+                    lambda X=X, y=y, p=p, solver=solver: learned(X, y, solver, p), TIMES
+                )
                 rows.append(
                     {
                         "problem": "wdbc 455 x 403",
@@ -213,7 +210,7 @@ def orientation():
                         "C++ s": theirs.get(solver, ""),
                     }
                 )
-    X, y = make_classification(3200, 20, n_informative=10, flip_y=0.1, random_state=0)
+    X, y = make_classification(SYNTHETIC, 20, n_informative=10, flip_y=0.1, random_state=0)
     X, y = StandardScaler().fit_transform(X), np.where(y > 0, 1.0, -1.0)
     kernels = [RBF(1 / (2 * w * w)) for w in PAPER_WIDTHS] + [Polynomial(q) for q in PAPER_DEGREES]
     for solver, theirs in (("newton", ""), ("spg", 28), ("smo", 12)):
@@ -226,10 +223,10 @@ def orientation():
 
         rows.append(
             {
-                "problem": "synthetic 3200 x 13",
+                "problem": f"synthetic {SYNTHETIC} x 13",
                 "p": 2.0,
                 "solver": solver,
-                "seconds": best_of(fit, 2),
+                "seconds": best_of(fit, TIMES),
                 "C++ s": theirs,
             }
         )
@@ -242,15 +239,28 @@ def compile_loops():
         learned(X, y, solver, p)
 
 
-def main(out):
+def folds():
+    """Every solver on five folds of every set."""
     compile_loops()
-    results = {"folds": []}
+    results = []
     for name in SETS:
         rows = one_set(name)
         if rows:
             table(name, rows)
-            results["folds"] += rows
-    for part in (memory, orientation):
-        results[part.__name__] = part()
-        table(part.__doc__.strip(), results[part.__name__])
-    save("small", results, out)
+            results += rows
+    return results
+
+
+STEPS = {run.__name__: run for run in (folds, memory, orientation)}
+QUICK = {
+    "SETS": ("liver", "wpbc"),
+    "FOLDS": 2,
+    "LIMIT": 0.5,
+    "MEASURED": ("newton",),
+    "TIMES": 1,
+    "SYNTHETIC": 400,
+}
+
+
+def main(out, parts=None):
+    run_parts("small", STEPS, parts, out)

@@ -53,12 +53,8 @@ from .small import SETS
 
 COSTS, NORMS = np.logspace(-2.0, 1.5, 8), (1.0, 1.33, 2.0, float("inf"))
 ROWS = {"a9a": 800}
+MOST = 10**6  # rows of any set
 LONGEST = 600  # kernels times points that are worth a grid search one by one, in thousands
-
-
-def main(out, parts=None):
-    every = {"grid": grid, "calibration": calibration, "device": device}
-    run_parts("tuning", every, parts or ["grid", "calibration"], out)
 
 
 def grid():
@@ -199,7 +195,7 @@ def _sets():
 def _data(name):
     X, y = read(name)[:2]
     X = X.toarray() if sparse.issparse(X) else X
-    rows = np.random.default_rng(0).permutation(len(y))[: ROWS.get(name, len(y))]
+    rows = np.random.default_rng(0).permutation(len(y))[: min(ROWS.get(name, len(y)), MOST)]
     return StandardScaler().fit_transform(X[rows]), y[rows]
 
 
@@ -208,3 +204,17 @@ def _timed(model, X, y):
         warnings.simplefilter("ignore")
         began = time.perf_counter()
         return model.fit(X, y), time.perf_counter() - began
+
+
+STEPS = {"grid": grid, "calibration": calibration, "device": device}
+QUICK = {
+    "SETS": ("liver",),
+    "ROWS": {},
+    "COSTS": np.logspace(-1.0, 1.0, 6),
+    "NORMS": (1.0, 2.0),
+    "MOST": 150,
+}
+
+
+def main(out, parts=None):
+    run_parts("tuning", STEPS, parts or ["grid", "calibration"], out)

@@ -491,6 +491,8 @@ class TestDatasets:
     def test_info(self):
         assert "setosa (50)" in run("datasets", "info", "iris").stdout
         assert "25.0, 346.0" in run("datasets", "info", "diabetes").stdout
+        assert "democrat (267)" in run("datasets", "info", "house_votes").stdout
+        assert "mine (111)" in run("datasets", "info", "sonar").stdout
         assert "There is no data set 'roses'" in run("datasets", "info", "roses", code=1).stderr
 
     @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz", "libsvm", "txt"])

@@ -151,6 +151,22 @@ class TestByPoints:
         assert model.result_.status.converged
         assert model.score(X, y) > 0.95
 
+    @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared"])
+    def test_regression(self, client, data, loss):
+        X = data[0]
+        given = {"p": 1.33, "loss": loss, "approximation": Nystroem(15, random_state=0)}
+        model = mkd.MKLRegressor(KERNELS, **given).fit(X, X[:, :2])
+        assert model.result_.status.converged
+        assert model.score(X, X[:, :2]) > 0.9
+
+    def test_grid(self, client, data):
+        given = {"Cs": [0.1, 1.0], "ps": [1.33], "cv": 2, "loss": "squared_hinge"}
+        model = mkd.MKLClassifierCV(
+            KERNELS, **given, approximation=Nystroem(10, random_state=0)
+        ).fit(*data)
+        assert model.scores_.shape == (2, 2, 1)
+        assert model.score(*data) > 0.8
+
     def test_multiplicative_weights(self, made):
         prepared, bank = made
         loss = mk.MKLClassifier(loss="squared_hinge")._loss()

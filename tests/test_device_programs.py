@@ -343,6 +343,9 @@ class TestAuto:
         assert not place.pays(bank(2000, two))
         assert place.pays(bank(9000, two))
         many = 10.0 ** np.linspace(-2, 0, 700)  # which the host looks up in a table
+        subsets = KernelCollection.masked_rbf(np.ones(40), np.ones((40, 3), dtype=bool))
+        assert not place.pays(make_bank(subsets, RNG.random((500, 3)), dtype=np.float32))
+        assert place.pays(make_bank(subsets, RNG.random((1000, 3)), dtype=np.float32))
         assert not place.pays(bank(1000, many))
         assert place.pays(bank(2100, many))
 

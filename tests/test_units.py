@@ -176,6 +176,16 @@ class TestSilent:
         found = silent_kernels(make_bank(KernelCollection([RBF(1.0)]), points))
         assert found["identity"].size == 0
 
+    def test_points_at_the_origin_are_no_identity(self):
+        """A linear kernel of counts, of which most are zero."""
+        counts = np.zeros((60, 1))
+        counts[::3] = 1.0 + np.arange(20)[:, None]
+        found = silent_kernels(make_bank(KernelCollection([Linear()]), counts))
+        assert found["identity"].size == 0
+        counts[1:] = 0.0  # what is compared with all points is at the origin
+        found = silent_kernels(make_bank(KernelCollection([Linear()]), counts))
+        assert found["constant"].size == 0
+
     def test_who_hears_of_it(self, tmp_path):
         table, labels = load_breast_cancer(return_X_y=True)
         table = StandardScaler().fit_transform(table)

@@ -12,7 +12,13 @@ import venv
 from pathlib import Path
 
 FOLDER = Path(os.environ.get("MANYKERNELS_PEERS", Path(__file__).parents[2] / ".peers"))
-NEEDS = {"scmkl": ["scmkl==0.5.1"]}
+NEEDS = {
+    "scmkl": ["scmkl==0.5.1"],
+    "mklpy": ["MKLpy==0.6"],
+    "himalaya": ["himalaya==0.4.11", "packaging"],  # which it imports and does not ask for
+    "celer": ["celer==0.7.4"],
+    "skglm": ["skglm==0.5"],
+}
 
 
 def run(peer, script, *arguments, timeout=None):

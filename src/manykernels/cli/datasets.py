@@ -1,5 +1,5 @@
-"""``manykernels datasets``: the small sets that come with scikit-learn, and files in the folder
-MANYKERNELS_DATA.
+"""``manykernels datasets``: the small sets that come with scikit-learn and with this package, and
+files in the folder MANYKERNELS_DATA.
 """
 
 import os
@@ -17,6 +17,12 @@ BUNDLED = {
     "iris": "three species of iris",
     "wine": "three cultivars of wine",
 }
+OURS = {
+    "heart": "patients with four kinds of examinations, heart disease or not",
+    "house_votes": "votes on 16 questions, democrat or republican",
+    "multiple_features": "handwritten digits, described in six ways",
+    "sonar": "echoes of mines and of rocks",
+}
 app = typer.Typer(
     help="Data sets to try things on: list them, describe one, or write one to a file.",
     invoke_without_command=True,
@@ -33,10 +39,11 @@ def _default(context: typer.Context):
 @app.command("list")
 @ends_well
 def list_(json: Json = False):
-    """List the data sets: those that come with scikit-learn, and the files in the folder
-    MANYKERNELS_DATA.
+    """List the data sets: those that come with scikit-learn and with this package, and the files in
+    the folder MANYKERNELS_DATA.
     """
     rows = [*((name, "scikit-learn", what) for name, what in BUNDLED.items())]
+    rows += [(name, "manykernels", what) for name, what in OURS.items()]
     rows += [
         (name, "MANYKERNELS_DATA", f"{path.name}, {path.stat().st_size / 2**20:.2f} MB")
         for name, path in own_files().items()
@@ -162,30 +169,31 @@ def own_files():
     paths = sorted(
         path for path in Path(folder).iterdir() if path.suffix.lower() in ENDINGS and path.is_file()
     )
-    return {path.stem: path for path in paths if path.stem not in BUNDLED}
+    return {path.stem: path for path in paths if path.stem not in BUNDLED | OURS}
 
 
 def load_sample(name):
     """A data set by its name, with the names of its classes as targets."""
     from ..readers.tables import read_table
 
-    if name in BUNDLED:
+    if name in BUNDLED or name in OURS:
         return _bundled(name)
     files = own_files()
     if name not in files:
         raise ValueError(
-            f"There is no data set {name!r}; there are {', '.join([*BUNDLED, *files])}."
+            f"There is no data set {name!r}; there are {', '.join([*BUNDLED, *OURS, *files])}."
         )
     return read_table(files[name])
 
 
 def _bundled(name):
-    from sklearn import datasets
+    import sklearn.datasets
 
+    from .. import datasets
     from ..readers.tables import Data
 
-    bunch = getattr(datasets, f"load_{name}")()
+    bunch = getattr(datasets if name in OURS else sklearn.datasets, f"load_{name}")()
     classes = getattr(bunch, "target_names", None)
-    words = classes is not None and name != "digits"
+    words = classes is not None and name not in ("digits", "multiple_features")
     y = classes[bunch.target].astype(str) if words else bunch.target
     return Data(bunch.data, y, [str(feature) for feature in bunch.feature_names], "target")

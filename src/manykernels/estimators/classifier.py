@@ -182,7 +182,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         there if that would have taken long to find out.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
-    feature_means_, feature_spreads_ : (n_features_in_,) arrays
+    feature_means_, feature_spreads_ : (n_features,) arrays
         For ``kernels="auto"``: what columns are measured from, and in.
     categories_ : dict from column to list
         What the columns of strings and categories held in training; a column without a name is
@@ -196,6 +196,20 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     Equal rows are merged and weighted before training, so a row repeated twice and a row of
     weight two are the same, and the result does not depend on the order of the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manykernels import MKLClassifier
+    >>> from manykernels.kernels import on_groups
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MKLClassifier(on_groups({"sepal": [0, 1], "petal": [2, 3]})).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> max(model.group_weights_, key=model.group_weights_.get)
+    'petal'
+    >>> model.result_.status.name, model.result_.duality_gap < 1e-3
+    ('OPTIMAL', True)
     """
 
     _learned = (*MKLEstimator._learned, "classes_")

@@ -89,10 +89,23 @@ normalize, missing, cache_size, device, n_jobs, random_state
     cv_results_ : DataFrame
     oof_decision_ : (n_samples,) array, or (n_samples, n_classes)
         Decision values of the chosen C and p at rows that were held out.
-    calibration_kind_ : str, calibration_table_ : list of arrays
+    calibration_kind_, calibration_table_ : str and list of arrays
         See `manykernels.estimators.calibration`.
 
-    With ``refit=True`` also what `MKLClassifier` has.
+    Notes
+    -----
+    With ``refit=True`` it also has the attributes of `MKLClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manykernels import MKLClassifierCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MKLClassifierCV("whole", Cs=[0.1, 1.0, 10.0], ps=[1, 2]).fit(X, y)
+    >>> model.scores_.shape, model.C_ in (0.1, 1.0, 10.0)
+    ((5, 3, 2), True)
+    >>> model.predict_proba(X[:1]).round().tolist()
+    [[1.0, 0.0, 0.0]]
     """
 
     _plain_type = MKLClassifier
@@ -286,7 +299,18 @@ cv_results_
     oof_decision_ : (n_samples,) array, or (n_samples, n_targets)
         Predictions of the chosen C and p at rows that were held out.
 
-    With ``refit=True`` also what `MKLRegressor` has.
+    Notes
+    -----
+    With ``refit=True`` it also has the attributes of `MKLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manykernels import MKLRegressorCV
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = MKLRegressorCV(Cs=[0.1, 10.0], ps=[1]).fit(X, X[:, 0] + 0.1 * X[:, 1])
+    >>> model.C_
+    10.0
     """
 
     _plain_type = MKLRegressor

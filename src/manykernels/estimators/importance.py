@@ -143,6 +143,17 @@ def group_importance(
     and rather large (van de Wiel, Berkhof and van Wieringen, Biostatistics 10, 2009). A group
     without weight has the value one. Rows count alike in p-values, but for those of weight zero,
     which do not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manykernels import MKLClassifier, group_importance
+    >>> from manykernels.kernels import on_groups
+    >>> X = np.random.default_rng(0).normal(size=(80, 6))
+    >>> groups = {"first": [0, 1], "second": [2, 3], "third": [4, 5]}
+    >>> found = group_importance(MKLClassifier(on_groups(groups)), X, X[:, 2] > 0)
+    >>> found.groups[found.drops.mean(axis=0).argmax()]
+    'second'
     """
     check_choice("method", method, METHODS)
     check_choice("correction", correction, CORRECTIONS)

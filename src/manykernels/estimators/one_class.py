@@ -57,6 +57,16 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         As for `MKLClassifier`.
     dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_
         As for `MKLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manykernels import MKLOneClass
+    >>> from manykernels.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> model = MKLOneClass([RBF(0.1), RBF(1.0)], nu=0.1).fit(X)
+    >>> model.predict([[0.0, 0.0], [6.0, 6.0]]).tolist()
+    [1, -1]
     """
 
     def __init__(

@@ -85,6 +85,16 @@ def path(
     -------
     Path
         Up to the model that was ended by Ctrl-C or a callback, if one was.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manykernels import MKLClassifier, path
+    >>> from manykernels.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> models = path(MKLClassifier([RBF(0.1), RBF(1.0)]), X, y, C=[0.1, 1.0])
+    >>> [model.C for model in models]
+    [0.1, 1.0]
     """
     if max_groups is not None:
         _check_max_groups(estimator, p, max_groups)

@@ -54,6 +54,16 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_, p_,
     p_scores_
         As for `MKLClassifier`; one output per target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manykernels import MKLRegressor
+    >>> from manykernels.kernels import RBF
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> model = MKLRegressor([RBF(0.1), RBF(1.0), RBF(10.0)]).fit(X, np.sin(X[:, 0]))
+    >>> model.score(X, np.sin(X[:, 0])) > 0.95
+    True
     """
 
     _learned = (*MKLEstimator._learned, "_y_ndim_", "target_spreads_")

@@ -54,6 +54,16 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         The machine that the weights belong to.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manykernels import MKLFeatureSelector
+    >>> X = np.random.default_rng(0).normal(size=(150, 5))
+    >>> inside = X[:, 1] ** 2 + X[:, 3] ** 2 < 1.4
+    >>> selector = MKLFeatureSelector(strength=5, threshold=0.2).fit(X, inside)
+    >>> selector.get_support(indices=True).tolist()
+    [1, 3]
     """
 
     def __init__(

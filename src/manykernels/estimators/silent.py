@@ -45,8 +45,12 @@ def silent_kernels(bank):
         low, high = np.minimum(low, row.min(axis=1)), np.maximum(high, row.max(axis=1))
         row /= sizes
         row[:, point] = 0.0
-        lengths.append(np.linalg.norm(row, axis=1) / sizes[:, point])
+        norms = np.linalg.norm(row, axis=1) / sizes[:, point]
+        # a point at the origin is like none, itself included: no sign of an identity
+        lengths.append(np.where(diagonal[:, point] > 0.0, norms, np.inf))
     largest = diagonal.max(axis=1)
+    # the diagonal is of all points, also of those that were not chosen
+    low, high = np.minimum(low, diagonal.min(axis=1)), np.maximum(high, largest)
     constant = (largest > 0.0) & (high - low <= SAME * largest)
     alone = (largest > 0.0) & (np.median(lengths, axis=0) < ALONE)
     return {

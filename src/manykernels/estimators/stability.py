@@ -165,6 +165,18 @@ def stability(
     Returns
     -------
     Stability
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manykernels import MKLClassifier, stability
+    >>> from manykernels.kernels import on_groups
+    >>> X = np.random.default_rng(0).normal(size=(80, 6))
+    >>> groups = {"first": [0, 1], "second": [2, 3], "third": [4, 5]}
+    >>> model = MKLClassifier(on_groups(groups), C=0.1)
+    >>> found = stability(model, X, X[:, 2] > 0, n_resamples=10, max_groups=1)
+    >>> dict(zip(found.groups, (found.frequencies > 0.9).tolist()))
+    {'first': False, 'second': True, 'third': False}
     """
     if n_resamples < 4 or n_resamples % 2:
         raise ValueError(f"n_resamples must be an even number of at least 4, got {n_resamples!r}.")

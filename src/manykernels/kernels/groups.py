@@ -38,6 +38,14 @@ def on_groups(
     KernelCollection
         With the names in ``groups``. Linear kernels see columns as they are: bring them to one
         scale before.
+
+    Examples
+    --------
+    >>> from manykernels.kernels import RBF, on_groups
+    >>> on_groups({"clinical": ["age", "stage"], "mrna": slice(2, 202)})
+    GroupedCollection(10 kernels)
+    >>> on_groups({"clinical": [0, 1]}, RBF(0.5)).names()
+    ['clinical: RBF(gamma=0.5) on x0, x1']
     """
     if not isinstance(groups, Mapping) or not groups:
         raise TypeError(

@@ -230,7 +230,7 @@ class Laplacian(_Scaled):
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """Linear kernel ``x . y``.
+    """Linear kernel ``<x, y>``.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """Polynomial kernel ``(gamma x . y + coef0)^degree``.
+    """Polynomial kernel ``(gamma <x, y> + coef0)^degree``.
 
     Parameters
     ----------

@@ -52,6 +52,19 @@ def save(model, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = 
         A TypeError: something that a file cannot hold safely; nothing is written.
     CannotWrite
         An OSError: what was there before still is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from manykernels import MKLClassifier, load, save
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MKLClassifier().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/iris.mk")
+    ...     same = load(f"{folder}/iris.mk")
+    >>> bool((same.predict(X) == model.predict(X)).all())
+    True
     """
     model = pipelines.on_one_machine(model)
     pipelines.check_last(model, models.ESTIMATORS)

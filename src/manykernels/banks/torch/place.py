@@ -22,6 +22,7 @@ NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU
 # values of kernels at pairs of points, from which on a GPU is faster than 16 cores, and from which
 # on it is so by seconds, as long as PyTorch takes to be imported
 LEAST, CLEARLY = 2**25, 2**27
+SUBSETS = 2**25  # the same for kernels of feature subsets, which cost the host more
 FACTORS = 2**30  # the same for products of entries of factors
 TABLED = 2000  # points from which on it is faster for kernels that the host looks up in a table
 
@@ -85,7 +86,8 @@ def pays(bank: Bank) -> bool:
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
         return False
-    return type(bank) in _ON_DEVICE and _large(bank, CLEARLY)
+    least = SUBSETS if isinstance(bank, MaskedBank) else CLEARLY
+    return type(bank) in _ON_DEVICE and _large(bank, least)
 
 
 def _large(bank, least):

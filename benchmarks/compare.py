@@ -1,0 +1,245 @@
+"""Peers in one run, each in an environment that is made for it (see `benchmarks.peers`).
+
+``grams``: the same Gaussians (five widths on all columns, one on each column, unit diagonal) and C
+for all. Peers get Gram matrices that are computed already; ours gets the points, and its seconds
+include the kernels. Seconds are medians after a run that warms up; memory is the peak of the
+process, its imports included. Weights are judged by our `Problem`: they are put on the simplex (or
+on the sphere of p = 2), one SVM is trained with them to 1e-8, and `Problem.certificate` says how
+far the pair is from the optimum of p = 1 (of p = 2); "above" is the same against the best bound
+that we know. Uniform weights, ridge regression and EasyMKL optimize something else: for them it
+says how far that is from the MKL problem, not that they failed. Sparsity is the number of kernels
+with more than a thousandth of the largest weight.
+
+``lasso``: the group lasso of celer and skglm on random Fourier features of gene sets, squared loss.
+With S the sum of the norms of the groups, a solution for the penalty alpha is that of our problem
+with p = 1 and cost ``S / (2 n alpha)``, so that the certificate judges their very solution, and
+ours solves the same problem, to 1e-3 and to 1e-5.
+
+scMKL is beside ours in the benchmark ``groups`` (part ``scmkl``), TorchKM, which is for GPUs, in
+``gpu_lowrank`` (part ``peers``).
+"""
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
+from manykernels.kernels import RBF, KernelCollection, on_groups
+from manykernels.losses import Hinge, Squared
+from manykernels.lowrank import RandomFourier
+from manykernels.machines import DenseMachine
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.run_state import RunState
+from manykernels.solvers import choose_solver, solve
+
+from . import peers
+from .cells import simulate
+from .common import DATA, median_of, once, read, run_parts, table
+
+SETS = ("sonar", "heart", "wdbc", "diabetes")
+ROWS, C, REPEATS, PATIENCE = 500, 10.0, 3, 600
+FACTORS = 2.0 ** np.arange(-3, 2)  # of one over the number of columns: gammas on all columns
+WHO = {  # environment, and what it does there
+    "SVC, mean of kernels": ("ours", "average"),
+    "SVC, tuned (36 pairs)": ("ours", "tuned"),
+    "LinearSVC on Nyström": ("ours", "nystroem"),
+    "MKLpy AverageMKL": ("mklpy", "AverageMKL"),
+    "MKLpy EasyMKL": ("mklpy", "EasyMKL"),
+    "himalaya, gradient": ("himalaya", "gradient"),
+    "himalaya, random": ("himalaya", "random"),
+    "ours, p = 1": ("ours", "l1"),
+    "ours, p = 2": ("ours", "l2"),
+}
+CELLS, COLUMNS, PENALTIES = ("pbmc_dc_mono", "pbmc_t_rest", "simulated"), 100, (0.3, 0.1, 0.03)
+SIMULATED = 2000  # cells
+
+
+def bank_of(X):
+    """Gammas and masks of the columns: Gaussians on all columns, and one on each."""
+    d = X.shape[1]
+    gammas = np.concatenate([FACTORS / d, np.full(d, 0.5)])
+    masks = np.vstack([np.ones((len(FACTORS), d), dtype=bool), np.eye(d, dtype=bool)])
+    return gammas, masks
+
+
+def stated(X, y, gammas, masks, p):
+    bank = make_bank(KernelCollection.masked_rbf(gammas, masks), X, dtype=np.float64)
+    return Problem(bank, y, np.full(len(y), C), PNormBall(p))
+
+
+def judged(problem, weights, p, best):
+    """The certificate of somebody's weights, and how far they are above the best bound known."""
+    norm = weights.sum() if p == 1.0 else np.sqrt((weights**2).sum())
+    d = weights / norm
+    machine = DenseMachine().solve(
+        problem.bank.combine(d), Hinge(), problem.targets[0], problem.cost[0], tol=1e-8
+    )
+    certificate = problem.certificate(d, machine.beta)
+    return certificate.gap, max(0.0, 1.0 - best / certificate.primal)
+
+
+def one_set(name):
+    X, y = read(name)[:2]
+    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    parts = train_test_split(X[rows], y[rows], test_size=0.25, stratify=y[rows], random_state=0)
+    scaler = StandardScaler().fit(parts[0])
+    X, X_test, y, y_test = scaler.transform(parts[0]), scaler.transform(parts[1]), *parts[2:]
+    gammas, masks = bank_of(X)
+    kernels = [RBF(g, features=np.flatnonzero(m)) for g, m in zip(gammas, masks, strict=True)]
+    problems = {p: stated(X, y, gammas, masks, p) for p in (1.0, 2.0)}
+    bests = {p: solve(one, choose_solver("newton"), tol=1e-6) for p, one in problems.items()}
+    bounds = {p: one.certificate.dual for p, one in bests.items()}
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "grams.npz"
+        arrays = {"K": np.stack([k.block(X, X) for k in kernels])}
+        arrays |= {"K_test": np.stack([k.block(X_test, X) for k in kernels]), "C": C}
+        arrays |= {"X": X, "X_test": X_test, "y": y, "y_test": y_test}
+        np.savez(path, **arrays, gammas=gammas, masks=masks)
+        for title, (peer, who) in WHO.items():
+            row = {"set": name, "points": len(y), "kernels": len(kernels), "who": title}
+            found.append(row | measured(peer, who, path, problems, bounds))
+            table(name, found[-1:])
+    return found
+
+
+def measured(peer, who, path, problems, bounds):
+    """What a peer took and found, and what its weights are worth; or why it did not."""
+    try:
+        outcome = peers.run(peer, "grams", path, who, REPEATS, timeout=PATIENCE)
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {str(error).strip().splitlines()[-1][:120]}"}
+    row = {name: outcome[name] for name in ("seconds", "MB")}
+    row["accuracy %"] = 100 * outcome["accuracy"]
+    if outcome["weights"] is not None:
+        weights = np.maximum(outcome["weights"], 0.0)
+        row["kernels used"] = int((weights > 1e-3 * weights.max()).sum())
+        for p, problem in problems.items():
+            gap, above = judged(problem, weights, p, bounds[p])
+            row |= {f"certified gap, p = {p:g}": gap, f"above, p = {p:g}": above}
+    return row
+
+
+def grams():
+    """Kernels, points and C are the same for all."""
+    rows = []
+    for name in SETS:
+        if read(name) is not None:
+            rows += once(name, one_set, name)
+    return rows
+
+
+def cells(name):
+    """Cells, their types and sets of genes; None where they are not here."""
+    if name == "simulated":
+        X, y, groups = simulate(SIMULATED)
+        return X.toarray(), np.where(y > 0, 1.0, -1.0), groups
+    path = DATA / f"{name}.npz"
+    if not path.exists():
+        print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
+        return None
+    with np.load(path) as file:
+        ends = file["offsets"]
+        members = [file["members"][a:b] for a, b in pairwise(ends)]
+        return file["X"], file["y"].astype(float), dict(enumerate(members))
+
+
+def one_penalty(name, share):
+    """Solutions for a share of the largest penalty that leaves a group."""
+    X, y, groups = cells(name)
+    X = StandardScaler().fit_transform(X)
+    kernels = on_groups({str(k): own for k, own in groups.items()}, [RBF("median")])
+    found = RandomFourier(COLUMNS).fit(KernelsOnPoints.from_data(kernels, X), X, dtype=np.float64)
+    Z = found.whole()
+    Z -= Z.mean(axis=0)
+    offsets = np.arange(0, Z.shape[1] + 1, COLUMNS)
+    centered, n = y - y.mean(), len(y)
+    alpha = share * max(np.linalg.norm(b) for b in np.split(Z.T @ centered, len(groups))) / n
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lasso.npz"
+        np.savez(path, Z=Z, y=y, alpha=alpha, size=COLUMNS)
+        row = {"set": name, "rows": n, "groups": len(groups), "columns": Z.shape[1]}
+        row["penalty"] = share
+        cost = None
+        for who in ("celer", "skglm"):
+            try:
+                outcome = peers.run(who, "lasso", path, who, REPEATS, timeout=PATIENCE)
+            except Exception as error:
+                rows.append(row | {"who": who, "failed": str(error).strip().splitlines()[-1][:120]})
+                continue
+            w = np.array(outcome["coefficients"])
+            norms = np.array([np.linalg.norm(part) for part in np.split(w, len(groups))])
+            own = norms.sum() / (2 * n * alpha)
+            cost = cost or own
+            problem = Problem(
+                FactorBank(Z, offsets, None), centered, np.full(n, own), PNormBall(1.0), Squared()
+            )
+            beta = 2.0 * own * (centered - Z @ w)
+            gap = problem.certificate(norms / norms.sum(), beta).gap
+            rows.append(
+                row
+                | {"who": who, "seconds": outcome["seconds"], "MB": outcome["MB"]}
+                | {"groups used": int((norms > 1e-6 * norms.max()).sum()), "certified gap": gap}
+            )
+    return rows + [row | ours for ours in _ours(Z, offsets, centered, cost)]
+
+
+def _ours(Z, offsets, y, cost):
+    """The same problem by our solver, to two tolerances."""
+    if cost is None:
+        return
+    for tol in (1e-3, 1e-5):
+
+        def fit(tol=tol):
+            bank = FactorBank(Z, offsets, None)
+            problem = Problem(bank, y, np.full(len(y), cost), PNormBall(1.0), Squared())
+            return solve(problem, choose_solver("auto", RunState(problem)), tol=tol)
+
+        result = fit()
+        weights = result.weights
+        yield {
+            "who": f"ours, to {tol:g}",
+            "seconds": median_of(fit, REPEATS, warm=0),
+            "groups used": int((weights > 1e-6 * weights.max()).sum()),
+            "certified gap": result.duality_gap,
+        }
+
+
+def lasso():
+    """Group lasso on the same random features."""
+    rows = []
+    for name in CELLS:
+        if cells(name) is None:
+            continue
+        for share in PENALTIES:
+            found = once(f"{name} {share}", one_penalty, name, share)
+            table(f"{name}, {share:g} of the largest penalty", filled(found))
+            rows += found
+    return rows
+
+
+def filled(rows):
+    """The same rows with all columns that occur."""
+    columns = dict.fromkeys((key for row in rows for key in row), "")
+    return [columns | row for row in rows]
+
+
+STEPS = {"grams": grams, "lasso": lasso}
+QUICK = {
+    "SETS": ("heart",),
+    "ROWS": 150,
+    "REPEATS": 1,
+    "CELLS": ("pbmc_dc_mono",),
+    "COLUMNS": 20,
+    "PENALTIES": (0.3,),
+}
+
+
+def main(out, parts=None):
+    run_parts("compare", STEPS, parts, out)

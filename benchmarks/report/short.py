@@ -1,0 +1,67 @@
+"""What the records say in a few lines, each made of figures."""
+
+import numpy as np
+
+from .ranks import ranks
+from .rivals import METHODS, lost
+
+
+def short(found):
+    """A list of what was found."""
+    lines = [*_solvers(found), *_peers(found), *_lasso(found), *_pays(found)]
+    return "".join(f"* {line}\n" for line in lines)
+
+
+def _solvers(found):
+    rows = [row for row in found.rows("small-folds") if row["solver"] == "newton"]
+    if rows:
+        sets = len({row["set"] for row in rows})
+        yield (
+            f"Small sets, the papers' bank ({sets} sets, {len(rows)} problems): Newton's method on "
+            f"the dual takes {np.median([row['ratio'] for row in rows]):.2f} times as long in the "
+            "median as averaging the same kernels by scikit-learn and training one SVC, "
+            f"{max(row['ratio'] for row in rows):.2f} times at worst; its largest certified gap is "
+            f"{max(row['largest gap'] for row in rows):.1e} (`small`)."
+        )
+
+
+def _peers(found):
+    rows = [row for row in found.rows("compare-grams") if not row.get("failed")]
+    if rows:
+        peers = [row for row in rows if not row["who"].startswith("ours")]
+        faster = sum("times as fast" in line for line in lost(rows))
+        better = sum("more accurate" in line for line in lost(rows))
+        yield (
+            f"Peers on the same kernels and C, {len(peers)} lines on "
+            f"{len({row['set'] for row in rows})} sets: faster than ours in {faster}, more "
+            f"accurate in {better}; each is listed below (`compare`)."
+        )
+
+
+def _lasso(found):
+    rows = [row for row in found.rows("compare-lasso") if "seconds" in row]
+    for who in ("celer", "skglm"):
+        at = {(row["set"], row["penalty"], row["who"]): row["seconds"] for row in rows}
+        pairs = [
+            at[name, penalty, "ours, to 1e-05"] / seconds
+            for (name, penalty, one), seconds in at.items()
+            if one == who and (name, penalty, "ours, to 1e-05") in at
+        ]
+        if pairs:
+            yield (
+                f"The group lasso of {who} is {np.median(pairs):.1f} times as fast as ours in the "
+                f"median of {len(pairs)} problems, {min(pairs):.1f} to {max(pairs):.1f} times "
+                "(`compare`)."
+            )
+
+
+def _pays(found):
+    rows = found.rows("pays-nested")
+    if rows:
+        result = ranks(METHODS, [[row[name] for name in METHODS] for row in rows])
+        means = sorted(zip(result.means, result.names, strict=True))
+        said = ", ".join(f"{name} {mean:.2f}" for mean, name in means)
+        yield (
+            f"Mean ranks of tuned methods over {result.count} sets: {said}; less than "
+            f"{result.critical:.2f} apart may be chance (`pays`)."
+        )
