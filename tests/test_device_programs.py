@@ -329,66 +329,6 @@ def test_many_kernels_of_single_features(device, p, monkeypatch):
     assert problem.certificate(other.weights, other.beta).gap <= 1.1e-4
 
 
-class TestAuto:
-    """``device="auto"``, whether or not there is a GPU."""
-
-    X, y = toy(80)
-
-    def test_the_rule(self):
-        def bank(n, gammas):
-            kernels = KernelCollection([RBF(gamma) for gamma in gammas])
-            return make_bank(kernels, RNG.random((n, 3)), dtype=np.float32)
-
-        two = (0.5, 1.0)
-        assert not place.pays(bank(2000, two))
-        assert place.pays(bank(9000, two))
-        many = 10.0 ** np.linspace(-2, 0, 700)  # which the host looks up in a table
-        subsets = KernelCollection.masked_rbf(np.ones(40), np.ones((40, 3), dtype=bool))
-        assert not place.pays(make_bank(subsets, RNG.random((500, 3)), dtype=np.float32))
-        assert place.pays(make_bank(subsets, RNG.random((1000, 3)), dtype=np.float32))
-        assert not place.pays(bank(1000, many))
-        assert place.pays(bank(2100, many))
-
-    def test_a_gpu_is_asked_for_only_where_it_pays(self, monkeypatch):
-        asked = []
-        monkeypatch.setattr(place, "gpu_is_here", lambda: asked.append(1) or False)
-        MKLClassifier(device="auto").fit(self.X, self.y)
-        assert not asked
-        monkeypatch.setattr(place, "CLEARLY", 0)
-        model = MKLClassifier([RBF(1.0), Linear()], device="auto").fit(self.X, self.y)
-        assert asked
-        assert not model.bank_.elsewhere
-
-    def test_a_gpu_that_is_here_is_taken(self, monkeypatch):
-        """PyTorch on the CPU stands for the GPU."""
-        monkeypatch.setattr(place, "gpu_is_here", lambda: True)
-        monkeypatch.setattr(place, "CLEARLY", 0)
-        monkeypatch.setattr(place, "Device", lambda name: Device("torch"))
-        monkeypatch.setattr(place, "LEAST", 0)
-        options = {"kernels": [RBF(1.0), Linear()], "p": 1.5}
-        there = MKLClassifier(**options, device="auto").fit(self.X, self.y)
-        assert there.bank_.elsewhere
-        here = MKLClassifier(**options).fit(self.X, self.y)
-        assert there.result_.objective == pytest.approx(here.result_.objective, rel=2e-3)
-        monkeypatch.setattr(place, "CLEARLY", 2**60)
-        assert not MKLClassifier(**options, device="auto").fit(self.X, self.y).bank_.elsewhere
-
-    def test_without_pytorch(self, monkeypatch):
-        monkeypatch.setattr(place, "find_spec", lambda name: None)
-        assert not place.gpu_is_here()
-
-    def test_where_only_the_cpu_goes(self, monkeypatch):
-        """Fitted banks, rows that lack views and combinations are no error."""
-        monkeypatch.setattr(place, "gpu_is_here", lambda: True)
-        monkeypatch.setattr(place, "CLEARLY", 0)
-        bank = make_bank(KernelCollection([RBF(1.0), Linear()]), self.X)
-        assert MKLClassifier(bank, device="auto").fit(self.X, self.y).bank_ is not None
-        holes = self.X.copy()
-        holes[:5, 0] = np.nan
-        kernels = [RBF(1.0, features=[f]) for f in range(self.X.shape[1])]
-        MKLClassifier(kernels, missing="mean", device="auto").fit(holes, self.y)
-
-
 @pytest.mark.parametrize("resident", [True, False])
 def test_a_plan_is_printed(device, resident, monkeypatch, capfd):
     monkeypatch.setattr(place, "LEAST", 0)

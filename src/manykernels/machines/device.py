@@ -276,7 +276,7 @@ class _Vectors:
         steps, _ = smo(
             block, self.diagonal.numpy()[places], bounds, part, gradient, float(tol), STEPS * size
         )
-        self.steps += max(steps, 1)
+        self.steps += steps
         change = self.device.torch.zeros(len(chosen), dtype=self.F.dtype)
         change[:size] = self.device.put(part - before)
         return change
