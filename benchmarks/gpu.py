@@ -8,22 +8,25 @@ floors are how long the pairs of points that were visited would take at the ceil
 ``ceilings`` measures: exponentials and products of matrices over their rates, bytes over the
 bandwidth.
 
-``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``small``, and
-``lowrank``, whose parts `benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
+``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``auto``, ``small``,
+``pieces`` (`benchmarks.gpu_pieces`: SMO of a working set, rows, sums), and ``lowrank``, whose parts
+`benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
 """
 
 import time
 import warnings
 
 import numpy as np
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.datasets import make_classification
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from manykernels import MKLClassifier
-from manykernels.kernels import RBF, paper_bank
+from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.kernels.vector import dense
 
 from .common import best_of, load, read, run_parts, table
 from .gpu_lowrank import lowrank
+from .gpu_pieces import pieces
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
@@ -91,7 +94,7 @@ def ceilings():
     return rows
 
 
-def fitted(X, y, repeats=1, **options):
+def fitted(X, y, repeats=1, quiet=False, **options):
     """A fitted model, and the seconds of the shortest of some fits."""
     import torch
 
@@ -102,7 +105,7 @@ def fitted(X, y, repeats=1, **options):
         began = time.perf_counter()
         clf.fit(X, y)
         times.append(time.perf_counter() - began)
-    if repeats > 1:
+    if repeats > 1 and not quiet:
         print(
             f"seconds of {repeats} fits: {', '.join(f'{seconds:.2f}' for seconds in times)}",
             flush=True,
@@ -245,6 +248,63 @@ def middle():
     return rows
 
 
+def _on_distance(X, m):
+    return [RBF(gamma) for gamma in 10.0 ** np.linspace(-3, 0, m)]
+
+
+def _on_features(X, m):
+    d = X.shape[1]
+    each = 10.0 ** np.linspace(-2, 1, -(-m // d))
+    return [RBF(gamma, features=f) for gamma in each for f in range(d)][:m]
+
+
+def _on_subsets(X, m):
+    rng = np.random.default_rng(1)
+    return KernelCollection.masked_rbf(
+        10.0 ** rng.uniform(-2, 0, m), rng.random((m, X.shape[1])) < 0.5
+    )
+
+
+def auto():
+    """Where the GPU pays: kernels of three kinds on both, and what ``device="auto"`` takes; the
+    rule is `manykernels.banks.torch.place.pays`. Without the seconds that PyTorch's import and the
+    first compilation take in a process: so the rule asks for more than a ratio above one. Many
+    kernels of one distance are looked up in a table by the host, whatever their number; kernels of
+    feature subsets cost it most.
+    """
+    from manykernels.banks import make_bank
+    from manykernels.banks.torch import place
+
+    rows, kinds = [], {"distance": _on_distance, "features": _on_features, "subsets": _on_subsets}
+    for kind, kernels_on in kinds.items():
+        for n in (500, 1000, 2000, 4000):
+            for m in (10, 100, 1000):
+                # a core of the host takes ten seconds for subsets and 2,000 points
+                most = 1000 if kind == "subsets" else np.inf
+                if 2**24 <= m * n**2 <= 2**31 and n <= most:
+                    rows.append({"kind": kind} | _both(kernels_on, n, m, place, make_bank))
+                    print(rows[-1], flush=True)
+    table("Where a GPU pays", rows)
+    return rows
+
+
+def _both(kernels_on, n, m, place, make_bank):
+    X, y = make_classification(n, 20, n_informative=8, n_redundant=2, flip_y=0.1, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    options = {"kernels": kernels_on(X, m), "p": 1.33, "C": 10.0}
+    kernels = options["kernels"]
+    collection = kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels)
+    takes = place.pays(make_bank(collection, X, dtype=np.float32))
+    row, rule = {"n": n, "kernels": m, "values": m * n**2}, (place.LEAST, place.TABLED)
+    place.LEAST = place.TABLED = 0
+    try:
+        for device, repeats in (("cpu", 2), ("cuda", 3)):  # the first one may compile
+            row[f"{device} s"] = fitted(X, y, repeats, quiet=True, **options, device=device)[1]
+    finally:
+        place.LEAST, place.TABLED = rule
+    return row | {"ratio": row["cpu s"] / row["cuda s"], "auto": "cuda" if takes else "cpu"}
+
+
 def small():
     rows = []
     for name in SMALL:
@@ -274,6 +334,8 @@ def main(out, parts=None):
             "protocols": protocols,
             "a9a": a9a,
             "middle": middle,
+            "auto": auto,
+            "pieces": pieces,
             "small": small,
         },
         parts,

@@ -32,7 +32,8 @@ X, Y = toy(400)
 
 @pytest.fixture(params=DEVICES)
 def device(request, monkeypatch):
-    monkeypatch.setattr("manykernels.banks.torch.place.LEAST", 0)
+    for name in ("LEAST", "FACTORS", "TABLED"):
+        monkeypatch.setattr(f"manykernels.banks.torch.place.{name}", 0)
     return Device(request.param)
 
 

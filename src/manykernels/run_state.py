@@ -252,6 +252,11 @@ class RunState:
         self.counters.kernel_passes += 1
         return self.bank.products(beta)
 
+    def held_products(self, beta):
+        """The same to be held: where the bank computes them, if that is elsewhere."""
+        self.counters.kernel_passes += 1
+        return self.bank.held_products(beta)
+
     def combine(self, weights):
         """The combined kernel ``sum_k weights[k] K_k``."""
         self._combined(weights)

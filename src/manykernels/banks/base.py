@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,27 +13,11 @@ from numpy.typing import ArrayLike
 from .._html import bank_html
 from .._threads import Threads
 from .holder import Indices, KernelHolder
+from .sums import Sums, curved
 
 ROW_BLOCK = (
     1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
 )
-
-
-class Sums(NamedTuple):
-    """What `SumBank.sweep` adds up over the kernels, with the products ``M_kc = K_k beta_c``.
-
-    Attributes
-    ----------
-    K : (n, n) combined kernel
-    squares : (t, t, n, n)
-        ``squares[c, e] = sum_k diagonal[k] outer(M_kc, M_ke)``.
-    mixed : (t, n)
-        ``sum_k vector[k] M_kc``.
-    """
-
-    K: np.ndarray
-    squares: np.ndarray
-    mixed: np.ndarray
 
 
 class Bank(KernelHolder):
@@ -57,6 +41,9 @@ class Bank(KernelHolder):
     threads: Threads = Threads(1)
     factored: bool = False
     """Whether the kernels are products of factors, which solvers for low rank work on."""
+
+    elsewhere: bool = False
+    """Whether the work on pairs of points is done on a device."""
 
     far: bool = False
     """Whether the kernels are on other machines: every request is a round trip, and matrices of all
@@ -203,6 +190,11 @@ class SumBank(Bank):
         Whether `sweep` and `along` need no memory for the products of all kernels.
     cheap_sweeps : bool
         Whether they cost as much for many kernels as for a few.
+    cheap_from : int
+        Kernels for each pair of outputs, from which on cheap sweeps are cheaper than products that
+        are held.
+    sweep_parts : int
+        How many times the sums of a sweep are in memory.
     shares_passes : bool
         Whether `products` with many outputs and `combine_each` cost far less than one by one.
     cheap_subsets : bool
@@ -212,8 +204,13 @@ class SumBank(Bank):
 
     streams: bool = False
     cheap_sweeps: bool = False
+    cheap_from: int = 100
     shares_passes: bool = False
     cheap_subsets: bool = False
+
+    @property
+    def sweep_parts(self) -> int:
+        return self.threads.count + 1
 
     @abstractmethod
     def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
@@ -222,6 +219,12 @@ class SumBank(Bank):
     @abstractmethod
     def products(self, beta: ArrayLike) -> np.ndarray:
         """``K_k beta`` for every kernel, (m, n_rows), or (m, t, n_rows) for t outputs."""
+
+    def held_products(self, beta: np.ndarray) -> Any:
+        """The `products` (m, t, n_rows) for a solver that holds them: an array, or what does as
+        one where the bank keeps them elsewhere.
+        """
+        return self.products(beta)
 
     def products_each(self, beta: np.ndarray) -> np.ndarray:
         """The `products` of many outputs with each output's together, (t, m, n_rows), in any
@@ -282,6 +285,12 @@ class SumBank(Bank):
             [[scaled[:, c].T @ products[:, other] for other in outputs] for c in outputs]
         )
         return Sums(self.combine(weights), squares, np.tensordot(J.vector, products, 1))
+
+    def curved(self, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
+        """``K + 2 M' J M`` as machines take it, for products M (k, n) of some kernels and their
+        part of a `Curvature`.
+        """
+        return curved(K, M, J)
 
     def along(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         """``sum_c change_c' K_k beta_c`` and ``sum_c change_c' K_k change_c``: how the forms change

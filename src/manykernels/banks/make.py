@@ -88,7 +88,7 @@ def make_bank(
     # what is left of a wide kernel after centering is less than float32 can hold
     compute = Compute(np.float64 if normalize == "center" else dtype, Threads(thread_count(n_jobs)))
     if missing != "error":
-        if device != "cpu":
+        if device not in ("cpu", "auto"):
             raise ValueError(f"device={device!r} is for points that have everything.")
         views = Views.of(collection, X.shape[1], feature_names, missing)
         held = memory_budget if storage == "auto" else 0

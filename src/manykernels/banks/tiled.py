@@ -30,6 +30,7 @@ from .spec import BankSpec
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
 TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
+SINGLE = "single"  # columns of kernels of one feature each, of which a family has any number
 MANY = 6  # outputs from which on the values of kernels are written down to be multiplied
 BLOCK = 2**18  # values of all kernels written down at a time
 SHARES = 8  # tasks per thread, or strips per task if that makes more
@@ -161,6 +162,10 @@ class TiledBank(Forwards, SumBank):
 
     @property
     def cheap_sweeps(self):
+        # those of other pairs of points are never looked up in tables
+        alone, groups = grouped(self.spec, self.held)
+        if alone or any(kind == "dot" or columns == SINGLE for kind, columns in groups):
+            return False
         return bool(self.families) and all(family.tabulated for family in self.families)
 
     def along(self, beta, change):
@@ -373,35 +378,48 @@ class TiledBank(Forwards, SumBank):
         return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
 
 
+def grouped(spec, held):
+    """Kernels that stand alone, and those of the same pairwise number together: a dict from its
+    kind and columns to their numbers.
+    """
+    alone, groups = [], {}
+    for k in spec.alive:
+        kind = spec.kind(k)
+        if k in held or kind is None:
+            alone.append(k)
+            continue
+        columns = spec.columns[k]
+        single = columns is not None and columns.size == 1
+        groups.setdefault(
+            (kind, SINGLE if single and kind != "manhattan" else spec.columns_key(k)), []
+        ).append(k)
+    return alone, groups
+
+
 def assemble(spec, points, dtype, held):
     """The families of a bank: kernels of the same pairwise number together, every other kernel by
     itself.
     """
-    families, groups = [], {}
-    for k in spec.alive:
-        kind = spec.kind(k)
-        if k in held:
-            index = Points.among(np.arange(points.right.shape[0])[:, None])
-            families.append(OneKernel(k, held[k], spec.scales[k], index, dtype))
-        elif kind is None:
-            seen = spec.points(k, points)
-            factors = spec.factors(k, seen)
-            families.append(OneKernel(k, spec.kernels[k], spec.scales[k], seen, dtype, factors))
-        else:
-            columns = spec.columns[k]
-            single = columns is not None and columns.size == 1
-            groups.setdefault(
-                (kind, "single" if single and kind != "manhattan" else spec.columns_key(k)), []
-            ).append(k)
-    return families + [
+    alone, groups = grouped(spec, held)
+    return [one_kernel(spec, k, points, dtype, held) for k in alone] + [
         _family(spec, key, np.array(members), points, dtype) for key, members in groups.items()
     ]
+
+
+def one_kernel(spec, k, points, dtype, held):
+    """The family of a kernel by itself."""
+    if k in held:
+        index = Points.among(np.arange(points.right.shape[0])[:, None])
+        return OneKernel(k, held[k], spec.scales[k], index, dtype)
+    seen = spec.points(k, points)
+    factors = spec.factors(k, seen)
+    return OneKernel(k, spec.kernels[k], spec.scales[k], seen, dtype, factors)
 
 
 def _family(spec, key, members, points, dtype):
     (kind, columns), scales = key, spec.scales[members]
     kernels = [spec.kernels[k] for k in members]
-    if columns == "single":
+    if columns == SINGLE:
         features = np.array([spec.columns[k][0] for k in members])
         if kind == "distance":
             gammas = np.array([kernel.gamma for kernel in kernels])

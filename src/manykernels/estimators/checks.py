@@ -51,7 +51,7 @@ def check_missing(estimator):
     check_choice("missing", missing, ("error", *RULES))
     if missing == "error":
         return
-    if estimator.approximation is not None or estimator.device != "cpu":
+    if estimator.approximation is not None or estimator.device not in ("cpu", "auto"):
         name = "approximation" if estimator.approximation is not None else "device"
         raise ValueError(
             f"missing={missing!r} is for exact kernels on the CPU, and there is "

@@ -124,9 +124,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     device : str
         Where the work on pairs of points is done: ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` for a GPU
         (with PyTorch), ``"torch"`` for PyTorch on the CPU. Problems that a GPU would not make
-        faster stay on the CPU. Low-rank factors that do not fit into the memory of a GPU, or into
-        the part of it that ``torch.cuda.set_per_process_memory_fraction`` allows, stream through
-        it.
+        faster stay on the CPU. ``"auto"`` is a GPU if PyTorch finds one and the problem is one
+        that it makes faster (2^27 values of kernels at pairs of points, or for low rank 2^30
+        products of entries; `python -m benchmarks gpu --part auto` shows where it does), the CPU
+        otherwise; folds, grids and resamples that share their kernels stay on the CPU. Low-rank
+        factors that do not fit into the memory of a GPU, or into the part of it that
+        ``torch.cuda.set_per_process_memory_fraction`` allows, stream through it.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int or RandomState, optional

@@ -88,7 +88,7 @@ def can_share(template, incomplete):
     return (
         not incomplete
         and template.approximation is None
-        and template.device == "cpu"
+        and template.device in ("cpu", "auto")
         and template.combination == "sum"
         and template.normalize != "center"
         and not isinstance(template.kernels, (Bank, MaskedCollection))

@@ -252,7 +252,7 @@ def _work(run, start, prepared, bank):
 def _width(template, prepared):
     """How many models can be trained side by side; who listens to fits hears them in turn."""
     bank = prepared.bank
-    if template.callbacks or template.verbose or template.device != "cpu":
+    if template.callbacks or template.verbose or bank.elsewhere:
         return 1
     if not (bank.is_sum and bank.shares_passes):
         return 1

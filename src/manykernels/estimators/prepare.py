@@ -3,6 +3,7 @@
 All of it is the same for every C and p, so that a path prepares once.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from .._canonical import Canonical, canonical_rows, fixed_rows, taken
 from ..banks import Bank, CombinationBank, KernelsOnPoints, make_bank
 from ..banks.basis import reduced
 from ..banks.codes import refuse_categories
-from ..banks.torch import device_for_factors, on_device, reduced_there
+from ..banks.torch import device_for_factors, on_device, plan, reduced_there
 from ..banks.views import Views, listed_rows
 from ..kernels import KernelCollection, auto_bank
 from ..kernels.collection import MaskedCollection
@@ -219,7 +220,11 @@ def make_kernels(estimator, X, sample_weight):
     }
     if estimator.approximation is None:
         on_machine |= {"device": estimator.device, "missing": estimator.missing}
-        return make_bank(kernels, X, **on_points, **on_machine)
+        bank = make_bank(kernels, X, **on_points, **on_machine)
+        verbose = estimator.verbose > 1 or (estimator.verbose and sys.stderr.isatty())
+        if verbose and bank.elsewhere:
+            print(plan(bank), file=sys.stderr, flush=True)
+        return bank
     kernels = KernelsOnPoints.from_data(kernels, X, **on_points)
     return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose})
 
@@ -241,7 +246,7 @@ def _by_blocks(estimator, kernels, n, budget):
     equations is good for, or than there is memory for.
     """
     approximation = estimator.approximation
-    if estimator.device != "cpu" or estimator.solver not in ("auto", "blocks"):
+    if estimator.device not in ("cpu", "auto") or estimator.solver not in ("auto", "blocks"):
         return False
     if estimator.solver == "blocks":
         return True
@@ -280,7 +285,7 @@ def _given_bank(estimator):
     bank = estimator.kernels
     if estimator.approximation is not None:
         raise ValueError("An approximation needs the kernels themselves, not a fitted bank.")
-    if estimator.device != "cpu":
+    if estimator.device not in ("cpu", "auto"):
         raise ValueError(
             f"device={estimator.device!r} needs the kernels themselves, not a fitted bank."
         )

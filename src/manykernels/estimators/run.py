@@ -85,7 +85,7 @@ class Run:
         little more than one.
         """
         bank, estimator = prepared.bank, self.estimator
-        can = bank.is_sum and bank.shares_passes and estimator.device == "cpu"
+        can = bank.is_sum and bank.shares_passes and not bank.elsewhere
         if not (can and isinstance(estimator.solver, str) and estimator.solver in HOLDING):
             return prepared
         regularizer = choose_regularizer(_norm(estimator), estimator.regularizer).bound(bank)

@@ -3,6 +3,7 @@
 from .base import Machine, MachineResult
 from .blocked import BlockedMachine, KernelRows
 from .dense import DenseMachine
+from .device import machine_for
 from .factored import FactoredKernel, FactoredMachine
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "KernelRows",
     "Machine",
     "MachineResult",
+    "machine_for",
 ]

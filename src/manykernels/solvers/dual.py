@@ -30,7 +30,7 @@ def first_svm(run):
 def judged(run, model, beta, products, forms):
     """The iterate at beta, with the weights that belong to its forms."""
     weights = model.weights(forms)
-    scores = np.tensordot(weights, products, 1)
+    scores = (weights @ products.reshape(len(products), -1)).reshape(beta.shape)
     return Iterate(weights, beta, run.certificate(weights, beta, scores=scores, forms=forms))
 
 

@@ -38,7 +38,6 @@ from .wrappers.kernels_first import FromKernels, WorkingSet
 
 STEP = 1e-3  # error of the length of a step, as a part of it
 HELD = 2**24  # bytes of products that are held in any case
-CHEAP = 100  # kernels, from which on sweeps that cost the same for any number are used
 MANY = 10_000  # kernels, from which on a part of them is looked at first
 
 
@@ -92,7 +91,8 @@ class Newton(Solver):
         products, sums = _sizes(run)
         if run.bank.cheap_sweeps:
             outputs = len(run.problem.targets)
-            return run.bank.m >= CHEAP * outputs**2 and sums <= run.memory_budget
+            least = run.bank.cheap_from * outputs**2
+            return run.bank.m >= least and sums <= run.memory_budget
         return run.bank.streams and products > max(HELD, sums)
 
     def planned(self, run):
@@ -139,8 +139,7 @@ class Newton(Solver):
 def _sizes(run):
     """Bytes of the products of all kernels, and of what is kept of them by a sweep."""
     outputs, n = run.problem.targets.shape
-    parts = run.bank.threads.count + 1
-    return held_bytes(run), 8 * parts * (outputs * n) ** 2
+    return held_bytes(run), 8 * run.bank.sweep_parts * (outputs * n) ** 2
 
 
 def _state(run, point):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..banks.base import Sums
+from ..banks.sums import Sums
 from .base import Iterate
 from .dual import forms_of, inner, judged
-from .programs import HeldProgram, StreamedProgram, multiply
+from .programs import HeldProgram, StreamedProgram
 
 PATIENCE = 4  # steps without a smaller gap
 
@@ -66,7 +66,7 @@ class HeldPoint(NamedTuple):
 
     @classmethod
     def at(cls, run, beta):
-        products = run.products(beta)
+        products = run.held_products(beta)
         return cls(beta, products, forms_of(products, beta))
 
     def times(self, size):
@@ -96,15 +96,16 @@ class HeldPoint(NamedTuple):
         """The curvature of the dual here, and the point that knows it."""
         weights = model.weights(self.forms)
         K, J = run.combine(weights), model.curvature(self.forms)
-        return self, HeldProgram(K, self.products, J, self.scores(run, weights))
+        return self, HeldProgram(run.bank, K, self.products, J, self.scores(run, weights))
 
     def line(self, run, change):
-        moved = run.products(change)
+        moved = run.held_products(change)
         return Line(change, inner(self.products, change), forms_of(moved, change), moved)
 
     def moved(self, line, size):
         """The point after a step along a line."""
-        products = self.products + size * line.products
+        products = size * line.products
+        products += self.products  # a large array less
         return HeldPoint(self.beta + size * line.change, products, line.forms(self.forms, size))
 
 
@@ -128,7 +129,7 @@ class StreamedPoint(NamedTuple):
 
     def judged(self, run, model):
         point = self._swept(run, model)
-        scores = multiply(point.sums.K, point.beta)
+        scores = point.sums.times(point.beta)
         certificate = run.certificate(point.weights, point.beta, scores=scores, forms=point.forms)
         return point, Iterate(point.weights, point.beta, certificate)
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from ..machines import DenseMachine
+from ..machines import DenseMachine, machine_for
 from .dual import FIRST_TOLERANCE
 
-ROWS = 256
 SMALLEST_TOLERANCE = 1e-11
 # over outputs, whose programs are coupled; until a sweep moves less than this part of the step
 SWEEPS, SETTLED = 50, 0.03
@@ -28,7 +27,7 @@ def maximizer(run, beta, gap, program):
         Absolute gap at beta.
     program : HeldProgram or StreamedProgram
     """
-    problem, machine = run.problem, DenseMachine()
+    problem = run.problem
     wanted = problem.inner_tolerance(gap, beta)
     tol = problem.unit * np.clip(wanted, SMALLEST_TOLERANCE, FIRST_TOLERANCE)
     target = beta.copy()
@@ -36,9 +35,9 @@ def maximizer(run, beta, gap, program):
         last = target.copy()
         for c, (kernel, box) in enumerate(zip(program.kernels, problem.boxes, strict=True)):
             F = program.scores[c] + box.ridge * target[c] - box.linear
-            F += kernel @ (target[c] - beta[c])
+            machine, kernel = machine_for(kernel, box)
             if len(beta) > 1:
-                F += program.coupling(c)
+                F += machine.multiply(kernel, target[c] - beta[c]) + program.coupling(c)
             with run.algebra():
                 steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
             run.counters.machine_steps += steps
@@ -54,14 +53,14 @@ class HeldProgram:
 
     Attributes
     ----------
-    kernels : list of (n, n) arrays
-        ``H_cc``, in the precision of K.
+    kernels : list
+        ``H_cc`` as machines take it, in the precision of K.
     scores : (t, n)
     """
 
-    def __init__(self, K, products, J, scores):
+    def __init__(self, bank, K, products, J, scores):
         self.products, self.J, self.scores = products, J, scores
-        self.kernels = [self._curved(K, products[:, c]) for c in range(products.shape[1])]
+        self.kernels = [bank.curved(K, products[:, c], J) for c in range(products.shape[1])]
         self._pulls = np.zeros((len(self.kernels), len(products)))
 
     def moved(self, c, change):
@@ -73,34 +72,15 @@ class HeldProgram:
         x, J = self._pulls.sum(axis=0) - self._pulls[c], self.J
         return 2.0 * ((J.diagonal * x + J.factor * (J.vector @ x) * J.vector) @ self.products[:, c])
 
-    def _curved(self, K, M):
-        rows = (M * np.sqrt(2.0 * self.J.diagonal)[:, None]).astype(K.dtype)
-        out = rows.T @ rows
-        out += K
-        v = (self.J.vector @ M).astype(K.dtype)
-        out += K.dtype.type(2.0 * self.J.factor) * np.outer(v, v)
-        return out
-
 
 class StreamedProgram:
     """The same by sums over the kernels."""
 
     def __init__(self, sums, factor, beta, dtype):
-        self.sums, self.factor, self.scores = sums, factor, multiply(sums.K, beta)
-        self.kernels = [self._curved(c, np.dtype(dtype).type) for c in range(len(beta))]
+        self.sums, self.factor, self.scores = sums, factor, sums.times(beta)
+        kind = np.dtype(dtype).type
+        self.kernels = [sums.curved(c, factor, kind) for c in range(len(beta))]
         self._changes = np.zeros_like(beta)
-
-    def _curved(self, c, dtype):
-        """``K + 2 squares + 2 factor outer(mixed, mixed)``, in as few passes as it takes."""
-        out = self.sums.squares[c, c].astype(dtype)
-        out *= dtype(2.0)
-        out += self.sums.K
-        v = self.sums.mixed[c]
-        for start in range(0, v.size, ROWS):
-            out[start : start + ROWS] += np.outer(
-                2.0 * self.factor * v[start : start + ROWS], v
-            ).astype(dtype)
-        return out
 
     def moved(self, c, change):
         self._changes[c] = change
@@ -108,13 +88,8 @@ class StreamedProgram:
     def coupling(self, c):
         others = (e for e in range(len(self._changes)) if e != c)
         return sum(
-            (2.0 * (self._block(c, e) @ self._changes[e]) for e in others),
+            (2.0 * self.sums.between(c, e, self.factor, self._changes[e]) for e in others),
             np.zeros(self._changes.shape[1]),
-        )
-
-    def _block(self, c, e):
-        return self.sums.squares[c, e] + self.factor * np.outer(
-            self.sums.mixed[c], self.sums.mixed[e]
         )
 
 

@@ -200,7 +200,9 @@ class Saddle:
         d, J = model.weights(forms), model.curvature(forms)
         used = np.flatnonzero(d > NEGLIGIBLE * d.max())
         J = J._replace(diagonal=J.diagonal[used], vector=J.vector[used])
-        program = HeldProgram(self.K, self.point.products[used], J, self.scores(d, here.Kx))
+        program = HeldProgram(
+            self.run.bank, self.K, self.point.products[used], J, self.scores(d, here.Kx)
+        )
         change = maximizer(self.run, here.x, here.gap, program) - here.x
         moved = self._times(change)
         size = self._length(model, here, forms, change, moved)

@@ -6,5 +6,6 @@ done. Arrays go in and come out as NumPy arrays.
 
 from .basis import reduced_there
 from .place import device_for_factors, on_device
+from .plans import plan
 
-__all__ = ["device_for_factors", "on_device", "reduced_there"]
+__all__ = ["device_for_factors", "on_device", "plan", "reduced_there"]

@@ -20,6 +20,7 @@ class DeviceBank(Bank):
     """
 
     device: Device
+    elsewhere = True
 
     @abstractmethod
     def combined(self, weights: ArrayLike, rows: Any) -> Any:

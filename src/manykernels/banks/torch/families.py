@@ -7,7 +7,8 @@ import numpy as np
 
 from ...kernels.vector import dense, middle
 from ..families import Tile, polynomial_parameters
-from .exponentials import combine, forms
+from . import split
+from .exponentials import LOG2_E, combine, forms
 
 
 class DeviceFamily(ABC):
@@ -16,6 +17,9 @@ class DeviceFamily(ABC):
 
     Rows and columns of a tile are tensors of indices.
     """
+
+    by_products = False  # True: quadratic forms are had from products, `forms` is not asked for
+    lean = False  # True: `combine_at` needs no memory for the pairs of a tile
 
     def __init__(self, device, members, scales, dtype):
         self.device, self.members, self.dtype = device, np.asarray(members), dtype
@@ -35,6 +39,10 @@ class DeviceFamily(ABC):
             out.zero_()
         for place in np.flatnonzero(weights):
             out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
+
+    def combine_at(self, rows, cols, weights, out, add=True):
+        """The same for a tile of pairs."""
+        self.combine(self.pairs(rows, cols), weights, out, add)
 
     def forms(self, pairs, B):
         """``sum_ij B_ij K_l,ij`` for every member, float64 tensor."""
@@ -110,6 +118,30 @@ class Gaussians(_Exponentials):
         left, right = self._longer
         return left[rows] @ (right if len(cols) == len(right) else right[cols]).T
 
+    def combine_at(self, rows, cols, weights, out, add=True):
+        if self._split is None or len(cols) < len(self.right):
+            super().combine_at(rows, cols, weights, out, add)
+            return
+        gammas, weights = self._in_use(weights)
+        left, right = self._split
+        split.combine(left.chosen(rows), right, gammas * LOG2_E, weights, out, add)
+
+    @property
+    def lean(self):
+        return self._split is not None
+
+    @cached_property
+    def _split(self):
+        """Points in two parts, for a GPU that works in float32 where that is precise enough."""
+        points, device = (self.left, self.right), self.device
+        if not device.fused or self.dtype != np.float32:
+            return None
+        if not split.precise_enough(points, self.gammas.max()):
+            return None
+        right = split.Split.of(device.torch, self.right)
+        left = right if self.left is self.right else split.Split.of(device.torch, self.left)
+        return left, right
+
     @cached_property
     def _longer(self):
         """Points with two more features each, so that a product is a squared distance."""
@@ -118,13 +150,6 @@ class Gaussians(_Exponentials):
         ones = [torch.ones_like(norm) for norm in norms]
         left = torch.cat([self.left, norms[0], ones[0]], dim=1)
         return left, torch.cat([-2.0 * self.right, ones[1], norms[1]], dim=1)
-
-
-class FeatureGaussians(_Exponentials):
-    """Gaussian kernels of one feature."""
-
-    def pairs(self, rows, cols):
-        return self._rounded((self.left[rows] - self.right[cols].T).square_())
 
 
 class Laplacians(_Exponentials):

@@ -5,10 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..base import Sums, as_outputs, mirror, support_of
+from ..base import as_outputs, mirror, support_of
 from ..compute import Points
 from ..masked import LARGEST, LOG2_E, MaskedBank
-from .exponentials import multiply
+from . import masks
+from .sums import Adding
 
 ENTRIES = 2**27  # of a table of kernels and pairs
 WIDEST = 128  # features that a compiled kernel takes
@@ -22,6 +23,8 @@ class DeviceMaskedBank(MaskedBank):
 
     Rows and columns of single kernels (`columns`, `kernel_rows`) come from the host.
     """
+
+    elsewhere = True
 
     @property
     def device(self):
@@ -39,9 +42,10 @@ class DeviceMaskedBank(MaskedBank):
 
     @cached_property
     def _on_masks(self):
-        """Masks, eight features to a byte, and exponents per squared difference."""
-        return self.device.put(self.masked.packed, np.uint8), self.device.put(
-            self.masked.gammas * LOG2_E, self.dtype
+        return masks.Masks(
+            self.device.put(self.masked.packed, np.uint8),
+            self.device.put(self.masked.gammas * LOG2_E, self.dtype),
+            self.masked.n_features,
         )
 
     def _factors(self, kernels):
@@ -50,7 +54,7 @@ class DeviceMaskedBank(MaskedBank):
         """
         if not isinstance(kernels, slice):
             return super()._factors(kernels)
-        packed, gammas = self._on_masks
+        packed, gammas, _ = self._on_masks
         shifts = self.device.torch.arange(7, -1, -1, device=self.device.place)
         bits = (packed[kernels, :, None] >> shifts) & 1
         return bits.flatten(1)[:, : self.masked.n_features].to(gammas.dtype) * gammas[kernels, None]
@@ -105,7 +109,15 @@ class DeviceMaskedBank(MaskedBank):
         return self._host.columns(chosen)
 
     def combine(self, weights, rows=None):
-        weights = self.device.put(self._scaled(weights), self.dtype)
+        weights = self._scaled(weights)
+        active = np.flatnonzero(weights)
+        if 0 < active.size < self.m // 2:
+            return self.subset(active)._sum(weights[active], rows)
+        return self._sum(weights, rows)
+
+    def _sum(self, weights, rows):
+        """`combine` for weights that are scaled."""
+        weights = self.device.put(weights, self.dtype)
         if rows is None and self.symmetric:
             below = self._combined(weights, *np.tril_indices(self.n, -1))
             out = np.full(
@@ -140,8 +152,8 @@ class DeviceMaskedBank(MaskedBank):
 
     def _bilinear_forms(self, couples):
         self._needs_square("quadratic_forms")
-        if self._fused and all(b is couples[0][1] for _, b in couples):
-            return self._forms_of_products([a for a, _ in couples], couples[0][1])
+        if self._fused:
+            return self._forms_there(couples)
         torch, support = (
             self.device.torch,
             support_of(np.concatenate([part for couple in couples for part in couple])),
@@ -168,18 +180,20 @@ class DeviceMaskedBank(MaskedBank):
         same = np.array([np.sum(a * b) for a, b in couples])
         return self.scale * (out.T.cpu().numpy() + same[:, None])
 
-    def _forms_of_products(self, lefts, beta):
-        """``sum_c a_c' K_k beta_c`` for some a, by way of the products, which a compiled kernel
-        computes without a table.
-        """
-        lefts = self.device.put(np.stack([a.T.ravel() for a in lefts], axis=1), self.dtype)
-        out = np.empty((lefts.shape[1], self.m))
-
-        def add(kernels, products):
-            out[:, kernels] = (products.flatten(1) @ lefts).T.double().cpu().numpy()
-
-        self._swept(beta, np.zeros(self.m), add)
-        return self.scale * out
+    def _forms_there(self, couples):
+        """The same by a compiled program, which makes no table."""
+        torch, n = self.device.torch, self.n
+        couples = [[self.device.put(part) for part in couple] for couple in couples]
+        out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
+        count = n * (n - 1) // 2
+        for start in range(0, count, PAIRS):
+            i, j = _pairs(torch, start, min(start + PAIRS, count), self.device.place)
+            self.device.pairs += self.m * len(i)
+            B = [(a[:, i] * b[:, j] + a[:, j] * b[:, i]).sum(dim=0) for a, b in couples]
+            squares = masks.split(torch, self._squares(i, j).T)
+            out += masks.forms(torch, self._on_masks, squares, torch.stack(B).float()).double()
+        same = torch.stack([(a * b).sum() for a, b in couples])
+        return self.scale * (out + same[:, None]).cpu().numpy()
 
     def _swept(self, beta, weights, visitor):
         """``sum_k weights[k] K_k`` (rows, n), and calls of ``visitor(kernels, products)`` with
@@ -200,9 +214,8 @@ class DeviceMaskedBank(MaskedBank):
         def visit(kernels):
             total = torch.zeros_like(combined)
             self.device.pairs += (kernels.stop - kernels.start) * combined.numel()
-            products = multiply(
-                self.device, points, self._factors(kernels), coefficients, weights[kernels], total
-            )
+            some = self._on_masks.chosen(kernels)
+            products = masks.multiply(torch, points, some, coefficients, weights[kernels], total)
             visitor(kernels, products)
             combined.add_(total)
 
@@ -267,28 +280,22 @@ class DeviceMaskedBank(MaskedBank):
 
     def sweep(self, weights, beta, J):
         self._needs_square("sweep")
-        torch, beta, weights = self.device.torch, as_outputs(beta, self.n), self._scaled(weights)
-        (t, n), double = beta.shape, {"dtype": torch.float64, "device": self.device.place}
-        squares, mixed = torch.zeros((t, t, n, n), **double), torch.zeros((t, n), **double)
-        vector, roots = (
-            self.device.put(values, self.dtype) for values in (J.vector, np.sqrt(J.diagonal))
-        )
-        couples = [(c, other) for c in range(t) for other in range(c, t)]
-
-        def add(kernels, products):
-            rows = products * roots[kernels, None, None]
-            outer = [(rows[:, :, c].T @ rows[:, :, other]).double() for c, other in couples]
-            sums = torch.tensordot(vector[kernels], products, 1).T.double()
-            mixed.add_(sums)  # from here on nothing needs memory
-            for (c, other), one in zip(couples, outer, strict=True):
-                squares[c, other].add_(one)
-
+        beta, weights = as_outputs(beta, self.n), self._scaled(weights)
+        sums = Adding(self.device, J, beta.shape, self.dtype)
         K = (
-            self._swept(beta, weights, add)
+            self._swept(beta, weights, sums.add)
             if self._fused
-            else self._multiplied(beta, np.arange(n), add, weights)
+            else self._multiplied(beta, np.arange(self.n), sums.add, weights)
         )
-        squares = self.scale**2 * squares.cpu().numpy()
-        for c in range(t):
-            squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
-        return Sums(K.cpu().numpy(), squares, self.scale * mixed.cpu().numpy())
+        return sums.result(K, self.scale)
+
+
+def _pairs(torch, start, stop, place):
+    """Rows and columns of the entries below the diagonal of a matrix, from one number to another,
+    row by row.
+    """
+    p = torch.arange(start, stop, device=place)
+    i = ((1.0 + (1.0 + 8.0 * p.double()).sqrt()) / 2.0).long()
+    i -= (i * (i - 1) // 2 > p).long()  # where the root was rounded
+    i += (i * (i + 1) // 2 <= p).long()
+    return i, p - i * (i - 1) // 2

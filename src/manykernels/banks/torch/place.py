@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from ...combinations import Product
@@ -17,14 +18,18 @@ from .masked import DeviceMaskedBank
 from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
 
-NAMES = "'cpu', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
-LEAST = 2**30  # values of kernels at pairs of points, below which the host is as fast
-MANY = 1000  # kernels of one distance, which the host looks up in a table
+NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
+# values of kernels at pairs of points, from which on a GPU is faster than 16 cores, and from which
+# on it is so by seconds, as long as PyTorch takes to be imported
+LEAST, CLEARLY = 2**25, 2**27
+SUBSETS = 2**25  # the same for kernels of feature subsets, which cost the host more
+FACTORS = 2**30  # the same for products of entries of factors
+TABLED = 2000  # points from which on it is faster for kernels that the host looks up in a table
 
 
 def check_device(name: Any) -> None:
     """Raise unless `device` is the name of one."""
-    if not (isinstance(name, str) and re.fullmatch(r"cpu|torch|cuda(:\d+)?", name)):
+    if not (isinstance(name, str) and re.fullmatch(r"cpu|auto|torch|cuda(:\d+)?", name)):
         raise ValueError(f"device={name!r} is not known; use {NAMES}.")
 
 
@@ -36,13 +41,15 @@ def on_device(bank: Bank, name: str) -> Bank:
     bank : Bank
     name : str
         ``"cpu"`` for the host without PyTorch; ``"torch"``, PyTorch on the CPU, takes small banks,
-        too.
+        too; ``"auto"`` is a GPU, if one is here and `pays`, and the host otherwise.
     """
+    if name == "auto":
+        name = "cuda" if pays(bank) and gpu_is_here() else "cpu"
     if name == "cpu":
         return bank
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if name != "torch" and not _large(bank):
+    if name != "torch" and not _large(bank, LEAST):
         return bank
     translated = _ON_DEVICE.get(type(bank))
     return bank if translated is None else translated(bank, device)
@@ -50,22 +57,45 @@ def on_device(bank: Bank, name: str) -> Bank:
 
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
+    if name == "auto":
+        name = "cuda" if n * width**2 >= FACTORS and gpu_is_here() else "cpu"
     if name == "cpu":
         return None
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if name != "torch" and n * width**2 < LEAST:
+    if name != "torch" and n * width**2 < FACTORS:
         return None
     device.tidy()
     return device
 
 
-def _large(bank):
-    if isinstance(bank, FactorBank):
-        return bank.n * bank.width**2 >= LEAST
-    if bank.m * bank.n**2 < LEAST:
+def gpu_is_here() -> bool:
+    """Whether PyTorch is installed and finds a GPU. To import it takes seconds: ask only where one
+    would pay.
+    """
+    if find_spec("torch") is None:
         return False
-    return not (bank.is_sum and bank.cheap_sweeps and bank.m > MANY)
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def pays(bank: Bank) -> bool:
+    """Whether a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
+    --part auto`` has it.
+    """
+    if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
+        return False
+    least = SUBSETS if isinstance(bank, MaskedBank) else CLEARLY
+    return type(bank) in _ON_DEVICE and _large(bank, least)
+
+
+def _large(bank, least):
+    if isinstance(bank, FactorBank):
+        return bank.n * bank.width**2 >= FACTORS
+    if bank.m * bank.n**2 < least:
+        return False
+    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= TABLED
 
 
 def _tiled(bank, device):

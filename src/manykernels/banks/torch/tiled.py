@@ -2,17 +2,22 @@
 
 from copy import copy
 from functools import cached_property
+from weakref import ref
 
 import numpy as np
 
-from ..base import SumBank, as_outputs, support_of
+from ...machines.device import FEW
+from ..base import as_outputs, support_of
 from ..compute import Points
-from ..families import DistanceGaussians, DistanceLaplacians, DotPolynomials, FeaturePolynomials
-from ..families import FeatureGaussians as HostFeatureGaussians
-from ..tiled import TiledBank
+from ..tiled import SINGLE, TiledBank, grouped, one_kernel
 from .base import DeviceBank
-from .families import FeatureGaussians, FromHost, Gaussians, Laplacians, Polynomials
+from .families import FromHost, Gaussians, Laplacians, Polynomials
+from .features import FeatureGaussians, FeaturePolynomials
+from .products import DeviceProducts
+from .sums import Adding, curved
 
+# of several features, by what they are functions of
+KINDS = {"distance": Gaussians, "manhattan": Laplacians, "dot": Polynomials}
 HELD = 0.3  # of the free memory for matrices that only the host can compute
 
 
@@ -22,7 +27,8 @@ class DeviceTiledBank(DeviceBank, TiledBank):
     Rows and columns of single kernels (`columns`, `kernel_rows`) come from the host.
     """
 
-    streams = cheap_sweeps = False
+    streams = cheap_sweeps = True
+    cheap_from, sweep_parts = 1, 2
 
     @property
     def device(self):
@@ -30,16 +36,20 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     def __getstate__(self):
         return {
-            name: value for name, value in super().__getstate__().items() if name != "_on_device"
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in ("_on_device", "_kernel_there")
         }
 
     @cached_property
     def _on_device(self):
-        """The families, translated."""
-        waiting, budget = [], HELD * self.device.free() / max(len(self.families), 1)
-        for family in self.families:
-            waiting.extend(_translated(self, family, budget))
-        return waiting
+        alone, groups = grouped(self.spec, self.held)
+        of = Points(self.left, self.right), self.dtype.type, self.held
+        shape, budget = (self.n_rows, self.n), HELD * self.device.free() / max(len(alone), 1)
+        hosts = (one_kernel(self.spec, k, *of) for k in alone)
+        return [FromHost(self.device, family, self.dtype, shape, budget) for family in hosts] + [
+            _translated(self, key, np.array(members)) for key, members in groups.items()
+        ]
 
     def between(self, points):
         """A bank with other points, for `one_by_one` alone: what the host would need of them is not
@@ -79,10 +89,12 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self.device.pairs += len(rows[part]) * self.n
             # the first one writes: memory may have run out half way
             for add, family in enumerate(used):
-                pairs = family.pairs(rows[part], everything)
-                family.combine(pairs, weights[family.members], out[part], add > 0)
+                family.combine_at(
+                    rows[part], everything, weights[family.members], out[part], add > 0
+                )
 
-        for part in self.device.tiles(len(rows), self._tile_bytes(self.n)):
+        lean = self.device.fused and all(family.lean for family in used)
+        for part in self.device.tiles(len(rows), 1 if lean else self._tile_bytes(self.n)):
             self.device.sparing(fill, part)
         return out
 
@@ -93,10 +105,13 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             support_of(np.concatenate([part for couple in couples for part in couple])),
         )
         points = self.device.indices(support)
-        couples = [
-            tuple(self.device.put(part[:, support], self.dtype) for part in couple)
+        # one tensor for arrays that are the same
+        there = {
+            id(part): self.device.put(part[:, support], self.dtype)
             for couple in couples
-        ]
+            for part in couple
+        }
+        couples = [tuple(there[id(part)] for part in couple) for couple in couples]
         out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
 
         def add(part):
@@ -110,9 +125,26 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                     self._add_forms(points, part, cols, couples, twice, sums)
             out.add_(sums)
 
-        for part in self.device.tiles(support.size, self._tile_bytes(support.size)):
-            self.device.sparing(add, part)
+        if not all(family.by_products for family in self._on_device):
+            for part in self.device.tiles(support.size, self._tile_bytes(support.size)):
+                self.device.sparing(add, part)
+        self._forms_of_products(points, couples, out)
         return out.cpu().numpy()
+
+    def _forms_of_products(self, points, couples, out):
+        """Write the forms of families that have them by way of their products."""
+        sides: dict = {}  # of the coefficients of a couple, those which are multiplied
+        for place, (a, b) in enumerate(couples):
+            sides.setdefault(id(b), (b, []))[1].append((place, a))
+        for family in self._on_device:
+            if not family.by_products:
+                continue
+            members = self.device.indices(family.members)
+            for b, others in sides.values():
+                products = self._multiplied(family, points, points, b.T)
+                for place, a in others:
+                    left = a.T.flatten().double()
+                    out[place, members] = products.flatten(1).double() @ left
 
     def _add_forms(self, points, rows, cols, couples, twice, out):
         weights, self.device.pairs = [], self.device.pairs + len(points[rows]) * len(points[cols])
@@ -122,6 +154,8 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                 B = B.addmm_(b[:, rows].T, a[:, cols]) if a is not b else B.mul_(2.0)
             weights.append(B)
         for family in self._on_device:
+            if family.by_products:
+                continue
             pairs, members = (
                 family.pairs(points[rows], points[cols]),
                 self.device.indices(family.members),
@@ -134,51 +168,84 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
     def sweep(self, weights, beta, J):
-        return SumBank.sweep(self, weights, beta, J)
+        self._needs_square("sweep")
+        beta = as_outputs(beta, self.n)
+        sums = Adding(self.device, J, beta.shape, self.dtype)
+        everything = self.device.torch.arange(self.n, device=self.device.place)
+        for members, products in self._products(beta):
+            sums.add(self.device.indices(members), products)
+        return sums.result(self.combined(weights, everything))
 
-    def products(self, beta):
-        outputs = as_outputs(beta, self.n)
+    def curved(self, K, M, J):
+        if self.n <= FEW:
+            return super().curved(K, M, J)
+        of, there = vars(self).get("_kernel_there", (lambda: None, None))
+        if of() is not K:  # several steps are made with the same, and then it is forgotten
+            # a copy: PyTorch on the CPU would hold on to the array itself
+            of, there = ref(K, self._forget), self.device.put(K, K.dtype).clone()
+            self._kernel_there = of, there
+        return curved(self.device, there, M, J)
+
+    def _forget(self, of):
+        """Let go of a combined kernel that the host has let go of."""
+        if vars(self).get("_kernel_there", (None,))[0] is of:
+            del self._kernel_there
+
+    def _products(self, outputs):
+        """Yield members of families, and the products of each with all outputs, (members, rows,
+        t) tensors.
+        """
         support = support_of(outputs)
-        cols, coefficients = (
-            self.device.indices(support),
-            self.device.put(outputs[:, support].T, self.dtype),
+        rows, cols = self.device.indices(np.arange(self.n_rows)), self.device.indices(support)
+        coefficients = self.device.put(outputs[:, support].T, self.dtype)
+        for family in self._on_device:
+            yield family.members, self._multiplied(family, rows, cols, coefficients)
+
+    def _multiplied(self, family, rows, cols, coefficients):
+        """The products of one family, in tiles of rows."""
+        values = self.device.torch.empty(
+            (family.members.size, len(rows), coefficients.shape[1]),
+            dtype=coefficients.dtype,
+            device=self.device.place,
         )
-        out = np.zeros((self.m, outputs.shape[0], self.n_rows))
-        rows = self.device.indices(np.arange(self.n_rows))
 
         def multiply(part):
             self.device.pairs += len(rows[part]) * len(cols)
-            for family in self._on_device:
-                values = family.products(family.pairs(rows[part], cols), coefficients)
-                out[family.members, :, part] = values.permute(0, 2, 1).cpu().numpy()
+            values[:, part] = family.products(family.pairs(rows[part], cols), coefficients).to(
+                values.dtype
+            )
 
-        for part in self.device.tiles(self.n_rows, self._tile_bytes(support.size)):
+        for part in self.device.tiles(len(rows), self._tile_bytes(len(cols))):
             self.device.sparing(multiply, part)
+        return values
+
+    def held_products(self, beta):
+        # those of a point, of a step, and their sum
+        if self.n <= FEW or 24 * self.m * beta.size > HELD * self.device.free():
+            return self.products(beta)
+        torch, (t, n) = self.device.torch, beta.shape
+        out = torch.zeros((self.m, t, n), dtype=torch.float64, device=self.device.place)
+        for members, values in self._products(beta):
+            out[self.device.indices(members)] = values.transpose(1, 2).double()
+        return DeviceProducts(self.device, out)
+
+    def products(self, beta):
+        outputs = as_outputs(beta, self.n)
+        out = np.zeros((self.m, outputs.shape[0], self.n_rows))
+        for members, values in self._products(outputs):
+            (out[members],) = self.device.fetched(values.transpose(1, 2))
         return out if np.ndim(beta) == 2 else out[:, 0]
 
 
-def _translated(bank, family, budget):
-    """A family of the host as families of a device."""
-    device, dtype, spec, members = bank.device, bank.dtype, bank.spec, family.members
-    kernels = [spec.kernels[k] for k in members]
-    if isinstance(family, HostFeatureGaussians | FeaturePolynomials):
-        gaussian = isinstance(family, HostFeatureGaussians)
+def _translated(bank, key, members):
+    """The family of some kernels of the same pairwise number."""
+    device, dtype, spec, (kind, columns) = bank.device, bank.dtype, bank.spec, key
+    kernels, scales = [spec.kernels[k] for k in members], spec.scales[members]
+    points = Points(bank.left, bank.right)
+    of_kind = kernels if kind == "dot" else [kernel.gamma for kernel in kernels]
+    if columns == SINGLE:
+        family = FeaturePolynomials if kind == "dot" else FeatureGaussians
         features = np.array([spec.columns[k][0] for k in members])
-        return [_of_feature(bank, members[features == f], gaussian) for f in np.unique(features)]
-    if not isinstance(family, DistanceGaussians | DistanceLaplacians | DotPolynomials):
-        return [FromHost(device, family, dtype, (bank.n_rows, bank.n), budget)]
-    of = (spec.scales[members], dtype, spec.points(members[0], Points(bank.left, bank.right)))
-    if isinstance(family, DotPolynomials):
-        return [Polynomials(device, members, kernels, *of)]
-    kind = Gaussians if type(family) is DistanceGaussians else Laplacians
-    return [kind(device, members, [kernel.gamma for kernel in kernels], *of)]
-
-
-def _of_feature(bank, members, gaussian):
-    """The kernels of one feature."""
-    spec, device = bank.spec, bank.device
-    kernels = [spec.kernels[k] for k in members]
-    of = (spec.scales[members], bank.dtype, spec.points(members[0], Points(bank.left, bank.right)))
-    if gaussian:
-        return FeatureGaussians(device, members, [kernel.gamma for kernel in kernels], *of)
-    return Polynomials(device, members, kernels, *of)
+        return family(device, members, features, of_kind, scales, dtype, points)
+    seen = spec.points(members[0], points)
+    return KINDS[kind](device, members, of_kind, scales, dtype, seen)
