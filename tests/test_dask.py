@@ -370,10 +370,11 @@ class TestFaults:
         model = mkd.MKLClassifier(KERNELS, approximation=Nystroem(15, random_state=0), parts=2)
         with pytest.raises(mkd.ClusterError, match=r"use workers of at least .* or give parts="):
             model.fit(X, y)
+        monkeypatch.setattr(Cluster, "memory", 3e5)
         with pytest.raises(mkd.ClusterError, match="give fewer points or an approximation"):
-            mkd.MKLClassifier(KERNELS).fit(np.arange(900.0)[:, None], np.arange(900) % 2)
+            mkd.MKLClassifier(KERNELS).fit(X[:150] + np.arange(150.0)[:, None], y[:150])
         with pytest.warns(UserWarning, match="use 4 workers"):
-            Cluster(client, 60.0).check_room(1.0, 6e6, "A part", "wait")
+            Cluster(client, 60.0).check_room(1.0, 6e5, "A part", "wait")
 
     def test_errors_of_tasks_are_their_own(self, client):
         parts = Parts(Cluster(client, 60.0), "opening", open, [("/no/such/file",)])

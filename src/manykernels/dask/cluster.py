@@ -163,8 +163,8 @@ class Cluster:
             self._wait(futures, [*watched, *futures])
             failed = next((future for future in futures if future.status == "error"), None)
             if failed is None:
-                of = {"asynchronous": True, "callback_timeout": self.timeout}
-                return self.client.sync(self.client.gather, list(futures), **of)
+                of = self.client, list(futures)
+                return self.client.sync(_gathered, *of, callback_timeout=self.timeout)
         except TimeoutError as error:
             raise self._silent() from error
         except LOSSES as error:
@@ -178,7 +178,7 @@ class Cluster:
         done, since = 0, time.monotonic()
         while True:
             try:
-                wait(futures, timeout=PULSE)
+                wait(futures, timeout=min(PULSE, self.timeout))
                 return
             except TimeoutError:
                 now = sum(future.done() for future in watched)
@@ -242,6 +242,10 @@ class Cluster:
 
 _PREPARED: Any = weakref.WeakSet()
 _ADDRESSES: dict[str, Client] = {}
+
+
+async def _gathered(client, futures):
+    return await client.gather(futures, asynchronous=True)
 
 
 def _awake(_):
