@@ -169,10 +169,10 @@ class Cluster:
             raise self._silent() from error
         except LOSSES as error:
             raise self._lost() from error
-        error = failed.exception()
-        if isinstance(error, KilledWorker):
-            raise ClusterError(_killed(error, self.memory)) from error
-        raise error
+        reason = failed.exception()
+        if isinstance(reason, KilledWorker):
+            raise ClusterError(_killed(reason, self.memory)) from reason
+        raise reason
 
     def _wait(self, futures, watched):
         done, since = 0, time.monotonic()
