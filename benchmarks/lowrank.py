@@ -357,7 +357,7 @@ QUICK = {
     "FAST": ("magic",),
     "FAST_ROWS": 1000,
     "GFB_SECONDS": 4.0,
-    "EXACT_ROWS": 150,
+    "EXACT_ROWS": 60,
     "FEW": ("svmguide1",),
     "COUNTS": (5, 10),
     "KERNELS_RANK": 20,
