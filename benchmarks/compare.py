@@ -2,9 +2,9 @@
 
 ``grams``: the same Gaussians (five widths on all columns, one on each column, unit diagonal) and C
 for all. Peers get Gram matrices that are computed already; ours gets the points, and its seconds
-include the kernels. Seconds are medians after a run that warms up; memory is the peak of the
-process, its imports included. Weights are judged by our `Problem`: they are put on the simplex (or
-on the sphere of p = 2), one SVM is trained with them to 1e-8, and `Problem.certificate` says how
+include the kernels. Seconds are medians after a run that warms up, or of one that is long; memory is
+the peak of the process, its imports included. Weights are judged by our `Problem`: they are put on
+the simplex (or on the sphere of p = 2), one SVM is trained with them to 1e-8, and `Problem.certificate` says how
 far the pair is from the optimum of p = 1 (of p = 2); "above" is the same against the best bound
 that we know. Uniform weights, ridge regression and EasyMKL optimize something else: for them it
 says how far that is from the MKL problem, not that they failed. Sparsity is the number of kernels
