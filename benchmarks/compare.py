@@ -2,13 +2,13 @@
 
 ``grams``: the same Gaussians (five widths on all columns, one on each column, unit diagonal) and C
 for all. Peers get Gram matrices that are computed already; ours gets the points, and its seconds
-include the kernels. Seconds are medians after a run that warms up; memory is the peak of the
-process, its imports included. Weights are judged by our `Problem`: they are put on the simplex (or
-on the sphere of p = 2), one SVM is trained with them to 1e-8, and `Problem.certificate` says how
-far the pair is from the optimum of p = 1 (of p = 2); "above" is the same against the best bound
-that we know. Uniform weights, ridge regression and EasyMKL optimize something else: for them it
-says how far that is from the MKL problem, not that they failed. Sparsity is the number of kernels
-with more than a thousandth of the largest weight.
+include the kernels. Seconds are medians after a run that warms up, or of one that is long; memory
+is the peak of the process, its imports included. Weights are judged by our `Problem`: they are put
+on the simplex (or on the sphere of p = 2), one SVM is trained with them to 1e-8, and
+`Problem.certificate` says how far the pair is from the optimum of p = 1 (of p = 2); "above" is the
+same against the best bound that we know. Uniform weights, ridge regression and EasyMKL optimize
+something else: for them it says how far that is from the MKL problem, not that they failed.
+Sparsity is the number of kernels with more than a thousandth of the largest weight.
 
 ``lasso``: the group lasso of celer and skglm on random Fourier features of gene sets, squared loss.
 With S the sum of the norms of the groups, a solution for the penalty alpha is that of our problem

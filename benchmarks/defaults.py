@@ -58,7 +58,7 @@ SETS = (
     *("a8a", "a9a", "w7a", "w8a", "cod_rna", "ijcnn1", "covtype", "leukemia"),
 )
 REGRESSIONS = ("diabetes", "linnerud", "friedman1", "friedman2", "friedman3")
-ROWS, TIE = 400, 1e-9
+ROWS, FOLDS, TIE = 400, 5, 1e-9
 CANDIDATES = {"svc__C": np.logspace(-1, 2.5, 8), "svc__gamma": [0.001, 0.01, 0.1, "scale"]}
 
 
@@ -76,7 +76,7 @@ def classes():
         "SVC tuned": GridSearchCV(svc, CANDIDATES),
     }
     data = ((name, *_sample(name)) for name in SETS if read(name) is not None)
-    return _compared("Accuracy", models, data, StratifiedKFold(5, shuffle=True, random_state=1))
+    return _compared("Accuracy", models, data, StratifiedKFold(FOLDS, shuffle=True, random_state=1))
 
 
 def numbers():
@@ -105,7 +105,7 @@ def numbers():
         X, y = make(min(ROWS, 300), noise=noise, random_state=0)
         data.append((name, X, y))
         data.append((f"{name} x 1000", X, 1000.0 * y))
-    return _compared("R²", models, data, KFold(5, shuffle=True, random_state=1))
+    return _compared("R²", models, data, KFold(FOLDS, shuffle=True, random_state=1))
 
 
 def _compared(what, models, data, cv):
@@ -159,7 +159,7 @@ def _sample(name):
 
 
 STEPS = {"classes": classes, "numbers": numbers}
-QUICK = {"SETS": ("heart",), "ROWS": 60, "REGRESSIONS": ("friedman1",)}
+QUICK = {"SETS": ("heart",), "ROWS": 60, "REGRESSIONS": ("friedman1",), "FOLDS": 2}
 
 
 def main(out, parts=None):

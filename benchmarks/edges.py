@@ -328,12 +328,11 @@ QUICK = {
     "SETS": ("liver",),
     "EXTRA": (),
     "LARGE": {},
-    "COSTS": (1.0, 100.0),
+    "COSTS": (100.0,),
     "MANY": 300,
     "CAP": 5.0,
     "PATH": {"C": [1.0, 100.0], "p": [1.0, 2.0]},
-    "FACTORED": {"magic": 500},
-    "RANK": 20,
+    "FACTORED": {},
 }
 
 

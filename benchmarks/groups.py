@@ -178,7 +178,7 @@ QUICK = {
     "CELLS": ("pbmc_dc_mono",),
     "CELL_ROWS": 120,
     "HALVES": 10,
-    "SIZES": (300,),
+    "SIZES": (150,),
     "COLUMNS": 40,
     "MANY": 1000,
     "GENES": 500,

@@ -140,7 +140,7 @@ def simplex(full=False):
 
 
 STEPS = {"ball": ball, "simplex": simplex}
-QUICK = {"SIZES": (1000, 4000)}
+QUICK = {"SIZES": (2000,)}
 
 
 def main(out, full=False, parts=None):

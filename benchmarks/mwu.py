@@ -350,7 +350,7 @@ QUICK = {
     "FEATURES": 500,
     "KERNELS": (1000, 10_000),
     "ROUNDS": 50,
-    "ROWS": (400, 800),
+    "ROWS": (200, 400),
     "FLY": {"cod_rna": 0.07},
     "FLY_ROUNDS": 300,
     "GROWTH": {"cod_rna": 0.07},

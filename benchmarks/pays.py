@@ -169,7 +169,15 @@ def nested():
 
 
 STEPS = {"nested": nested}
-QUICK = {"SETS": ("liver", "tcga_breast", "heart", "wpbc"), "ROWS": 60, "OUTER": 2}
+QUICK = {
+    "SETS": ("liver", "tcga_breast", "heart", "wpbc"),
+    "ROWS": 60,
+    "OUTER": 2,
+    "INNER": 2,
+    "COSTS": (1.0, 100.0),
+    "PAIRS": {"C": [1.0, 10.0], "gamma": ["scale"]},
+    "BOOSTED": {"learning_rate": [0.1]},
+}
 
 
 def main(out, parts=None):

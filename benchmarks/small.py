@@ -253,7 +253,7 @@ def folds():
 
 STEPS = {run.__name__: run for run in (folds, memory, orientation)}
 QUICK = {
-    "SETS": ("liver", "wpbc"),
+    "SETS": ("sonar",),
     "FOLDS": 2,
     "LIMIT": 0.5,
     "MEASURED": ("newton",),

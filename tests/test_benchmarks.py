@@ -86,10 +86,12 @@ class TestRecords:
 
     def test_keys_see_code_and_not_words(self, tmp_path):
         one, two, other = (tmp_path / name for name in ("a.py", "b.py", "c.py"))
-        one.write_text('"""Words."""\nx = 1  # more\n')
-        two.write_text("x=1")
-        other.write_text("x = 2")
-        assert records.code(one) == records.code(two) != records.code(other)
+        one.write_text('"""Words."""\nx = 1  # more\nQUICK = {}\n')
+        two.write_text("x=1;QUICK = {}")
+        other.write_text("x = 1")
+        assert records.code(one, "quick") == records.code(two, "quick")
+        assert records.code(one, "quick") != records.code(other, "quick")
+        assert records.code(one, "full") == records.code(other, "full")
 
 
 def test_a_job_that_was_killed_goes_on(tmp_path, monkeypatch):

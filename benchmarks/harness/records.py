@@ -37,7 +37,7 @@ class Job:
         """Changes with whatever the outcome may depend on: the package, the benchmark, the size."""
         digest = hashlib.sha256(f"{self} {self.size}".encode())
         for path in [*package_files(), *benchmark_files(self.benchmark)]:
-            digest.update(f"{path.name} {code(path)}".encode())
+            digest.update(f"{path.name} {code(path, self.size)}".encode())
         return digest.hexdigest()[:16]
 
 
@@ -97,14 +97,22 @@ def is_current(job):
 
 
 @cache
-def code(path):
-    """What a file does: its text without comments, docstrings and layout."""
+def code(path, size):
+    """What a file does: its text without comments, docstrings and layout, and in the full size
+    without the constants of the quick one.
+    """
     tree = ast.parse(path.read_text())
+    if size == "full":
+        tree.body = [node for node in tree.body if not _is_quick(node)]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and _is_words(body[0]):
             node.body = body[1:]
     return ast.unparse(tree)
+
+
+def _is_quick(node):
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "QUICK"
 
 
 def _is_words(node):

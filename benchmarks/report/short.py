@@ -4,6 +4,7 @@ import numpy as np
 
 from .ranks import ranks
 from .rivals import METHODS, lost
+from .words import GOAL
 
 
 def short(found):
@@ -14,14 +15,17 @@ def short(found):
 
 def _solvers(found):
     rows = [row for row in found.rows("small-folds") if row["solver"] == "newton"]
-    if rows:
+    done = [row for row in rows if row["largest gap"] <= GOAL]
+    if done:
         sets = len({row["set"] for row in rows})
+        size = found.records["small-folds"].size
         yield (
-            f"Small sets, the papers' bank ({sets} sets, {len(rows)} problems): Newton's method on "
-            f"the dual takes {np.median([row['ratio'] for row in rows]):.2f} times as long in the "
-            "median as averaging the same kernels by scikit-learn and training one SVC, "
-            f"{max(row['ratio'] for row in rows):.2f} times at worst; its largest certified gap is "
-            f"{max(row['largest gap'] for row in rows):.1e} (`small`)."
+            f"Small sets, the papers' bank (size: {size}, sets: {sets}, problems: {len(rows)}): "
+            "Newton's method on the dual comes to a certified gap of 1e-3 within the limit on "
+            f"seconds in {len(done)}, and takes there "
+            f"{np.median([row['ratio'] for row in done]):.2f} times as long in the median as "
+            "averaging the same kernels by scikit-learn and training one SVC, "
+            f"{max(row['ratio'] for row in done):.2f} times at worst (`small`)."
         )
 
 
