@@ -8,7 +8,16 @@ from pathlib import Path
 
 import benchmarks
 
-NO_BENCHMARKS = ("cells", "common", "harness", "papers", "peers", "report", "__main__")
+NO_BENCHMARKS = (
+    "cells",
+    "common",
+    "gpu_pieces",
+    "harness",
+    "papers",
+    "peers",
+    "report",
+    "__main__",
+)
 
 
 def main():

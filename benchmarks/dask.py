@@ -45,8 +45,8 @@ from manykernels.regularizers.base import Curvature
 from .common import load, read, run_parts, table
 from .million import kernels as masked
 
-KERNELS = 100_000  # of sonar
-ROUNDS = 40  # of which the median is taken
+KERNELS, FEWER = 100_000, 20_000  # of sonar, and for single passes
+ROUNDS, REPEATS = 40, 3  # of requests and of passes, of which the median is taken
 RANK, GAMMAS, HELD_OUT = 100, (0.5, 2.0, 8.0, 32.0, 128.0), 20_000
 ROWS = None  # of Covertype, all by default
 MEMORY, WORKERS = 1000, 4  # MB of each
@@ -103,7 +103,7 @@ def _median(function, rounds):
 def passes():
     """Scheduling, transfer and work of a pass of Newton's method, by kernels."""
     X, _ = load("sonar")
-    bank = make_bank(masked(KERNELS), X, dtype=np.float32, n_jobs=1)
+    bank = make_bank(masked(FEWER), X, dtype=np.float32, n_jobs=1)
     rng, rows = np.random.default_rng(0), []
     weights, beta = rng.random(bank.m), rng.standard_normal((1, bank.n))
     J = Curvature(weights, -0.1, weights)
@@ -117,7 +117,7 @@ def passes():
                 "echo": _median(
                     lambda p=placed, e=each: p.parts.total(echo, beta, J.factor, each=e), ROUNDS
                 ),
-                "pass": _median(lambda p=placed: p.sweep(weights, beta, J), 5),
+                "pass": _median(lambda p=placed: p.sweep(weights, beta, J), REPEATS),
             }
             rows.append(
                 {
@@ -131,7 +131,7 @@ def passes():
                     "MB sent": sum(len(pickle.dumps((beta, own))) for own in each) / 1e6,
                 }
             )
-    local = _median(lambda: bank.sweep(weights, beta, J), 3)
+    local = _median(lambda: bank.sweep(weights, beta, J), 1)
     table(f"A pass over {bank.m:,} kernels on {bank.n} points, one thread a worker", rows)
     print(f"on one machine, one thread: {1e3 * local:.0f} ms")
     return {"rows": rows, "local_ms": 1e3 * local}
@@ -358,7 +358,7 @@ def _row(cut, workers, parts, size, idle, echoed, whole):
 
 def _by_kernels():
     X, _ = load("sonar")
-    bank = make_bank(masked(KERNELS), X, dtype=np.float32, n_jobs=1)
+    bank = make_bank(masked(FEWER), X, dtype=np.float32, n_jobs=1)
     rng = np.random.default_rng(0)
     weights, beta = rng.random(bank.m), rng.standard_normal((1, bank.n))
     J = Curvature(weights, -0.1, weights)
@@ -371,7 +371,7 @@ def _by_kernels():
             echoed = _median(
                 lambda p=placed, e=each: p.parts.total(echo, beta, J.factor, each=e), ROUNDS
             )
-            whole = _median(lambda p=placed: p.sweep(weights, beta, J), 5)
+            whole = _median(lambda p=placed: p.sweep(weights, beta, J), REPEATS)
             yield _row("kernels", workers, len(placed.parts), bank.m, idle, echoed, whole)
 
 
@@ -414,13 +414,14 @@ def _by_points():
                 ),
                 ROUNDS,
             )
-            whole = _median(lambda look=look, at=at: look.sums(*at), 5)
+            whole = _median(lambda look=look, at=at: look.sums(*at), REPEATS)
             yield _row("points", workers, len(bank.parts), n, idle, echoed, whole)
 
 
 STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, model)}
 QUICK = {
     "KERNELS": 2000,
+    "FEWER": 2000,
     "ROUNDS": 10,
     "RANK": 20,
     "ROWS": 30_000,

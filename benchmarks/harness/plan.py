@@ -9,11 +9,11 @@ from .records import BENCHMARKS, Job
 ORDER = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
     *("compare", "groups", "pays", "defaults", "tuning", "auto", "edges", "foundations"),
-    *("missing", "readers", "kill", "shape", "mutants", "gpu", "gpu_lowrank"),
+    *("missing", "readers", "kill", "shape", "mutants", "dask", "gpu", "gpu_lowrank"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
 ON_DEVICE = {("gpu", "all"), ("gpu_lowrank", "all"), ("tuning", "device")}
-NEEDS = {"mutants": "cosmic_ray"}
+NEEDS = {"mutants": "cosmic_ray", "dask": "distributed"}
 
 
 def jobs(size):
