@@ -79,7 +79,7 @@ def test_bad_data(data, labels, message):
         ({"share_weights": "own"}, ValueError, "must be True or False"),
         ({"approximation": "nystroem"}, TypeError, "such as Nystroem"),
         ({"p": L1()}, ValueError, "Give it as regularizer="),
-        ({"device": "gpu"}, ValueError, "use 'cpu', 'cuda'"),
+        ({"device": "gpu"}, ValueError, "use 'cpu', 'auto', 'cuda'"),
         ({"checkpoint": 7}, TypeError, "a path or a Checkpoint"),
         ({"checkpoint": Checkpoint("run.mk", every=-1)}, ValueError, "0 or more"),
         ({"callbacks": print}, TypeError, "must be a list"),

@@ -383,7 +383,7 @@ class TestFaults:
 
     def test_progress_of_others_counts(self, client):
         """Parts that are made one after the other, each within the time."""
-        parts = Parts(Cluster(client, 7.0), "slow", time.sleep, [(2.0,)] * 8)
+        parts = Parts(Cluster(client, 2.0), "slow", time.sleep, [(0.6,)] * 12)
         assert parts.total(_nothing) == 0.0
 
 

@@ -220,7 +220,7 @@ class TestSolvers:
             return
         if not solver.fits(run):
             assert bank is BANK
-            assert name in ("primal", "interior", "blocks", "gfb")
+            assert name in ("primal", "interior", "blocks", "apart", "gfb")
             return
         # given time: SimpleMKL would not be waited for
         result = solve(task, solver, tol=1e-3, max_iter=solver.max_iter)
