@@ -14,8 +14,10 @@ from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polyno
 
 THOROUGH = os.environ.get("MANYKERNELS_THOROUGH", "0") not in ("", "0")
 
-settings.register_profile("default", max_examples=25, deadline=None)
-settings.register_profile("thorough", max_examples=100, deadline=None)
+# a run before a change lands takes both
+FEW, MANY = 10, 60
+settings.register_profile("default", max_examples=FEW, deadline=None)
+settings.register_profile("thorough", max_examples=MANY, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "default")
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, which some tests send.
@@ -24,8 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def examples(thorough):
-    """How many examples a property takes: ``thorough`` in `make test-all`, at most 25 otherwise."""
-    return thorough if THOROUGH else min(thorough, 25)
+    """How many examples a property takes: ``thorough`` in `make test-all`, at most ten otherwise."""
+    return thorough if THOROUGH else min(thorough, FEW)
 
 
 def pytest_collection_modifyitems(items):

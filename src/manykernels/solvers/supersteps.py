@@ -172,6 +172,9 @@ class KernelRounds(MultiplicativeWeights):
     def needs(self, run):
         _separates_two(self, run)
 
+    def slow(self, run, first, tol):
+        return False  # rounds have a limit, and columns that are computed again are no new passes
+
     def init(self, run):
         rules, n = self._rules(run), run.bank.n
         beta = run.start.beta[0].copy()
@@ -257,6 +260,9 @@ class PointRounds(MultiplicativeWeights):
 
     def needs(self, run):
         _separates_two(self, run)
+
+    def slow(self, run, first, tol):
+        return False  # rounds have a limit, and columns that are computed again are no new passes
 
     def init(self, run):
         rules, beta = self._rules(run), run.start.beta[0].copy()
