@@ -255,7 +255,7 @@ def faults():
             "tol": 1e-6,
             "approximation": Nystroem(20, random_state=0),
         },
-        "mwu": {"p": 1.0, "solver": "mwu", "C": 1.0, "tol": 0.05},
+        "mwu": {"p": 1.0, "solver": "mwu", "C": 1.0, "tol": 0.1},
     }
     rng, rows = np.random.default_rng(0), []
     with cluster(3) as client:
