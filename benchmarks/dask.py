@@ -50,7 +50,7 @@ ROUNDS, REPEATS = 40, 3  # of requests and of passes, of which the median is tak
 RANK, GAMMAS, HELD_OUT = 100, (0.5, 2.0, 8.0, 32.0, 128.0), 20_000
 ROWS = None  # of Covertype, all by default
 MEMORY, WORKERS = 1000, 4  # MB of each
-KILLS = 50
+KILLS, WAYS = 50, ("kernels", "points", "mwu")
 ON_A_MODEL = (10, 100, 1000)  # workers of the projection
 
 
@@ -257,6 +257,7 @@ def faults():
         },
         "mwu": {"p": 1.0, "solver": "mwu", "C": 1.0, "tol": 0.1},
     }
+    ways = {way: ways[way] for way in WAYS}
     rng, rows = np.random.default_rng(0), []
     with cluster(3) as client:
         usual = {}
@@ -269,7 +270,7 @@ def faults():
         while len(rows) < KILLS:
             way = list(ways)[len(rows) % len(ways)]
             client.wait_for_workers(3, timeout=120)
-            pids = client.run(os.getpid)
+            pids = client.run(os.getpid, on_error="ignore")  # one may be dying
             victim = rng.choice(list(pids.values()))
             moment = rng.uniform(0.0, usual[way])
             timer = threading.Timer(moment, os.kill, (int(victim), signal.SIGKILL))

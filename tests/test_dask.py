@@ -321,7 +321,6 @@ WAYS = {
         "tol": 1e-6,
         "approximation": Nystroem(15, random_state=0),
     },
-    "mwu": {"p": 1.0, "solver": "mwu", "C": 0.3, "tol": 0.1},
 }
 
 
