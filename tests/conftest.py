@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def examples(thorough):
-    """How many examples a property takes: ``thorough`` in `make test-all`, at most ten otherwise."""
+    """How many examples a property takes: ``thorough`` in `make test-all`, else ten at most."""
     return thorough if THOROUGH else min(thorough, FEW)
 
 
