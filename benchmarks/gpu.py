@@ -24,9 +24,9 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.kernels.vector import dense
 
-from .common import best_of, load, read, run_parts, table
+from .common import load, read, run_parts, table
 from .gpu_lowrank import lowrank
-from .gpu_pieces import pieces
+from .gpu_pieces import pieces, shortest
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
@@ -54,24 +54,13 @@ def measured_ceilings():
         for name in ("float32", "float64")
     }
     CEILINGS["device"] = torch.cuda.get_device_name()
-    CEILINGS["GB per s"] = 2 * 4 * x.numel() / _shortest(lambda: y.copy_(x)) / 1e9
+    CEILINGS["GB per s"] = 2 * 4 * x.numel() / shortest(lambda: y.copy_(x)) / 1e9
     for name, a in squares.items():
-        CEILINGS[f"{name} TFLOP per s"] = 2 * 8192**3 / _shortest(lambda a=a: torch.mm(a, a)) / 1e12
+        CEILINGS[f"{name} TFLOP per s"] = 2 * 8192**3 / shortest(lambda a=a: torch.mm(a, a)) / 1e12
     part = 2**24
-    seconds = _shortest(lambda: combine(Device("cuda"), x[:part], some, some, y[:part]))
+    seconds = shortest(lambda: combine(Device("cuda"), x[:part], some, some, y[:part]))
     CEILINGS["T exponentials per s"] = 256 * part / seconds / 1e12
     return CEILINGS
-
-
-def _shortest(work):
-    import torch
-
-    def run():
-        work()
-        torch.cuda.synchronize()
-
-    run()
-    return best_of(run)
 
 
 def floor(clf, exponentials, flops, precision):

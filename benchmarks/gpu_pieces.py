@@ -17,7 +17,8 @@ from .common import best_of, table
 STEPS = 10**6
 
 
-def _shortest(work):
+def shortest(work):
+    """Of several runs on the device, in seconds."""
     import torch
 
     def run():
@@ -86,12 +87,12 @@ def _rows():
     norms, ones = X.square().sum(dim=1, keepdim=True), torch.ones_like(X[:, :1])
     right, left = torch.cat([-2.0 * X, ones, norms], 1), torch.cat([X, norms, ones], 1)[:q]
     row = {"rows": q, "points": n}
-    row["float64 ms"] = 1e3 * _shortest(
+    row["float64 ms"] = 1e3 * shortest(
         lambda: combine(device, left @ right.T, gammas, weights, out, False)
     )
     exact, parts = out.clone(), split.Split.of(torch, X)
     some = parts.chosen(slice(0, q))
-    row["split ms"] = 1e3 * _shortest(
+    row["split ms"] = 1e3 * shortest(
         lambda: split.combine(some, parts, gammas * LOG2_E, weights, out, False)
     )
     row["largest difference"] = float((out - exact).abs().max())
@@ -112,10 +113,10 @@ def _features():
     X, weights = torch.randn(d, n, device="cuda"), torch.rand(m, device="cuda")
     out, beta = torch.empty(n, n, device="cuda"), torch.randn(n, 1, device="cuda")
     row = {"kernels": m, "points": n}
-    row["sum ms"] = 1e3 * _shortest(
+    row["sum ms"] = 1e3 * shortest(
         lambda: single.combine(device, (X, X), rates, weights, out, False)
     )
-    row["products ms"] = 1e3 * _shortest(lambda: single.products(device, (X, X), rates, beta))
+    row["products ms"] = 1e3 * shortest(lambda: single.products(device, (X, X), rates, beta))
     table("Gaussians of single features", [row])
     d, n, m = 60, 208, 10**6
     packed = device.put(np.packbits(rng.random((m, d)) < 0.5, axis=1), np.uint8)
@@ -124,8 +125,8 @@ def _features():
     pairs, B = masks.split(torch, (X[i] - X[j]).square()), torch.randn(2, i.size, device="cuda")
     beta, K = torch.randn(1, n, device="cuda"), torch.zeros((n, n), device="cuda").double()
     weights, other = torch.rand(m, device="cuda"), {"kernels": m, "points": n}
-    other["two forms ms"] = 1e3 * _shortest(lambda: masks.forms(torch, some, pairs, B))
-    other["sum and products ms"] = 1e3 * _shortest(
+    other["two forms ms"] = 1e3 * shortest(lambda: masks.forms(torch, some, pairs, B))
+    other["sum and products ms"] = 1e3 * shortest(
         lambda: masks.multiply(torch, (X, X), some, beta, weights, K)
     )
     table("Gaussians of feature subsets", [other])

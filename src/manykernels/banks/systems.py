@@ -47,6 +47,13 @@ class System:
         return Rooted(self.H, root)
 
 
+class GivenSystem(System):
+    """The equations of one output, from their matrix."""
+
+    def __init__(self, H):
+        self.H = H
+
+
 class Rooted:
     """The equations of one output at weights with ``S = C C'``: ``I + C' H C``, where the root of
     the intercept is one.

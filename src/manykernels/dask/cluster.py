@@ -318,6 +318,11 @@ class Parts:
         return [(future, question, shared, mine) for future, mine in pairs]
 
 
+def given(value: Any) -> Any:
+    """What many recipes have in common, as a task that can be run again."""
+    return value
+
+
 def answer(part: Any, question: Callable, shared: tuple, own: tuple) -> Any:
     """What a part says to a question."""
     return question(part, *shared, *own)

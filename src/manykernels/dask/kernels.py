@@ -13,7 +13,7 @@ from ..banks.dense import DenseBank
 from ..banks.holder import Forwards
 from ..banks.shared import held
 from ..regularizers.base import Curvature
-from .cluster import Cluster, Parts
+from .cluster import Cluster, Parts, given
 from .shares import PartShares
 
 
@@ -58,7 +58,7 @@ class KernelsBank(Forwards, SumBank):
         budget = int(0.3 * cluster.memory / each) or 2**30
         if isinstance(bank, DenseBank):
             return [(_subset(bank, part), None, budget) for part in slices]
-        whole = cluster.submit("points", _given, [(bank.threaded(1),)])[0]
+        whole = cluster.submit("points", given, [(bank.threaded(1),)])[0]
         return [(whole, part, budget) for part in slices]
 
     @property
@@ -154,10 +154,6 @@ class KernelsBank(Forwards, SumBank):
 
 
 # Recipe and questions: plain functions of this module, which workers import.
-
-
-def _given(value):
-    return value
 
 
 def _subset(bank, part):

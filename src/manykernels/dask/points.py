@@ -17,7 +17,7 @@ from .._threads import Threads
 from ..banks import Bank, FactorBank
 from ..banks.base import as_outputs
 from ..banks.columns import ColumnBank
-from ..banks.systems import System
+from ..banks.systems import GivenSystem, System
 from ..solvers.lowrank.look import Look, Sums
 from .cluster import Parts
 
@@ -148,13 +148,6 @@ class PointsBank(FactorBank):
         for part, found in enumerate(self.parts.ask(rows, each=mine)):
             out[of == part] = found
         return out
-
-
-class GivenSystem(System):
-    """The equations of one output, from their matrix."""
-
-    def __init__(self, H):
-        self.H = H
 
 
 class Looks:

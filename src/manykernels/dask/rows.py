@@ -21,7 +21,7 @@ from ..estimators.prepare import FLOAT32_TOL, RowsElsewhere, collection
 from ..estimators.units import in_units, learn_units, warn_of_scales
 from ..kernels.collection import MaskedCollection
 from ..kernels.points import as_points
-from .cluster import Cluster, Parts
+from .cluster import Cluster, Parts, given
 from .points import PointsBank, make_factors
 from .tables import as_numbers, chosen_rows, is_collection, names_of, row_count, sent, stacked
 
@@ -123,7 +123,7 @@ class ClusterRows(RowsElsewhere):
         groups = self._groups()
         edges = np.array([self.edges[group[0]] for group in groups] + [self.shape[0]])
         self._check_room(features.width * dtype.itemsize, np.diff(edges).max(), len(groups))
-        shared = self.cluster.submit("features", _given, [((features, units, self.names),)])[0]
+        shared = self.cluster.submit("features", given, [((features, units, self.names),)])[0]
         blocks = sent(self.cluster, self.blocks)
         recipes = [
             ([blocks[one] for one in group], [int(self.edges[one]) for one in group], shared)
@@ -181,10 +181,6 @@ def make_part(blocks, firsts, shared):
     pairs = zip(blocks, firsts, strict=True)
     points = stacked([as_numbers(block, names, first) for block, first in pairs])
     return make_factors(points if units is None else as_points(in_units(units, points)), features)
-
-
-def _given(value):
-    return value
 
 
 def _refuse(estimator):

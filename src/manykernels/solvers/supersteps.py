@@ -163,17 +163,26 @@ class State(NamedTuple):
     iterate: Iterate | None = None
 
 
-class KernelRounds(MultiplicativeWeights):
-    """MWUMKL by kernels: one request a round."""
+class Rounds(MultiplicativeWeights):
+    """What both ways have in common."""
 
     def planned(self, run):
         return self
 
     def needs(self, run):
-        _separates_two(self, run)
+        """As on one machine, but for memory: products are elsewhere."""
+        budget, run.memory_budget = run.memory_budget, np.inf
+        try:
+            super().needs(run)
+        finally:
+            run.memory_budget = budget
 
     def slow(self, run, first, tol):
         return False  # rounds have a limit, and columns that are computed again are no new passes
+
+
+class KernelRounds(Rounds):
+    """MWUMKL by kernels: one request a round."""
 
     def init(self, run):
         rules, n = self._rules(run), run.bank.n
@@ -252,17 +261,8 @@ class KernelRounds(MultiplicativeWeights):
         return state._replace(iterate=self._iterate(run, at, weights, state.sums))
 
 
-class PointRounds(MultiplicativeWeights):
+class PointRounds(Rounds):
     """MWUMKL by points: rounds among some of them, and a look at all."""
-
-    def planned(self, run):
-        return self
-
-    def needs(self, run):
-        _separates_two(self, run)
-
-    def slow(self, run, first, tol):
-        return False  # rounds have a limit, and columns that are computed again are no new passes
 
     def init(self, run):
         rules, beta = self._rules(run), run.start.beta[0].copy()
@@ -316,15 +316,6 @@ class PointRounds(MultiplicativeWeights):
         of = np.zeros(bank.n), at.forms.copy(), np.empty(bank.m), np.empty(bank.n), np.ones(1)
         average = loops.Average(beta, products, towards, *of)
         return AllState(average, done, BATCH, Columns(bank, np.arange(bank.n), CACHE))
-
-
-def _separates_two(solver, run):
-    """What MWUMKL needs, but for memory on this machine."""
-    budget, run.memory_budget = run.memory_budget, np.inf
-    try:
-        MultiplicativeWeights.needs(solver, run)
-    finally:
-        run.memory_budget = budget
 
 
 def _taking_part(rules, at):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...banks.systems import System
+from ...banks.systems import GivenSystem
 from ...result import Status
 from ..base import Iterate
 from .factored import FactorSolver, Model, certified, penalty
@@ -166,20 +166,13 @@ class SumsModel(Model):
 
     def __init__(self, run, fit, sums):
         self.run, self.fit, self.space = run, fit, run.bank
-        self.systems = [SumsSystem(H) for H in sums.H]
+        self.systems = [GivenSystem(H) for H in sums.H]
         self._weights, self._kept = None, None
 
     def _finished(self, found, weights):
         a, b = found[0], found[1][:, -1]
         u = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.u
         return Fit(u, a, b, weights)
-
-
-class SumsSystem(System):
-    """The equations of one output, from its Gram matrix."""
-
-    def __init__(self, H):
-        self.H = H
 
 
 def look_of(run):
