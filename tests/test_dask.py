@@ -17,12 +17,14 @@ pytest.importorskip("distributed")
 
 import dask.array as da
 import dask.dataframe as dd
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Status
 
 import manykernels as mk
 from manykernels import dask as mkd
 from manykernels.banks import FactorBank, make_bank
+from manykernels.dask import cluster as cluster_module
 from manykernels.dask.cluster import Cluster, Parts
+from manykernels.dask.cut import choose_cut, factor_columns
 from manykernels.dask.kernels import KernelsBank
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.lowrank import Nystroem
@@ -273,6 +275,32 @@ class TestModels:
         with pytest.raises(ValueError, match="neither Parquet"):
             model.fit("table.csv", y)
 
+    def test_rule_of_the_cut(self, client, data, monkeypatch):
+        """By points, unless there are more columns than points and memory for matrices of these."""
+        X, y = data
+        few, many = Nystroem(10, random_state=0), Nystroem(60, random_state=0)
+        for approximation, cut in ((None, "kernels"), (few, "points"), (many, "kernels")):
+            model = mkd.MKLClassifier(KERNELS, approximation=approximation, loss="squared_hinge")
+            assert model.fit(X, y).cut_ == cut
+            assert model.result_.status.converged
+        monkeypatch.setattr(Cluster, "memory", 4e5)
+        assert choose_cut(150, 420, Cluster(client, 60.0)) == "points"
+        assert factor_columns(many, "auto", 150, 6) == 60 * len(
+            mk.MKLClassifier().fit(X, y).kernel_names_
+        )
+
+    def test_client_that_is_not_the_current_one(self, client, data, monkeypatch):
+        monkeypatch.setattr("distributed.client._global_clients", {})
+        address = client.scheduler.address
+        assert mkd.MKLClassifier(KERNELS, client=address).fit(*data).result_.status.converged
+
+    def test_workers_out_of_reach(self, client, data, monkeypatch):
+        """Answers come by way of the scheduler."""
+        nobody = "tcp://127.0.0.1:1"
+        assert not client.sync(cluster_module._reached, client, nobody)
+        monkeypatch.setitem(cluster_module._REACHES, client, False)
+        assert mkd.MKLClassifier(KERNELS).fit(*data).result_.status.converged
+
     def test_no_client(self, monkeypatch):
         monkeypatch.setattr("manykernels.dask.cluster.get_client", _no_client)
         with pytest.raises(mkd.ClusterError, match="no Dask client"):
@@ -321,6 +349,7 @@ WAYS = {
         "tol": 1e-6,
         "approximation": Nystroem(15, random_state=0),
     },
+    "mwu": {"p": 1.0, "solver": "mwu", "tol": 0.2},
 }
 
 
@@ -343,6 +372,17 @@ class TestFaults:
             model.callbacks = [AtTheSecond(lambda: client.retire_workers(n=1))]
             assert model.fit(*data).result_.status.converged
             assert model.callbacks[0].done
+
+    def test_a_worker_is_paused(self, client, data):
+        """As one whose memory is full: it takes no new tasks, and keeps what it has."""
+        paused = next(iter(client.scheduler_info()["workers"]))
+        model = mkd.MKLClassifier(KERNELS, **WAYS["kernels"])
+        model.callbacks = [AtTheSecond(lambda: client.run(_set, "paused", workers=[paused]))]
+        try:
+            assert model.fit(*data).result_.status.converged
+        finally:
+            client.run(_set, "running", workers=[paused])
+        assert model.callbacks[0].done
 
     def test_the_scheduler_is_killed(self, data, processes, tmp_path):
         given = {"kernels": KERNELS, "p": 1.33, "tol": 1e-7, "checkpoint": tmp_path / "fit.ckpt"}
@@ -384,6 +424,10 @@ class TestFaults:
         """Parts that are made one after the other, each within the time."""
         parts = Parts(Cluster(client, 2.0), "slow", time.sleep, [(0.6,)] * 12)
         assert parts.total(_nothing) == 0.0
+
+
+def _set(status, dask_worker):
+    dask_worker.status = Status[status]
 
 
 def _nothing(part):

@@ -27,6 +27,7 @@ from .._callers import outside
 
 PULSE = 5.0  # seconds between looks at whether the cluster is still there
 LOST = 30.0  # seconds in which a scheduler may come back
+REACH = 2.0  # seconds in which a worker must be reached, or answers go by way of the scheduler
 FAN = 4  # answers that are added up at once
 # parts for each thread, so that those of a lost worker can be shared out, and at least, for workers
 # that are yet to come
@@ -66,9 +67,9 @@ class Cluster:
 
     def __init__(self, client: Client, timeout: float) -> None:
         self.client, self.timeout = client, timeout
-        if client not in _PREPARED:
+        if client not in _REACHES:
             client.register_plugin(SetThreads())
-            _PREPARED.add(client)
+            _REACHES[client] = None
 
     @classmethod
     def of(cls, client: Client | str | None, timeout: float) -> "Cluster":
@@ -159,32 +160,34 @@ class Cluster:
         watched : list of Future
             Others that they wait for: when one of these ends, that is progress too.
         """
+        of = self.client, list(futures), self._direct(), min(PULSE, self.timeout)
+        done, since = 0, time.monotonic()
+        limit = {"callback_timeout": PULSE + self.timeout}
         try:
-            self._wait(futures, [*watched, *futures])
-            failed = next((future for future in futures if future.status == "error"), None)
-            if failed is None:
-                of = self.client, list(futures)
-                return self.client.sync(_gathered, *of, callback_timeout=self.timeout)
+            while (found := self.client.sync(_answered, *of, **limit)) is None:
+                now = sum(future.done() for future in (*watched, *futures))
+                if now != done:  # fewer, where those of a lost worker are made again
+                    done, since = now, time.monotonic()
+                self._check(since)
         except TimeoutError as error:
             raise self._silent() from error
         except LOSSES as error:
             raise self._lost() from error
-        reason = failed.exception()
+        if not isinstance(found, Future):
+            return found
+        reason = found.exception()
         if isinstance(reason, KilledWorker):
             raise ClusterError(_killed(reason, self.memory)) from reason
         raise reason
 
-    def _wait(self, futures, watched):
-        done, since = 0, time.monotonic()
-        while True:
-            try:
-                wait(futures, timeout=min(PULSE, self.timeout))
-                return
-            except TimeoutError:
-                now = sum(future.done() for future in watched)
-                if now != done:  # fewer, where those of a lost worker are made again
-                    done, since = now, time.monotonic()
-            self._check(since)
+    def _direct(self):
+        """Whether answers come from the workers themselves and not by way of the scheduler, which
+        takes time and the scheduler's memory: so if a worker could be reached, tried once.
+        """
+        if _REACHES[self.client] is None:
+            address = next(iter(self.workers))
+            _REACHES[self.client] = self.client.sync(_reached, self.client, address)
+        return _REACHES[self.client]
 
     def _check(self, since):
         """Raise if the scheduler is gone, or nothing has happened for too long."""
@@ -240,12 +243,29 @@ class Cluster:
             )
 
 
-_PREPARED: Any = weakref.WeakSet()
+# clients whose workers have their threads set, and whether they reach their workers
+_REACHES: Any = weakref.WeakKeyDictionary()
 _ADDRESSES: dict[str, Client] = {}
 
 
-async def _gathered(client, futures):
-    return await client.gather(futures, asynchronous=True)
+async def _answered(client, futures, direct, seconds):
+    """The answers; None if they take longer, and a task that failed, if one did."""
+    with client.as_current():  # `wait` has no client of its own
+        try:
+            await wait(futures, timeout=seconds)
+        except TimeoutError:
+            return None
+    failed = next((future for future in futures if future.status == "error"), None)
+    return failed or await client.gather(futures, asynchronous=True, direct=direct)
+
+
+async def _reached(client, address):
+    try:
+        link = await client.rpc.connect(address, timeout=REACH)
+    except (OSError, TimeoutError):  # another network, as of a client outside of the cluster
+        return False
+    client.rpc.reuse(address, link)
+    return True
 
 
 def _awake(_):

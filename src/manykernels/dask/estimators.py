@@ -15,6 +15,7 @@ from ..estimators.base import MKLEstimator
 from ..estimators.checks import check_choice, check_real
 from ..estimators.prepare import RowsElsewhere
 from .cluster import Cluster
+from .cut import choose_cut, factor_columns
 from .kernels import KernelsBank
 from .rows import ClusterRows
 from .tables import here, is_collection, opened, split_target
@@ -28,8 +29,9 @@ PARAMETERS = """
         The cluster, or the address of its scheduler; by default the current client.
     cut : {"auto", "kernels", "points"}
         How the work is shared out: every worker has some of the kernels on all points, or the
-        low-rank factors of some of the points. ``"auto"`` is by points with an approximation, and
-        by kernels without.
+        low-rank factors of some of the points. ``"auto"`` is by points with an approximation, if
+        its factors have no more columns together than there are points or the workers have no
+        memory for kernel matrices; else by kernels. ``cut_`` says what it was.
     parts : int, optional
         In how many parts; by default two for every thread of the workers, and at least four.
     timeout : float
@@ -70,7 +72,7 @@ class OnCluster(MKLEstimator):
         X, y = split_target(opened(X), y)
         cluster = self._cluster
         y, sample_weight = here(y, cluster), here(sample_weight, cluster)
-        if self._cut == "kernels" or not self._in_place:
+        if self._way(X, len(y)) == "kernels" or not self._in_place:
             X = here(X, cluster)
         return super().fit(X, np.asarray(y), sample_weight, **params)
 
@@ -80,17 +82,20 @@ class OnCluster(MKLEstimator):
     def _cluster(self):
         return Cluster.of(self.client, self.timeout)
 
-    @property
-    def _cut(self):
+    def _way(self, X, n):
+        """The cut for a table of n rows."""
         if self.cut != "auto":
             return self.cut
-        return "kernels" if self.approximation is None else "points"
+        columns = factor_columns(self.approximation, self.kernels, n, np.shape(X)[-1])
+        return choose_cut(n, columns, self._cluster)
 
     def _data(self, X, y, sample_weight, kernels=None):
-        if kernels is None and self._cut == "points" and not isinstance(X, RowsElsewhere):
+        if not isinstance(X, RowsElsewhere):
             X = X if is_collection(X) or hasattr(X, "shape") else np.asarray(X)
-            X = ClusterRows.of(X, self._cluster, self.parts)
-            self._say(f"{len(X)} rows in blocks, by points")
+            self.cut_ = self._way(X, len(y))
+            if kernels is None and self.cut_ == "points":
+                X = ClusterRows.of(X, self._cluster, self.parts)
+                self._say(f"{len(X)} rows in blocks, by points")
         return super()._data(X, y, sample_weight, kernels)
 
     def _check_data(self, X, y):
@@ -109,7 +114,7 @@ class OnCluster(MKLEstimator):
             raise ValueError("A cluster works with sums of kernels: leave combination='sum'.")
         if self.device != "cpu":
             raise ValueError(f"device={self.device!r} is for one machine: leave device='cpu'.")
-        if isinstance(bank, FactorBank) and self._cut == "points":
+        if isinstance(bank, FactorBank) and self.cut_ == "points":
             return bank  # small enough to have been made here
         placed = KernelsBank(bank, self._cluster, self.parts)
         self._say(f"{placed.m} kernels on {placed.n} points in {len(placed.parts)} parts")

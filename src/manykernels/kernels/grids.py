@@ -73,6 +73,11 @@ def auto_bank(
     return KernelCollection(kernels)
 
 
+def auto_count(columns: int, single: bool = True) -> int:
+    """How many kernels `auto_bank` makes for so many columns of numbers, none constant."""
+    return len(AUTO_FACTORS) + 1 + (columns if single and 1 < columns <= AUTO_MOST else 0)
+
+
 def _span(X):
     """Largest less smallest value of every column."""
     if is_sparse(X):
