@@ -17,7 +17,7 @@ pytest.importorskip("distributed")
 
 import dask.array as da
 import dask.dataframe as dd
-from distributed import Client, LocalCluster, Status
+from distributed import Client, LocalCluster, Status, get_worker
 
 import manykernels as mk
 from manykernels import dask as mkd
@@ -376,13 +376,26 @@ class TestFaults:
     def test_a_worker_is_paused(self, client, data):
         """As one whose memory is full: it takes no new tasks, and keeps what it has."""
         paused = next(iter(client.scheduler_info()["workers"]))
-        model = mkd.MKLClassifier(KERNELS, **WAYS["kernels"])
+        model = mkd.MKLClassifier(KERNELS, **WAYS["kernels"], timeout=60.0)
         model.callbacks = [AtTheSecond(lambda: client.run(_set, "paused", workers=[paused]))]
         try:
             assert model.fit(*data).result_.status.converged
         finally:
             client.run(_set, "running", workers=[paused])
         assert model.callbacks[0].done
+
+    def test_tasks_of_a_paused_worker(self, client, monkeypatch):
+        """Those that it was given before are given to others."""
+        monkeypatch.setattr(cluster_module, "PULSE", 0.2)
+        monkeypatch.setattr(cluster_module, "PAUSE", 0.5)
+        paused = next(iter(client.scheduler_info()["workers"]))
+        parts = Parts(
+            Cluster(client, 60.0), "numbers", float, [(k,) for k in range(8)], spread=True
+        )
+        try:
+            assert parts.ask(_pause, paused) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+        finally:
+            client.run(_set, "running", workers=[paused])
 
     def test_the_scheduler_is_killed(self, data, processes, tmp_path):
         given = {"kernels": KERNELS, "p": 1.33, "tol": 1e-7, "checkpoint": tmp_path / "fit.ckpt"}
@@ -428,6 +441,14 @@ class TestFaults:
 
 def _set(status, dask_worker):
     dask_worker.status = Status[status]
+
+
+def _pause(part, address):
+    worker = get_worker()
+    if worker.address == address:
+        worker.loop.add_callback(_set, "paused", worker)
+        time.sleep(0.2)
+    return part
 
 
 def _nothing(part):

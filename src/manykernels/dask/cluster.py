@@ -27,6 +27,7 @@ from .._callers import outside
 
 PULSE = 5.0  # seconds between looks at whether the cluster is still there
 LOST = 30.0  # seconds in which a scheduler may come back
+PAUSE = 10.0  # seconds without progress after which a paused worker's tasks are given to others
 REACH = 2.0  # seconds in which a worker must be reached, or answers go by way of the scheduler
 FAN = 4  # answers that are added up at once
 # parts for each thread, so that those of a lost worker can be shared out, and at least, for workers
@@ -67,6 +68,7 @@ class Cluster:
 
     def __init__(self, client: Client, timeout: float) -> None:
         self.client, self.timeout = client, timeout
+        self._before: list[Future] = []  # what was answered last, still to be released
         if client not in _REACHES:
             client.register_plugin(SetThreads())
             _REACHES[client] = None
@@ -138,20 +140,45 @@ class Cluster:
 
     def submit(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
         """A task for each tuple of arguments, under a name that the dashboard shows."""
+        return self._mapped(name, function, arguments)
+
+    def spread(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
+        """As `submit`, for tasks whose results stay and are asked: as many on every worker as it
+        has threads for. Left to itself the scheduler has all of them made by the worker that holds
+        what they have in common, since they are quick to make. The places are a wish: if a worker
+        is lost, its tasks are run by any other.
+        """
+        found = self.workers
+        homes = [address for address, worker in found.items() for _ in range(worker["nthreads"])]
+        out: dict[int, Future] = {}
+        for address in found:
+            mine = [k for k in range(len(arguments)) if homes[k % len(homes)] == address]
+            place = {"workers": [address], "allow_other_workers": True}
+            made = self._mapped(name, function, [arguments[k] for k in mine], **place)
+            out.update(zip(mine, made, strict=True))
+        return [out[k] for k in range(len(arguments))]
+
+    def _mapped(self, name, function, arguments, **place):
+        if not arguments:
+            return []
         token = uuid.uuid4().hex[:12]
         keys = [f"{name}-{token}-{number}" for number in range(len(arguments))]
         quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        of, options = zip(*arguments, strict=True), {"pure": False, "retries": 1, **place}
         # data that are given in memory travel with their recipe, so that it can be run again
         with dask.config.set(quiet), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
             try:
-                return self.client.map(
-                    function, *zip(*arguments, strict=True), key=keys, pure=False, retries=1
-                )
+                return self.client.map(function, *of, key=keys, **options)
             except LOSSES as error:
                 raise self._lost() from error
 
-    def answers(self, futures: Sequence[Future], watched: Sequence[Future] = ()) -> list:
+    def answers(
+        self,
+        futures: Sequence[Future],
+        watched: Sequence[Future] = (),
+        again: Callable[[], tuple] | None = None,
+    ) -> list:
         """What tasks return; an error if nothing happens within the time.
 
         Parameters
@@ -159,16 +186,24 @@ class Cluster:
         futures : list of Future
         watched : list of Future
             Others that they wait for: when one of these ends, that is progress too.
+        again : callable, optional
+            Asks anew: tasks that a worker has been given just before it was paused wait for as long
+            as that lasts.
         """
-        of = self.client, list(futures), self._direct(), min(PULSE, self.timeout)
-        done, since = 0, time.monotonic()
-        limit = {"callback_timeout": PULSE + self.timeout}
+        options = {"callback_timeout": PULSE + self.timeout}
+        of = self._direct(), min(PULSE, self.timeout)
+        done, since, asked = 0, time.monotonic(), time.monotonic()
         try:
-            while (found := self.client.sync(_answered, *of, **limit)) is None:
+            while (
+                found := self.client.sync(_answered, self.client, list(futures), *of, **options)
+            ) is None:
                 now = sum(future.done() for future in (*watched, *futures))
                 if now != done:  # fewer, where those of a lost worker are made again
-                    done, since = now, time.monotonic()
+                    done, since, asked = now, time.monotonic(), time.monotonic()
                 self._check(since)
+                if again is not None and time.monotonic() - asked > PAUSE and self._paused():
+                    futures, watched = again()
+                    asked = time.monotonic()
         except TimeoutError as error:
             raise self._silent() from error
         except LOSSES as error:
@@ -180,6 +215,21 @@ class Cluster:
             raise ClusterError(_killed(reason, self.memory)) from reason
         raise reason
 
+    def round(self, ask: Callable[[], tuple], again: Callable[[], tuple] | None = None) -> list:
+        """The answers to a question.
+
+        Parameters
+        ----------
+        ask : callable
+            Submits its tasks, and returns them and others that they wait for, as for `answers`.
+        again : callable, optional
+            In the place of `ask` for the second time.
+        """
+        futures, watched = self.client.sync(_asked, self._before, ask)
+        found = self.answers(futures, watched, ask if again is None else again)
+        self._before += futures
+        return found
+
     def _direct(self):
         """Whether answers come from the workers themselves and not by way of the scheduler, which
         takes time and the scheduler's memory: so if a worker could be reached, tried once.
@@ -188,6 +238,9 @@ class Cluster:
             address = next(iter(self.workers))
             _REACHES[self.client] = self.client.sync(_reached, self.client, address)
         return _REACHES[self.client]
+
+    def _paused(self):
+        return any(worker.get("status") == "paused" for worker in self._asked_scheduler().values())
 
     def _check(self, since):
         """Raise if the scheduler is gone, or nothing has happened for too long."""
@@ -248,6 +301,14 @@ _REACHES: Any = weakref.WeakKeyDictionary()
 _ADDRESSES: dict[str, Client] = {}
 
 
+async def _asked(before, ask):
+    """Release what was asked before, and ask. Here, on the client's loop, both go out as one
+    message: a client sends one in ten milliseconds at most.
+    """
+    before.clear()
+    return ask()
+
+
 async def _answered(client, futures, direct, seconds):
     """The answers; None if they take longer, and a task that failed, if one did."""
     with client.as_current():  # `wait` has no client of its own
@@ -292,13 +353,25 @@ class Parts:
         Makes a part.
     arguments : list of tuple
         Of the recipe, one for each part; futures among them are what they stand for.
+    again : callable, optional
+        Gives the arguments anew, if parts have to be made by other tasks; they are not kept, since
+        they may be large, or futures of what is better forgotten.
+    spread : bool
+        Whether they are shared out evenly among the workers, and not to those who hold what they
+        are made of.
     """
 
     def __init__(
-        self, cluster: Cluster, name: str, recipe: Callable, arguments: Sequence[tuple]
+        self,
+        cluster: Cluster,
+        name: str,
+        recipe: Callable,
+        arguments: Sequence[tuple],
+        again: Callable[[], Sequence[tuple]] | None = None,
+        spread: bool = False,
     ) -> None:
-        self.cluster = cluster
-        self.futures = cluster.submit(name, recipe, arguments)
+        self.cluster, self.name, self.recipe, self.again = cluster, name, recipe, again
+        self.futures = (cluster.spread if spread else cluster.submit)(name, recipe, arguments)
 
     def made(self, name: str, recipe: Callable, *shared: Any, each: Sequence | None = None) -> Self:
         """Parts that are made of these: ``recipe(part, *shared, own)``, as in `ask`."""
@@ -318,18 +391,39 @@ class Parts:
         each : sequence, optional
             What every part is told besides.
         """
-        return self.cluster.answers(self._asked(question, shared, each), self.futures)
+        return self._round(lambda: (self.asked(question, *shared, each=each), self.futures))
 
     def total(self, question: Callable, *shared: Any, each: Sequence | None = None) -> Any:
         """The sum of the answers, added up by the workers in a tree."""
-        answers, watched = self._asked(question, shared, each), list(self.futures)
+        return added(self._round(lambda: self._tree(question, shared, each)))
+
+    def _round(self, ask):
+        def again():
+            self._renew()
+            return ask()
+
+        return self.cluster.round(ask, again)
+
+    def _renew(self):
+        """Have parts that are not there made by other tasks."""
+        late = [k for k, future in enumerate(self.futures) if not future.done()]
+        if late and self.again is not None:
+            given = self.again()
+            made = self.cluster.submit(self.name, self.recipe, [given[k] for k in late])
+            for k, future in zip(late, made, strict=True):
+                self.futures[k] = future
+
+    def _tree(self, question, shared, each):
+        """Tasks whose answers add up to the sum, and those that they wait for."""
+        answers, watched = self.asked(question, *shared, each=each), list(self.futures)
         while len(answers) > FAN:
             watched += answers
             groups = [(answers[first : first + FAN],) for first in range(0, len(answers), FAN)]
             answers = self.cluster.submit(f"add_{question.__name__}", added, groups)
-        return added(self.cluster.answers(answers, watched))
+        return answers, watched
 
-    def _asked(self, question, shared, each):
+    def asked(self, question: Callable, *shared: Any, each: Sequence | None = None) -> list[Future]:
+        """The tasks of a question, as in `ask`."""
         return self.cluster.submit(question.__name__, answer, self._told(question, shared, each))
 
     def _told(self, question, shared, each):

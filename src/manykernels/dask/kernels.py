@@ -4,6 +4,7 @@ A pass over the kernels is one round: every part answers for its own, and sums o
 added up by the workers. The points, the coefficients and the SVM are those of the client.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,25 +42,8 @@ class KernelsBank(Forwards, SumBank):
         self.cheap_subsets = bank.cheap_subsets
         count = min(bank.m, parts or cluster.parts)
         self.edges = np.linspace(0, bank.m, count + 1).astype(int)
-        self.parts = Parts(cluster, "kernels", share, self._recipes(bank))
-
-    def _recipes(self, bank):
-        """The arguments of `share` for every part: of matrices that are held each gets its own, of
-        anything else a copy of what all have in common, which workers hand to each other.
-        """
-        slices, cluster = self.slices, self.cluster
-        # a sweep makes a combined kernel and a matrix of squares, and so do all that run beside it
-        needed = cluster.threads_each * bank.n**2 * (bank.dtype.itemsize + 8.0)
-        held = bank.m * bank.n**2 * bank.dtype.itemsize if isinstance(bank, DenseBank) else 0.0
-        cluster.check_room(
-            needed, held, "A pass over the kernels", "give fewer points or an approximation"
-        )
-        each = -(-len(slices) // len(cluster.workers))  # parts of a worker
-        budget = int(0.3 * cluster.memory / each) or 2**30
-        if isinstance(bank, DenseBank):
-            return [(_subset(bank, part), None, budget) for part in slices]
-        whole = cluster.submit("points", given, [(bank.threaded(1),)])[0]
-        return [(whole, part, budget) for part in slices]
+        recipes = partial(_recipes, bank, self.slices, cluster)
+        self.parts = Parts(cluster, "kernels", share, recipes(), recipes, spread=True)
 
     @property
     def slices(self) -> list[slice]:
@@ -161,6 +145,24 @@ def _subset(bank, part):
     if some is None:
         raise ValueError(f"{bank!r} cannot be cut by kernels.")
     return some
+
+
+def _recipes(bank, slices, cluster):
+    """The arguments of `share` for every part: of matrices that are held each gets its own, of
+    anything else a copy of what all have in common, which workers hand to each other.
+    """
+    # a sweep makes a combined kernel and a matrix of squares, and so do all that run beside it
+    needed = cluster.threads_each * bank.n**2 * (bank.dtype.itemsize + 8.0)
+    total = bank.m * bank.n**2 * bank.dtype.itemsize if isinstance(bank, DenseBank) else 0.0
+    cluster.check_room(
+        needed, total, "A pass over the kernels", "give fewer points or an approximation"
+    )
+    each = -(-len(slices) // len(cluster.workers))  # parts of a worker
+    budget = int(0.3 * cluster.memory / each) or 2**30
+    if isinstance(bank, DenseBank):
+        return [(_subset(bank, part), None, budget) for part in slices]
+    whole = cluster.submit("points", given, [(bank.threaded(1),)])[0]
+    return [(whole, part, budget) for part in slices]
 
 
 def share(bank: Any, part: slice | None, budget: int) -> SumBank:

@@ -6,6 +6,7 @@ merged equal ones, so they are others.)
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -123,14 +124,20 @@ class ClusterRows(RowsElsewhere):
         groups = self._groups()
         edges = np.array([self.edges[group[0]] for group in groups] + [self.shape[0]])
         self._check_room(features.width * dtype.itemsize, np.diff(edges).max(), len(groups))
-        shared = self.cluster.submit("features", given, [((features, units, self.names),)])[0]
+        recipes = partial(self._recipes, groups, (features, units, self.names))
+        # rows that are read by workers already are where they were read
+        spread = not isinstance(self.blocks[0], Delayed)
+        parts = Parts(self.cluster, "factors", make_part, recipes(), recipes, spread)
+        return PointsBank(parts, edges, features, dtype, threads)
+
+    def _recipes(self, groups, shared):
+        """The arguments of `make_part` for every part."""
+        features = self.cluster.submit("features", given, [(shared,)])[0]
         blocks = sent(self.cluster, self.blocks)
-        recipes = [
-            ([blocks[one] for one in group], [int(self.edges[one]) for one in group], shared)
+        return [
+            ([blocks[one] for one in group], [int(self.edges[one]) for one in group], features)
             for group in groups
         ]
-        parts = Parts(self.cluster, "factors", make_part, recipes)
-        return PointsBank(parts, edges, features, dtype, threads)
 
     def _groups(self):
         """Blocks that make a part together."""

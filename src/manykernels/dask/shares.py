@@ -24,16 +24,21 @@ class PartShares:
 
     def begin(self, *of):
         """As `Shares.begin`."""
-        self.shares = self.parts.made("products", begin, *of)
-        return self._answer()
+        return self._answer(lambda: self.parts.made("products", begin, *of))
 
     def move(self, move: Move):
         """As `Shares.move`."""
-        self.shares = self.parts.made("move", _moved, move, each=self.shares.futures)
-        return self._answer()
+        before = self.shares
+        return self._answer(lambda: self.parts.made("move", _moved, move, each=before.futures))
 
-    def _answer(self):
-        forms, sums, totals = zip(*self.shares.ask(said), strict=True)
+    def _answer(self, make):
+        """What the shares say that are made in the same round."""
+
+        def ask():
+            self.shares = make()
+            return self.shares.asked(said), self.shares.futures
+
+        forms, sums, totals = zip(*self.parts.cluster.round(ask), strict=True)
         return np.concatenate(forms), sum(sums), sum(totals)
 
 
