@@ -8,6 +8,7 @@ first is scheduling, the second less the first transfer, the third less the seco
 factors, beside a fit on one machine.
 ``faults``: fits, by kernels, by points and of MWUMKL, during which a worker is killed with SIGKILL
 at a random moment.
+``cuts``: fits by kernels and by points, behind the rule of ``cut="auto"``.
 ``model``: passes of both cuts with one, two and four workers, a model of their time, and what it
 says of more: a projection.
 ``report``: Dask's own performance report of a fit by kernels.
@@ -65,6 +66,7 @@ FITS = {  # during which workers are killed
     "mwu": {"p": 1.0, "solver": "mwu", "C": 1.0, "tol": 0.1},
 }
 WAYS = tuple(FITS)
+SHAPES = ((1500, 60, 60), (4000, 60, 60), (1500, 120, 100))  # points, kernels, rank
 ON_A_MODEL = (10, 100, 1000)  # workers of the projection
 
 
@@ -86,8 +88,9 @@ def cluster(workers, megabytes=0):
         ) as made,
         Client(made) as client,
     ):
-        client.wait_for_workers(workers, timeout=120)
-        client.run(_ready)
+        if workers:
+            client.wait_for_workers(workers, timeout=120)
+            client.run(_ready)
         yield client
 
 
@@ -447,6 +450,39 @@ def _by_points():
             yield _row("points", workers, len(bank.parts), n, idle, echoed, whole)
 
 
+def cuts():
+    """Both cuts with fewer, about as many and more columns of factors than points."""
+    rng, rows = np.random.default_rng(0), []
+    with cluster(2) as client:
+        for n, m, rank in SHAPES:
+            X = rng.standard_normal((n, 60))
+            y = np.where((X[:, :3] ** 2).sum(axis=1) + rng.standard_normal(n) > 3.0, 1, -1)
+            columns = [[f % 60, (7 * f + 1) % 60] for f in range(m)]
+            given = {
+                "kernels": [RBF(0.1 + 0.01 * f, features=own) for f, own in enumerate(columns)],
+                "p": 1.33,
+                "loss": "squared_hinge",
+                "approximation": Nystroem(rank, random_state=0),
+            }
+            auto = mkd.MKLClassifier(**given, client=client)._way(X, n)
+            for cut in ("kernels", "points"):
+                model = mkd.MKLClassifier(**given, cut=cut, client=client)
+                began = time.perf_counter()
+                model.fit(X, y)
+                rows.append(
+                    {
+                        "points": n,
+                        "columns": m * rank,
+                        "cut": cut,
+                        "by default": cut == auto,
+                        "seconds": time.perf_counter() - began,
+                        "gap": model.result_.duality_gap,
+                    }
+                )
+    table("Two workers, low-rank kernels, squared hinge", rows)
+    return rows
+
+
 def report():
     """Dask's performance report of a fit by kernels, in ``out/dask-report.html``."""
     from distributed import performance_report
@@ -463,7 +499,7 @@ def report():
     return [row]
 
 
-STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, model, report)}
+STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, cuts, model, report)}
 QUICK = {
     "KERNELS": 2000,
     "FEWER": 2000,
@@ -473,6 +509,7 @@ QUICK = {
     "HELD_OUT": 5000,
     "WORKERS": 2,
     "KILLS": 3,
+    "SHAPES": ((300, 20, 10), (300, 20, 30)),
 }
 
 
