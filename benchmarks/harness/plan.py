@@ -49,5 +49,5 @@ def why_not(job):
         return DEVICE.format(job.benchmark)
     needed = NEEDS.get(job.benchmark)
     if needed and importlib.util.find_spec(needed) is None:
-        return f"needs {needed}, which is not installed (`make mutants` installs it)"
+        return f"needs {needed}, which is not installed"
     return None
