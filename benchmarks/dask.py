@@ -50,12 +50,13 @@ from .common import load, read, run_parts, table
 from .million import kernels as masked
 
 OUT = Path("out")  # for the report
-KERNELS, FEWER = 100_000, 20_000  # of sonar, and for single passes
+NORMS, KERNELS, FEWER = (1.33, 1.0), 100_000, 20_000  # of sonar, and for single passes
 ROUNDS, REPEATS = 40, 3  # of requests and of passes, of which the median is taken
 RANK, GAMMAS, HELD_OUT = 100, (0.5, 2.0, 8.0, 32.0, 128.0), 20_000
 ROWS = None  # of Covertype, all by default
 MEMORY, WORKERS = 1000, 4  # MB of each
 KILLS, CREW = 50, 3
+PROCESSES = True  # whether a cluster is made of them
 FITS = {  # during which workers are killed
     "kernels": {"p": 1.33, "tol": 1e-6},
     "points": {
@@ -73,19 +74,19 @@ ON_A_MODEL = (10, 100, 1000)  # workers of the projection
 @contextlib.contextmanager
 def cluster(workers, megabytes=0):
     """A client of so many workers, which have imported what they need; they and the scheduler are
-    processes of their own.
+    processes of their own, or PROCESSES is not set.
     """
-    from distributed import Client
+    from distributed import Client, LocalCluster
     from distributed.deploy.subprocess import SubprocessCluster
 
-    options = {"memory_limit": megabytes * 2**20}
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    # a limit is that of a process
+    memory = {"memory_limit": megabytes * 2**20 if PROCESSES else 0}
+    inside = {"processes": False, "protocol": "tcp://", "host": "127.0.0.1"}
     with (
-        SubprocessCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address=None,
-            worker_kwargs=options,
-        ) as made,
+        SubprocessCluster(**options, worker_kwargs=memory)
+        if PROCESSES
+        else LocalCluster(**options, **memory, **inside) as made,
         Client(made) as client,
     ):
         if workers:
@@ -150,7 +151,7 @@ def sonar():
     X, y = load("sonar")
     options = {"C": 100.0, "normalize": "trace"}
     rows, seconds = [], {}
-    for p in (1.33, 1.0):
+    for p in NORMS:
         for workers in (1, 2):
             with cluster(workers) as client:
                 mkd.MKLClassifier(masked(600), p=p, client=client, n_jobs=1, **options).fit(X, y)
@@ -501,6 +502,8 @@ def report():
 
 STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, cuts, model, report)}
 QUICK = {
+    "PROCESSES": False,
+    "NORMS": (1.33,),
     "KERNELS": 2000,
     "FEWER": 2000,
     "ROUNDS": 10,
@@ -508,7 +511,8 @@ QUICK = {
     "ROWS": 30_000,
     "HELD_OUT": 5000,
     "WORKERS": 2,
-    "KILLS": 3,
+    "KILLS": 2,
+    "WAYS": ("kernels", "points"),
     "SHAPES": ((300, 20, 10), (300, 20, 30)),
 }
 

@@ -35,6 +35,7 @@ SIZES, COLUMNS = (700, 5_000, 20_000), 200
 CELLS, CELL_ROWS, HALVES = ("pbmc_dc_mono", "pbmc_t_rest"), None, 100
 MANY, GENES, SETS = 50_000, 5_000, 300  # of the large path
 ENOUGH, ROOM = 10, 2000
+LOSSES = ("squared_hinge", "logistic", "hinge")
 
 
 def false_selections():
@@ -112,7 +113,7 @@ def beside_scmkl():
             X, y, groups = simulate(cells + cells // 4)
             save(path, X, y, np.arange(len(y)) < cells, groups)
             found = {"scMKL": peers.run("scmkl", "scmkl_path", path, COLUMNS // 2)}
-            for loss in ("squared_hinge", "logistic", "hinge"):
+            for loss in LOSSES:
                 found[f"ours, {loss}"] = peers.run("ours", "groups_path", path, COLUMNS, loss)
         rows += [_path_row(cells, name, one, found["scMKL"]) for name, one in found.items()]
         table("A path of ten models on cells × 50 gene sets", rows[-len(found) :])
@@ -179,6 +180,7 @@ QUICK = {
     "CELL_ROWS": 120,
     "HALVES": 10,
     "SIZES": (150,),
+    "LOSSES": ("squared_hinge",),
     "COLUMNS": 40,
     "MANY": 1000,
     "GENES": 500,

@@ -352,7 +352,7 @@ QUICK = {
     "ROUNDS": 50,
     "ROWS": (200, 400),
     "FLY": {"cod_rna": 0.07},
-    "FLY_ROUNDS": 300,
+    "FLY_ROUNDS": 100,
     "GROWTH": {"cod_rna": 0.07},
     "SHARES": (0.01, 0.02),
     "TESTED": 500,

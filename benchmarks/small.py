@@ -254,6 +254,7 @@ def folds():
 STEPS = {run.__name__: run for run in (folds, memory, orientation)}
 QUICK = {
     "SETS": ("sonar",),
+    "NORMS": {1.33: SMOOTH},
     "FOLDS": 2,
     "LIMIT": 0.5,
     "MEASURED": ("newton",),
