@@ -1,4 +1,6 @@
 # Each target does everything on a machine that has only Python and pip.
+comma := ,
+space := $() $()
 PYTHON ?= python3
 VENV ?= .venv
 ifeq ($(OS),Windows_NT)
@@ -83,6 +85,13 @@ wheels: package
 # An environment per target would take minutes: each target adds its extras to one.
 $(BIN)/python$(EXE):
 	$(PYTHON) -m venv $(VENV)
+
+# What the targets that are checked before a change lands need, at once.
+CHECKED := test test-all lint package
+.PHONY: checked
+checked: | $(BIN)/python$(EXE)
+	$(INSTALL) --editable ".[$(subst $(space),$(comma),$(CHECKED))]"
+	touch $(addprefix $(VENV)/,$(CHECKED))
 
 $(VENV)/coverage: $(VENV)/test-all
 
