@@ -15,7 +15,7 @@ from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polyno
 THOROUGH = os.environ.get("MANYKERNELS_THOROUGH", "0") not in ("", "0")
 
 # a run before a change lands takes both
-FEW, MANY = 10, 40
+FEW, MANY = 10, 60
 settings.register_profile("default", max_examples=FEW, deadline=None)
 settings.register_profile("thorough", max_examples=MANY, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "default")

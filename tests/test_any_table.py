@@ -21,7 +21,7 @@ from manykernels.lowrank import IncompleteCholesky, Nystroem
 from manykernels.testing import check_bank
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-MANY = 25 if THOROUGH else 8
+MANY = 60 if THOROUGH else 12
 TOLERANCE = {np.float64: 1e-8, np.float32: 2e-5}
 NORMALIZATIONS = ["diagonal", "trace", "cosine", "center", None]
 

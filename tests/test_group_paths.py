@@ -310,9 +310,8 @@ class TestChoice:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "class_weight"), [("pbmc_dc_mono", "balanced"), ("pbmc_t_rest", None)]
-)
+@pytest.mark.parametrize("name", ["pbmc_dc_mono", "pbmc_t_rest"])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_gene_sets_of_cells(name, class_weight):
     file = data_folder() / f"{name}.npz"
     if not file.exists():

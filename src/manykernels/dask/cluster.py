@@ -138,10 +138,6 @@ class Cluster:
             raise self._lost() from error
         return found["workers"]
 
-    def submit(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
-        """A task for each tuple of arguments, under a name that the dashboard shows."""
-        return self._mapped(name, function, arguments)
-
     def spread(self, name: str, function: Callable, arguments: Sequence[tuple]) -> list[Future]:
         """As `submit`, for tasks whose results stay and are asked: as many on every worker as it
         has threads for. Left to itself the scheduler has all of them made by the worker that holds
@@ -153,14 +149,18 @@ class Cluster:
         out: dict[int, Future] = {}
         for address in found:
             mine = [k for k in range(len(arguments)) if homes[k % len(homes)] == address]
-            place = {"workers": [address], "allow_other_workers": True}
-            made = self._mapped(name, function, [arguments[k] for k in mine], **place)
-            out.update(zip(mine, made, strict=True))
+            if mine:
+                own = [arguments[k] for k in mine]
+                place = {"workers": [address], "allow_other_workers": True}
+                out.update(zip(mine, self.submit(name, function, own, **place), strict=True))
         return [out[k] for k in range(len(arguments))]
 
-    def _mapped(self, name, function, arguments, **place):
-        if not arguments:
-            return []
+    def submit(
+        self, name: str, function: Callable, arguments: Sequence[tuple], **place: Any
+    ) -> list[Future]:
+        """A task for each tuple of arguments, under a name that the dashboard shows; `place` as for
+        ``Client.map``.
+        """
         token = uuid.uuid4().hex[:12]
         keys = [f"{name}-{token}-{number}" for number in range(len(arguments))]
         quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}

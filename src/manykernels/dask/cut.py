@@ -8,11 +8,12 @@ long as by kernels, with as many columns as points about the same.
 
 from typing import Any
 
+import numpy as np
+
 from ..kernels import KernelCollection
 from ..kernels.grids import auto_count
 from .cluster import ROOM, Cluster
-
-PER_ENTRY = 12.0  # bytes of a pass by kernels, for each pair of points and each thread
+from .kernels import pass_bytes
 
 
 def choose_cut(n: int, columns: int | None, cluster: Cluster) -> str:
@@ -31,7 +32,7 @@ def choose_cut(n: int, columns: int | None, cluster: Cluster) -> str:
         return "kernels"
     if columns <= n:
         return "points"
-    memory, needed = cluster.memory, cluster.threads_each * PER_ENTRY * n**2
+    memory, needed = cluster.memory, pass_bytes(n, np.float32, cluster)
     return "points" if memory and needed > ROOM * memory else "kernels"
 
 

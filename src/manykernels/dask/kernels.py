@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..banks.base import SumBank, Sums, as_outputs
 from ..banks.dense import DenseBank
@@ -147,12 +148,18 @@ def _subset(bank, part):
     return some
 
 
+def pass_bytes(n: int, dtype: DTypeLike, cluster: Cluster) -> float:
+    """Memory of a pass on a worker: a sweep makes a combined kernel and a matrix of squares, and so
+    do all that run beside it.
+    """
+    return cluster.threads_each * n**2 * (np.dtype(dtype).itemsize + 8.0)
+
+
 def _recipes(bank, slices, cluster):
     """The arguments of `share` for every part: of matrices that are held each gets its own, of
     anything else a copy of what all have in common, which workers hand to each other.
     """
-    # a sweep makes a combined kernel and a matrix of squares, and so do all that run beside it
-    needed = cluster.threads_each * bank.n**2 * (bank.dtype.itemsize + 8.0)
+    needed = pass_bytes(bank.n, bank.dtype, cluster)
     total = bank.m * bank.n**2 * bank.dtype.itemsize if isinstance(bank, DenseBank) else 0.0
     cluster.check_room(
         needed, total, "A pass over the kernels", "give fewer points or an approximation"
