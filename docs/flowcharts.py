@@ -100,9 +100,9 @@ CHARTS = {
         [
             Step(['loss="hard_margin"?'], '"mwu"', "MWUMKL, multiplicative weights"),
             Step(
-                ["Low rank, p = 1, ten or more sets of", "columns, and thousands of features?"],
+                ["Low rank, p = 1, many sets of columns,", "or more features than points / 2?"],
                 '"blocks"',
-                "block coordinate descent, one kernel at a time",
+                "one kernel at a time, while that is quickest",
             ),
             Step(
                 ["Low rank, and the points are on", "other machines (a cluster)?"],

@@ -30,6 +30,8 @@ from manykernels.result import Status
 from manykernels.run_state import RunState
 from manykernels.solvers import Blocks, Newton, choose_solver, solve
 from manykernels.solvers.fewest import fewest
+from manykernels.solvers.lowrank.descent import _looks
+from manykernels.solvers.sequential import Sequential
 
 pytestmark = pytest.mark.filterwarnings("ignore:The factors have")
 
@@ -41,6 +43,7 @@ GROUPS = {f"set {k}": range(3 * k, 3 * k + 3) for k in range(SETS)}
 KERNELS = on_groups(GROUPS, [RBF(0.2)])
 ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
 APPROXIMATIONS = [RandomFourier(24), Nystroem(15)]
+SMOOTH = [SquaredHinge(), Logistic(), Squared()]
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), Squared()]
 ROOM = 2**30
 BLOCKS = {"p": 1.0, "solver": "blocks"}
@@ -248,6 +251,64 @@ class TestAnswers:
         few = fewest(weights, lambda some: np.count_nonzero(some) >= 2)
         np.testing.assert_allclose(few, [0.0, 0.625, 0.0, 0.375, 0.0])
         assert fewest(weights, lambda some: False) is weights
+
+
+class TestHeldFactors:
+    """Rounds before Newton's method, where all factors are held and there are many columns."""
+
+    @staticmethod
+    def problem(loss, C, outputs=1):
+        bank = RandomFourier(60).fit(ON_POINTS, X, dtype=float)
+        cost = np.full(N, C)
+        return Problem(bank, targets(loss, outputs), cost, PNormBall(1), loss)
+
+    @pytest.fixture(autouse=True)
+    def worth(self, monkeypatch):
+        monkeypatch.setattr("manykernels.solvers.lowrank.blocks.WORTH", 0.0)
+
+    @pytest.mark.parametrize("loss", SMOOTH, ids=lambda loss: type(loss).__name__)
+    @pytest.mark.parametrize("C", [0.05, 1.0, 100.0])
+    @pytest.mark.parametrize("outputs", [1, 3])
+    def test_the_answer_is_newtons(self, loss, C, outputs):
+        problem = self.problem(loss, C, outputs=outputs)
+        solver = choose_solver("auto", RunState(problem))
+        assert isinstance(solver, Blocks)
+        assert isinstance(solver.then, Newton)
+        found, exact = solve(problem, solver, tol=1e-4), solve(problem, Newton(), tol=1e-6)
+        assert found.status is Status.OPTIMAL
+        assert problem.certificate(found.weights, found.beta).gap <= 1.01e-4
+        assert found.objective == pytest.approx(exact.objective, rel=2e-4)
+
+    @pytest.mark.parametrize(("C", "takes_over"), [(0.05, False), (1e3, True)])
+    def test_newtons_method_takes_over_where_rounds_are_many(self, C, takes_over, monkeypatch):
+        begun, init = [], Sequential.init
+
+        def counted(self, run):
+            begun.append(run)
+            return init(self, run)
+
+        monkeypatch.setattr(Sequential, "init", counted)
+        problem = self.problem(SquaredHinge(), C)
+        found = solve(problem, choose_solver("auto", RunState(problem)), tol=1e-4)
+        assert found.status is Status.OPTIMAL
+        assert bool(begun) is takes_over
+
+    def test_where_it_is_not_tried(self, monkeypatch):
+        def chosen(problem):
+            return choose_solver("auto", RunState(problem))
+
+        assert not isinstance(chosen(self.problem(Hinge(), 1.0)), Blocks)
+        narrow = RandomFourier(3).fit(ON_POINTS, X, dtype=float)
+        few = Problem(narrow, Y[None], np.full(N, 1.0), PNormBall(1), SquaredHinge())
+        assert not isinstance(chosen(few), Blocks)
+        monkeypatch.undo()  # a small problem
+        assert not isinstance(chosen(self.problem(SquaredHinge(), 1.0)), Blocks)
+
+    def test_what_is_to_come(self):
+        assert _looks(np.inf, 1.0, 1e-3) == 0.0
+        assert _looks(1.0, 0.1, 1e-3) == pytest.approx(2.0)
+        assert _looks(1.0, 1e-4, 1e-3) == 0.0
+        assert _looks(1.0, 1.5, 1e-3) == np.inf
 
 
 class TestEstimators:

@@ -55,6 +55,10 @@ def _narrow(run):
     return run.bank.narrow
 
 
+def _by_blocks(run):
+    return run.bank.by_blocks and (not run.bank.factored or Blocks.worth_a_try(run))
+
+
 def _always(run):
     return True
 
@@ -70,8 +74,10 @@ AUTO = (
     Rule(
         "blocks",
         "p = 1 and kernels of low rank whose factors are made one by one: kernels of ten or more "
-        "different sets of columns whose factors are many, or over the memory budget",
-        lambda run: run.bank.by_blocks and not run.bank.factored,
+        "different sets of columns whose factors are many, or over the memory budget; or a loss "
+        "without corners and factors with more columns than half the points, until Newton's method "
+        "would be quicker",
+        _by_blocks,
     ),
     Rule(
         "apart",
@@ -118,8 +124,25 @@ def certifier(solver: Solver, run: RunState) -> str | None:
 
 
 def _by_table(run):
+    """What the table offers for a run, first what it prefers."""
     candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(run)]
-    return next((candidate for candidate in candidates if candidate.fits(run)), candidates[0])
+    return [candidate for candidate in candidates if candidate.fits(run)] or candidates
+
+
+def _automatic(run):
+    chosen, *others = _by_table(run)
+    if isinstance(chosen, Blocks) and run.bank.factored:
+        return Blocks(then=_sampled(run, others[0]))
+    return _sampled(run, chosen)
+
+
+def _sampled(run, chosen):
+    """A solver that begins with a sample of the points, where that is possible and pays."""
+    if run.bank.n < LARGE or not chosen.gains_from_sample:
+        return chosen
+    most = _for_many_points(run)
+    sampled = FromPoints(most, _automatic, None if type(chosen) is type(most) else chosen)
+    return sampled if sampled.fits(run) else chosen
 
 
 def _for_many_points(run):
@@ -141,12 +164,7 @@ def choose_solver(solver: str | Solver, run: RunState | None = None) -> Solver:
     if solver == "auto":
         if run is None:
             raise ValueError("solver='auto' chooses for a run: give one.")
-        chosen = _by_table(run)
-        if run.bank.n < LARGE or not chosen.gains_from_sample:
-            return chosen
-        most = _for_many_points(run)
-        sampled = FromPoints(most, _by_table, None if type(chosen) is type(most) else chosen)
-        return sampled if sampled.fits(run) else chosen
+        return _automatic(run)
     if solver in SOLVERS:
         return SOLVERS[solver]()
     raise ValueError(

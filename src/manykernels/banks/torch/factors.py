@@ -32,6 +32,7 @@ class Elsewhere(FactorBank):
     """
 
     symmetric = True
+    by_blocks = False
 
     def __init__(self, store, offsets, features, threads=None):
         self.store, self.device = store, store.device

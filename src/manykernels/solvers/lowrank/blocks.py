@@ -19,6 +19,11 @@ A loss with corners has them rounded off around the last coefficients, which mov
 Where C is large a loss is nearly a wall, and kernels that are alike pull at each other for
 thousands of rounds. When several descents have not come to their end, Newton's method on all pairs
 of points takes over, if its kernel fits into memory.
+
+Where all factors are held and have many columns, Newton's method begins with the sum of all kernels
+for all pairs of points. Rounds are quicker, up to thirty times, if few kernels get weight, which
+nobody knows beforehand. So they are given half of what Newton's method would take, and when the
+rest would take more it goes on from where they came to.
 """
 
 from typing import NamedTuple
@@ -35,6 +40,9 @@ from .descent import Descent
 SHARE, CORNERED = 0.4, 0.1
 PATIENCE = 5
 ENDLESS = 3  # descents without an end, after which another method takes over
+# half the work of Newton's method on all pairs of points, in units of its largest product of
+# matrices, and from how many multiplications on something is gained (see `descent`)
+PRODUCTS, WORTH = 2.5, 5e8
 # width of the first corners, in units of the problem, of the next ones, and of the last
 CORNER, NARROWER, NARROWEST = 0.3, 0.5, 0.1
 
@@ -59,6 +67,8 @@ class State(NamedTuple):
     iterate : Iterate
     endless : int
         Descents so far that did not come to their end.
+    work : float
+        That of all rounds so far, in multiplications.
     best, patience : float, int
         Smallest absolute gap so far, and how many more steps may pass without a smaller one.
     """
@@ -68,6 +78,7 @@ class State(NamedTuple):
     forms: np.ndarray
     iterate: Iterate
     endless: int = 0
+    work: float = 0.0
     best: float = np.inf
     patience: int = PATIENCE
 
@@ -84,23 +95,49 @@ class Other(NamedTuple):
 
 
 class Blocks(Solver):
-    """Block coordinate descent for banks of low-rank factors on the simplex (p = 1)."""
+    """Block coordinate descent for banks of low-rank factors on the simplex (p = 1).
+
+    Parameters
+    ----------
+    then : Solver, optional
+        What takes over when rounds would take more than half as long as Newton's method, for
+        factors that are held. Without one they are taken to the end, or to that of `ENDLESS`
+        descents.
+    """
 
     title = "block coordinate descent"
     max_iter = 300
     gains_from_sample = False
 
+    def __init__(self, then: Solver | None = None) -> None:
+        self.then = then
+
     def needs(self, run):
         if not run.bank.by_blocks:
             raise ValueError(
-                "Block coordinate descent works on low-rank factors: give an approximation, or use "
-                "solver='newton'."
+                "Block coordinate descent works on low-rank factors in the memory of this machine: "
+                "give an approximation and leave device='cpu', or use solver='newton'."
             )
         if not run.problem.regularizer.is_simplex:
             raise ValueError(
                 f"Block coordinate descent is for PNormBall(1), got {run.problem.regularizer!r}: "
                 "use solver='primal' or solver='interior'."
             )
+
+    @staticmethod
+    def allowed(run):
+        """Multiplications that rounds may take before Newton's method on all pairs of points is
+        quicker.
+        """
+        n, outputs = run.bank.n, len(run.problem.targets)
+        return PRODUCTS * outputs * n**2 * (n + run.bank.width)
+
+    @classmethod
+    def worth_a_try(cls, run):
+        """Whether rounds may be quicker than Newton's method, where all factors are held."""
+        bank = run.bank
+        smooth = run.problem.loss.bends and bank.m > 1
+        return smooth and not bank.narrow and cls.allowed(run) >= WORTH
 
     def init(self, run):
         weights, beta = run.start
@@ -132,18 +169,19 @@ class Blocks(Solver):
         certificate, (v, b, width) = state.iterate.certificate, state.fit
         share = CORNERED if width > 0.0 else SHARE
         aim = share * tol * max(abs(certificate.primal), abs(certificate.dual))
-        descent = Descent(run, state.iterate.beta, width)
+        allowed = np.inf if self.then is None else self.allowed(run) - state.work
+        descent = Descent(run, state.iterate.beta, width, allowed)
         v = descent.to(aim, v, b, state.forms)
         weights, beta = descent.point(v)
         width = min(width, max(NARROWER * width, NARROWEST * run.problem.unit))
         new = _judged(run, Fit(v, descent.b, width), weights, beta)
-        new = new._replace(endless=state.endless + (not descent.ended))
+        endless = ENDLESS if descent.hopeless else state.endless + (not descent.ended)
+        new = new._replace(endless=endless, work=state.work + descent.work)
         return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
 
-    @staticmethod
-    def _other(run, state):
-        """Newton's method from here on, if it fits; else the same state."""
-        other, before = Sequential(), run.start
+    def _other(self, run, state):
+        """Another method from here on, if it fits; else the same state."""
+        other, before = (self.then or Sequential()).planned(run), run.start
         if not other.fits(run):
             return state
         run.start = state.iterate.point

@@ -22,6 +22,9 @@ ROUGH, EXACT = 1e-9, 1e-14  # errors of the sum of the coefficients, as a part o
 HOLD = 1e-12  # on the diagonal of a system, as a part of its trace
 NEAR = {"xatol": 1e-2}  # of the best multiple of earlier coefficients
 LARGE = 2**21  # entries of a block from which on a product with it is worth several threads
+# what a visit costs, and an entry of a block in it, which is read twice: in multiplications, as
+# many as a product of matrices does in that time
+VISIT, ENTRY = 5e5, 20.0
 
 
 class Descent:
@@ -34,19 +37,25 @@ class Descent:
         Coefficients around which corners are rounded off.
     width : float
         Over which they are.
+    allowed : float
+        Work that the rounds may take, in multiplications.
 
     Attributes
     ----------
     ended : bool
         Whether the gap that was asked for is reached.
+    work : float
+        That of the rounds so far.
+    hopeless : bool
+        Whether the rest would take more than is allowed.
     f, beta : (t, n)
         Decision values without the intercepts b (t,), and the coefficients that the losses give at
         them.
     """
 
-    def __init__(self, run, center, width):
+    def __init__(self, run, center, width, allowed=np.inf):
         self.run, self.bank, problem = run, run.bank, run.problem
-        self.ended = False
+        self.ended, self.hopeless, self.work, self.allowed = False, False, 0.0, allowed
         self.outputs = [
             _Output(*of, width) for of in zip(problem.boxes, problem.cost, center, strict=True)
         ]
@@ -88,7 +97,8 @@ class Descent:
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
         self.level(EXACT)
         blocks = self._blocks(_visited(sizes, forms, self.bank.capacity), v)
-        sizes, trail = np.array([block.length for block in blocks]), []
+        sizes, trail, gap = np.array([block.length for block in blocks]), [], np.inf
+        a_look = LOOK * sum(VISIT + ENTRY * block.entries for block in blocks)
         with self._threads():
             for done in range(1, ROUNDS + 1):
                 trail.append(self._place(blocks))
@@ -97,8 +107,11 @@ class Descent:
                     sizes[place] = block.visit(self, others)
                 if done % LOOK:
                     continue
-                if self._gap(blocks, sizes) <= aim:
-                    self.ended = True
+                self.work += a_look
+                before, gap = gap, self._gap(blocks, sizes)
+                self.ended = gap <= aim
+                self.hopeless = self.work + a_look * _looks(before, gap, aim) > self.allowed
+                if self.ended or self.hopeless:
                     break
                 sizes, trail = self._beyond(blocks, sizes, [*trail, self._place(blocks)]), []
         self.run.counters.machine_steps += done * len(blocks)
@@ -186,6 +199,13 @@ class Descent:
         return self.bank.threads.algebra() if large else nullcontext()
 
 
+def _looks(before, gap, aim):
+    """How many looks there are to come if the gap goes on to fall as since the last one."""
+    if gap <= aim or not np.isfinite(before):
+        return 0.0
+    return np.log(gap / aim) / np.log(before / gap) if gap < before else np.inf
+
+
 def _visited(sizes, forms, capacity):
     """The kernels with coefficients, and those that may get some: as many again, if there are and
     their factors can be held.
@@ -209,6 +229,11 @@ class _Block:
     @property
     def length(self):
         return np.linalg.norm(self.u)
+
+    @property
+    def entries(self):
+        """Of the factors of the kernel."""
+        return self.bank.n * self.u.shape[1]
 
     def moments(self, beta):
         """``V' beta`` in those directions, (t, q)."""
