@@ -282,7 +282,7 @@ def _both(kernels_on, n, m, place, make_bank):
     X = StandardScaler().fit_transform(X)
     options = {"kernels": kernels_on(X, m), "p": 1.33, "C": 10.0}
     kernels = options["kernels"]
-    collection = kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels)
+    collection = KernelCollection.of(kernels)
     takes = place.pays(make_bank(collection, X, dtype=np.float32))
     row, rule = {"n": n, "kernels": m, "values": m * n**2}, (place.LEAST, place.TABLED)
     place.LEAST = place.TABLED = 0

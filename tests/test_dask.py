@@ -23,9 +23,10 @@ import manykernels as mk
 from manykernels import dask as mkd
 from manykernels.banks import FactorBank, make_bank
 from manykernels.dask import cluster as cluster_module
-from manykernels.dask.cluster import Cluster, Parts
+from manykernels.dask.cluster import Cluster
 from manykernels.dask.cut import choose_cut, factor_columns
 from manykernels.dask.kernels import KernelsBank
+from manykernels.dask.parts import Parts
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem

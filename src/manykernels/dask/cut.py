@@ -43,5 +43,5 @@ def factor_columns(approximation: Any, kernels: Any, n: int, features: int) -> i
     if isinstance(kernels, str):
         count = auto_count(features, single=kernels == "auto")
     else:
-        count = len(kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels))
+        count = len(KernelCollection.of(kernels))
     return count * min(approximation.rank, n)

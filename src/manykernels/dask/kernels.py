@@ -15,7 +15,8 @@ from ..banks.dense import DenseBank
 from ..banks.holder import Forwards
 from ..banks.shared import held
 from ..regularizers.base import Curvature
-from .cluster import Cluster, Parts, given
+from .cluster import Cluster
+from .parts import Parts, given
 from .shares import PartShares
 
 

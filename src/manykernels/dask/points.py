@@ -19,7 +19,7 @@ from ..banks.base import as_outputs
 from ..banks.columns import ColumnBank
 from ..banks.systems import GivenSystem, System
 from ..solvers.lowrank.look import Look, Sums
-from .cluster import Parts
+from .parts import Parts
 
 
 @sizeof.register(Bank)

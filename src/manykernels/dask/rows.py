@@ -22,7 +22,8 @@ from ..estimators.prepare import FLOAT32_TOL, RowsElsewhere, collection
 from ..estimators.units import in_units, learn_units, warn_of_scales
 from ..kernels.collection import MaskedCollection
 from ..kernels.points import as_points
-from .cluster import Cluster, Parts, given
+from .cluster import Cluster
+from .parts import Parts, given
 from .points import PointsBank, make_factors
 from .tables import as_numbers, chosen_rows, is_collection, names_of, row_count, sent, stacked
 

@@ -7,7 +7,7 @@ a lost one is made again from the last time that products were made anew.
 import numpy as np
 
 from ..solvers.supersteps import Move, Share, begin, moved
-from .cluster import Parts
+from .parts import Parts
 
 
 class PartShares:

@@ -269,9 +269,8 @@ def collection(estimator, X):
     """The kernels without data, for the columns of X."""
     kernels, categories = estimator.kernels, estimator._by_column(estimator.categories_)
     if not isinstance(kernels, str):
-        kernels = kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels)
         names = getattr(estimator, "feature_names_in_", None)
-        return kernels.for_columns(X.shape[1], names, categories)
+        return KernelCollection.of(kernels).for_columns(X.shape[1], names, categories)
     if kernels not in MADE:
         raise ValueError(
             f"kernels={kernels!r} is not known; use 'auto', 'whole', kernels, a mapping or a "

@@ -34,6 +34,11 @@ class KernelCollection:
         self.kernels, self.groups = _listed(kernels)
 
     @classmethod
+    def of(cls, kernels: "Kernels | KernelCollection") -> "KernelCollection":
+        """The collection itself, or one of what `KernelCollection` takes."""
+        return kernels if isinstance(kernels, KernelCollection) else KernelCollection(kernels)
+
+    @classmethod
     def from_lists(cls, kernels: Sequence[Kernel], groups: Sequence[str]) -> "KernelCollection":
         """The collection of some kernels and the group of each.
 
