@@ -200,10 +200,11 @@ def describe_machine():
     """What the figures were measured on."""
     with open("/proc/meminfo") as lines:
         kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("MemTotal"))
+    usable = len(os.sched_getaffinity(0))
     return {
         "python": platform.python_version(),
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": usable if usable == os.cpu_count() else f"{usable} of {os.cpu_count()}",
         "GB": round(kilobytes / 2**20),
     }
 

@@ -44,7 +44,7 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, Polynomial
 from manykernels.solvers import MultiplicativeWeights
 
-from .common import at_most, exponent, in_new_process, read, run_parts, table
+from .common import at_most, exponent, in_new_process, once, read, run_parts, table
 
 SETS = ("ionosphere", "breast_cancer", "diabetes", "sonar", "heart", "vote", "wdbc", "wpbc")
 WIDTHS, DEGREES = 2.0 ** np.arange(0, 4.25, 0.5), (1, 2, 3)
@@ -121,37 +121,31 @@ def split(X, y, seed):
 
 def accuracy():
     """Median error in %, its interval, and seconds per fit and test."""
-    rows = []
-    for name in SETS:
-        data = read(name)
-        if data is None:
-            continue
-        X, y = data[:2]
-        row = {"set": name, "n": len(y), "kernels": 12 * X.shape[1]}
-        for who, (estimator, choices) in contestants(grid(X.shape[1])).items():
-            X_train, X_test, y_train, y_test = split(X, y, 0)
-            best = (
-                GridSearchCV(estimator, choices, cv=3, refit=False)
-                .fit(X_train, y_train)
-                .best_params_
-            )
-            errors, began = [], time.perf_counter()
-            for seed in range(SPLITS):
-                X_train, X_test, y_train, y_test = split(X, y, seed)
-                errors.append(
-                    100
-                    * (1 - estimator.set_params(**best).fit(X_train, y_train).score(X_test, y_test))
-                )
-            low, high = np.sort(errors)[list(INTERVAL)]
-            row[who] = f"{np.median(errors):.1f} [{low:.1f}, {high:.1f}]"
-            row[f"{who} s"] = (time.perf_counter() - began) / SPLITS
-            if who == "paper":
-                row["epsilon"] = best["solver"].epsilon
-        rows.append(row)
-        print(row, flush=True)
+    rows = [once(name, errors_of, name) for name in SETS if read(name) is not None]
     if rows:
         table("Median error in %, its interval, and seconds per fit and test", rows)
     return rows
+
+
+def errors_of(name):
+    X, y = read(name)[:2]
+    row = {"set": name, "n": len(y), "kernels": 12 * X.shape[1]}
+    for who, (estimator, choices) in contestants(grid(X.shape[1])).items():
+        X_train, X_test, y_train, y_test = split(X, y, 0)
+        search = GridSearchCV(estimator, choices, cv=3, refit=False)
+        best = search.fit(X_train, y_train).best_params_
+        errors, began = [], time.perf_counter()
+        for seed in range(SPLITS):
+            X_train, X_test, y_train, y_test = split(X, y, seed)
+            fitted = estimator.set_params(**best).fit(X_train, y_train)
+            errors.append(100 * (1 - fitted.score(X_test, y_test)))
+        low, high = np.sort(errors)[list(INTERVAL)]
+        row[who] = f"{np.median(errors):.1f} [{low:.1f}, {high:.1f}]"
+        row[f"{who} s"] = (time.perf_counter() - began) / SPLITS
+        if who == "paper":
+            row["epsilon"] = best["solver"].epsilon
+    print(row, flush=True)
+    return row
 
 
 def points():
@@ -313,15 +307,19 @@ def growth():
         for share in SHARES:
             some = order[: int(share * len(b))]
             for who, model in growing(A, epsilon, len(some)).items():
-                began = time.perf_counter()
-                with at_most(GROWTH_LIMIT):
-                    model.fit(A[some], b[some])
+                of = model, A[some], b[some], A_test[:TESTED], b_test[:TESTED]
                 row = {"set": name, "share": share, "n": len(some), "who": who}
-                row["seconds"] = time.perf_counter() - began
-                row["error %"] = 100 * (1 - model.score(A_test[:TESTED], b_test[:TESTED]))
-                rows.append(row)
-                print(row, flush=True)
+                rows.append(row | once(f"{name} {share} {who}", grown, *of))
+                print(rows[-1], flush=True)
     return rows
+
+
+def grown(model, X, y, X_test, y_test):
+    began = time.perf_counter()
+    with at_most(GROWTH_LIMIT):
+        model.fit(X, y)
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "error %": 100 * (1 - model.score(X_test, y_test))}
 
 
 def growing(X, epsilon, n):

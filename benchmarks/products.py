@@ -43,7 +43,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, solve
 
-from .common import DATA, in_new_process, load, megabytes, run_parts, table, until
+from .common import DATA, in_new_process, load, megabytes, once, run_parts, table, until
 from .papers import SPG_TABLES_5_9
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
@@ -85,33 +85,29 @@ def one_set(name):
     X, y = data
     if name != "leukemia":
         X, _, y, _ = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
-    rows = []
-    for p in NORMS:
-        runs = {method: fit(X, y, method, p) for method in (*PARTS, "SPG")}
-        best = min(result.objective for result, _ in runs.values())
-        for method, (result, seconds) in runs.items():
-            pgd, spg = PAPER[name].get(p, (None, None))
-            rows.append(
-                {
-                    "set": name,
-                    "p": p,
-                    "method": method,
-                    "seconds": seconds,
-                    "SVM solves": result.counters.svm_solves,
-                    "to 1 %": next(
-                        (
-                            record.svm_solves
-                            for record in result.history
-                            if record.objective <= 1.01 * best
-                        ),
-                        "-",
-                    ),
-                    "end": result.status.name,
-                    "objective": result.objective,
-                    "features": int(np.count_nonzero(result.weights > 1e-3 * result.weights.max())),
-                    "paper s": {"PGD": pgd, "SPG": spg}.get(method, ""),
-                }
-            )
+    return [row for p in NORMS for row in once(f"{name} {p}", one_norm, name, X, y, p)]
+
+
+def one_norm(name, X, y, p):
+    runs = {method: fit(X, y, method, p) for method in (*PARTS, "SPG")}
+    best, rows = min(result.objective for result, _ in runs.values()), []
+    for method, (result, seconds) in runs.items():
+        pgd, spg = PAPER[name].get(p, (None, None))
+        near = (record.svm_solves for record in result.history if record.objective <= 1.01 * best)
+        rows.append(
+            {
+                "set": name,
+                "p": p,
+                "method": method,
+                "seconds": seconds,
+                "SVM solves": result.counters.svm_solves,
+                "to 1 %": next(near, "-"),
+                "end": result.status.name,
+                "objective": float(result.objective),
+                "features": int(np.count_nonzero(result.weights > 1e-3 * result.weights.max())),
+                "paper s": {"PGD": pgd, "SPG": spg}.get(method, ""),
+            }
+        )
     return rows
 
 

@@ -47,7 +47,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
 from . import papers
-from .common import best_of, in_new_process, load, run_parts, table, until
+from .common import best_of, in_new_process, load, once, run_parts, table, until
 
 SETS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 SMOOTH = ("newton", "spg", "smo", "group_lasso", "pgd", "alignment", "uniform")
@@ -244,7 +244,7 @@ def folds():
     compile_loops()
     results = []
     for name in SETS:
-        rows = one_set(name)
+        rows = once(name, one_set, name)
         if rows:
             table(name, rows)
             results += rows

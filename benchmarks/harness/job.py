@@ -24,9 +24,10 @@ SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def in_child(job, log, partial):
-    """Run a job with all that it prints in a file; `partial` is for `common.once`."""
+def in_child(job, log, partial, cores):
+    """Run a job on some cores with all that it prints in a file; `partial` is for `common.once`."""
     os.setsid()  # so that it can be ended with all that it started
+    os.sched_setaffinity(0, cores)
     threading.Thread(target=end_with_parent, daemon=True).start()
     stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     for descriptor in (1, 2):

@@ -49,7 +49,7 @@ on one set are chance; the ranks over all sets are what can be read.
 def machines(found):
     """What the records were made on."""
     counts = Counter(
-        (r.machine["processor"], r.machine["cores"], r.machine["GB"], r.size, r.commit)
+        (r.machine["processor"], str(r.machine["cores"]), r.machine["GB"], r.size, r.commit)
         for r in found.records.values()
     )
     columns = ("processor", "cores", "GB", "size", "commit", "records")
