@@ -58,7 +58,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import GFB, SPG, Interior, solve
 
-from .common import at_most, exponent, in_new_process, read, run_parts, table, until
+from .common import at_most, exponent, in_new_process, once, read, run_parts, table, until
 
 SETS = ("svmguide1", "mushrooms", "magic", "poker", "cod_rna", "a9a", "ijcnn1")
 WIDTHS = 10.0 ** np.linspace(0, 2, 50)
@@ -238,35 +238,42 @@ def ranks(full=False):
     for rank, seconds in (RANKS | (LONG_RANKS if full else {})).items():
         for name, (X_train, X_test, y_train, y_test) in splits.items():
             for p in (2.0, 1.1):
-                approximation = None if rank == "exact" else Nystroem(rank)
-                clf = MKLClassifier(
-                    kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2
-                )
-                began = time.perf_counter()
-                try:
-                    with at_most(seconds):
-                        clf.fit(X_train, y_train)
-                except KeyboardInterrupt:  # not even the factors were there
+                row = {"set": name, "n": len(y_train), "p": p, "rank": rank}
+                of = kernels, p, rank, seconds, X_train, X_test, y_train, y_test
+                found = once(f"{name} {p:g} {rank}", ranked, *of)
+                if found is None:
                     print(f"{name}, p = {p:g}, rank {rank}: no model after {seconds} s", flush=True)
                     continue
-                row = {"set": name, "n": len(y_train), "p": p, "rank": rank}
-                row |= {
-                    "seconds": time.perf_counter() - began,
-                    "accuracy": 100 * clf.score(X_test, y_test),
-                }
-                row |= {"gap": clf.result_.duality_gap, "iterations": clf.n_iter_}
-                row |= {
-                    "columns": clf.bank_.width if approximation else "",
-                    "ended": clf.result_.status.name.lower(),
-                }
-                rows.append(row)
-                print(row, flush=True)
+                rows.append(row | found)
+                print(rows[-1], flush=True)
     if rows:
         table(
             "Fifty Gaussians, C = 1000, 70 % for training",
             sorted(rows, key=lambda row: (SETS.index(row["set"]), -row["p"])),
         )
     return rows
+
+
+def ranked(kernels, p, rank, seconds, X_train, X_test, y_train, y_test):
+    """Seconds and accuracy of a fit that may be stopped; None if not even its factors were there."""
+    approximation = None if rank == "exact" else Nystroem(rank)
+    clf = MKLClassifier(
+        kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2
+    )
+    began = time.perf_counter()
+    try:
+        with at_most(seconds):
+            clf.fit(X_train, y_train)
+    except KeyboardInterrupt:
+        return None
+    return {
+        "seconds": time.perf_counter() - began,
+        "accuracy": 100 * clf.score(X_test, y_test),
+        "gap": float(clf.result_.duality_gap),
+        "iterations": clf.n_iter_,
+        "columns": clf.bank_.width if approximation else "",
+        "ended": clf.result_.status.name.lower(),
+    }
 
 
 RUN = """
