@@ -255,7 +255,7 @@ def ranks(full=False):
 
 
 def ranked(kernels, p, rank, seconds, X_train, X_test, y_train, y_test):
-    """Seconds and accuracy of a fit that may be stopped; None if not even its factors were there."""
+    """Seconds and accuracy of a fit that may be stopped; None if even its factors were not made."""
     approximation = None if rank == "exact" else Nystroem(rank)
     clf = MKLClassifier(
         kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import os
 import re
 import subprocess
 from dataclasses import asdict, dataclass, field
@@ -139,12 +140,14 @@ def benchmark_files(name, seen=()):
 
 @cache
 def commit():
-    """The commit that is checked out, with a plus if the source differs from it."""
+    """The commit that is checked out, with a plus if the source differs from it;
+    ``MANYKERNELS_COMMIT`` names it for a copy that is no checkout.
+    """
     try:
         name = _git("rev-parse", "--short=10", "HEAD")
         changed = _git("status", "--porcelain", "--", "src", "benchmarks/*.py")
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("MANYKERNELS_COMMIT", "unknown")
     return name + "+" if changed else name
 
 
