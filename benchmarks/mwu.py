@@ -309,15 +309,23 @@ def growth():
             for who, model in growing(A, epsilon, len(some)).items():
                 of = model, A[some], b[some], A_test[:TESTED], b_test[:TESTED]
                 row = {"set": name, "share": share, "n": len(some), "who": who}
-                rows.append(row | once(f"{name} {share} {who}", grown, *of))
+                found = once(f"{name} {share} {who}", grown, *of)
+                if found is None:
+                    print(f"{row}: no model after {GROWTH_LIMIT} s", flush=True)
+                    continue
+                rows.append(row | found)
                 print(rows[-1], flush=True)
     return rows
 
 
 def grown(model, X, y, X_test, y_test):
+    """Seconds and error of a fit that may be stopped; None if that leaves no model."""
     began = time.perf_counter()
-    with at_most(GROWTH_LIMIT):
-        model.fit(X, y)
+    try:
+        with at_most(GROWTH_LIMIT):
+            model.fit(X, y)
+    except KeyboardInterrupt:  # scikit-learn's
+        return None
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "error %": 100 * (1 - model.score(X_test, y_test))}
 

@@ -4,6 +4,7 @@ says what to do.
 
 import html
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier, load, save
 from manykernels.banks import KernelsOnPoints, make_bank
 from manykernels.kernels import RBF, KernelCollection
-from manykernels.losses import HardMargin, Hinge, Logistic, SquaredHinge
+from manykernels.losses import HardMargin, Hinge, Logistic, Squared, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
@@ -230,3 +231,20 @@ def test_rounds_on_factors_are_not_taken_for_systems_of_equations():
     problem = Problem(LOW, Y, np.full(len(Y), 50.0), PNormBall(1), SquaredHinge())
     result = solve(problem, MultiplicativeWeights(), tol=1e-9)
     assert result.n_iter >= 0.25 * MultiplicativeWeights().limit(RunState(problem))
+
+
+class TestCuttingPlanes:
+    def problem(self):
+        """Gradients of a hundred million: squared errors at a large cost."""
+        X = np.random.default_rng(0).standard_normal((40, 6))
+        bank = make_bank(KernelCollection([RBF(1.0, features=[f]) for f in range(6)]), X)
+        return Problem(bank, 1e4 * X[:, 0], np.full(40, 1e4), PNormBall(1.0), Squared())
+
+    def test_steep_planes_are_no_obstacle(self):
+        found = solve(self.problem(), choose_solver("silp"), tol=0.1)
+        assert found.status is Status.OPTIMAL
+
+    def test_a_program_without_a_solution_ends_the_run(self, monkeypatch):
+        nothing = SimpleNamespace(x=None, nit=0)
+        monkeypatch.setattr(simplex, "linprog", lambda *_, **__: nothing)
+        assert solve(self.problem(), choose_solver("silp")).status is Status.STALLED

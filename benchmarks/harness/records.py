@@ -141,13 +141,15 @@ def benchmark_files(name, seen=()):
 @cache
 def commit():
     """The commit that is checked out, with a plus if the source differs from it;
-    ``MANYKERNELS_COMMIT`` names it for a copy that is no checkout.
+    ``MANYKERNELS_COMMIT`` names it for a copy that is no checkout of it.
     """
+    if "MANYKERNELS_COMMIT" in os.environ:
+        return os.environ["MANYKERNELS_COMMIT"]
     try:
         name = _git("rev-parse", "--short=10", "HEAD")
         changed = _git("status", "--porcelain", "--", "src", "benchmarks/*.py")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("MANYKERNELS_COMMIT", "unknown")
+        return "unknown"
     return name + "+" if changed else name
 
 

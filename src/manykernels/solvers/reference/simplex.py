@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from ...result import Status
 from ...run_state import Evaluation
-from ..base import Iterate, Solver
+from ..base import Iterate, Solver, stalled
 
 FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
 SHORTEST = 1e-10  # step below which a line search has failed
@@ -208,6 +208,8 @@ class SILP(SimplexSolver):
 
     def step(self, run, state, tol):
         weights, cuts = _envelope(run, state.memory)
+        if weights is None:
+            return stalled(state)
         # the same plane again would change nothing: a more precise one may
         if np.array_equal(weights, state.at.weights):
             point = self._sharpen(run, state)
@@ -235,13 +237,14 @@ def _cut(run, point):
 
 
 def _envelope(run, cuts):
-    """Weights on the simplex with the smallest maximum of all planes, and the planes that are
-    worth keeping: the linear program would grow with every round.
+    """Weights on the simplex with the smallest maximum of all planes, None if HiGHS finds none, and
+    the planes that are worth keeping: the linear program would grow with every round.
     """
     constants, slopes = np.array([cut.constant for cut in cuts]), np.stack([c.slope for c in cuts])
     scale = max(1.0, np.abs(slopes).max())
     m = slopes.shape[1]
-    inequalities = np.column_stack([slopes, -np.ones(len(cuts))]) / scale
+    # the last variable is the maximum in units of the slopes: else HiGHS takes it for zero
+    inequalities = np.column_stack([slopes / scale, -np.ones(len(cuts))])
     program = linprog(
         np.append(np.zeros(m), 1.0),
         A_ub=inequalities,
@@ -254,6 +257,8 @@ def _envelope(run, cuts):
     # a pivot visits the whole program, as a step of a machine visits a row of the kernel, which
     # takes no less time where it is short
     run.counters.machine_steps += program.nit * len(cuts) * m // (2 * max(run.bank.n, SHORT))
+    if program.x is None:
+        return None, cuts
     touching = program.ineqlin.marginals != 0.0
     aged = [
         cut._replace(idle=0 if touches else cut.idle + 1)
