@@ -20,7 +20,7 @@ import numpy as np
 from ...banks.systems import GivenSystem
 from ...result import Status
 from ..base import Iterate
-from .factored import FactorSolver, Model, certified, penalty
+from .factored import FactorSolver, Model, certified, lifted, penalty
 from .look import Look, Sums
 
 SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
@@ -87,13 +87,15 @@ class Apart(FactorSolver):
         weights, beta = run.start
         beta = run.problem.feasible(beta)
         a = run.bank.correlate(beta)
-        fit = Fit(run.bank.column_weights(weights) * a, a, np.zeros(len(a)), weights)
+        first = lifted(run, weights)
+        fit = Fit(run.bank.column_weights(first) * a, a, np.zeros(len(a)), first)
         return self._looked(run, State(fit, None, certified(run, weights, beta)))
 
     def step(self, run, state, tol):
         aim = min(state.aim, tol)
         model = SumsModel(run, state.fit, state.sums)
-        step = model.fitted(state.sums.pulls, state.fit.weights, SETTLED * abs(state.best))
+        weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
+        step = model.fitted(state.sums.pulls, weights, SETTLED * abs(state.best))
         fit = self._along(run, state.fit, step)
         if fit is state.fit:
             return self._certified(run, state._replace(aim=aim, patience=0))
@@ -153,7 +155,7 @@ class Apart(FactorSolver):
         """The state with the certificate of its coefficients; the end where patience is at its."""
         run.counters.kernel_passes += 1
         beta = look_of(run).coefficients(state.fit.u, state.fit.b)
-        iterate = certified(run, state.fit.weights, run.problem.feasible(beta))
+        iterate = certified(run, state.fit.weights, run.problem.feasible(beta), state.aim)
         if state.patience <= 0:
             iterate = iterate._replace(ended=Status.STALLED)
         unconfirmed = state.best <= state.aim * abs(iterate.certificate.primal)

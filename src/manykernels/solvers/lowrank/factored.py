@@ -19,6 +19,7 @@ from ..._arrays import here
 from ...result import Status
 from ...run_state import Point
 from ..base import Iterate, Solver
+from ..fewest import fewest
 from ..group_lasso import GroupLasso
 
 ROUNDS = 100  # of weights in a model
@@ -28,6 +29,7 @@ BEYOND = 1.8
 # 2 / (1 + p) at fixed coefficients, and beyond 2 the rounds would not converge
 # smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
 FLOOR = 1e-12
+LIFT = 0.03  # the same where a model begins, times the relative gap
 LARGEST_SYSTEM = 2**31  # bytes of the system of equations
 
 
@@ -62,16 +64,37 @@ class FactorSolver(Solver):
         return GroupLasso()  # which begins with an SVM
 
 
-def certified(run, weights, beta):
-    """The iterate of feasible coefficients (t, n), which may be where the bank keeps long
-    vectors.
+def certified(run, weights, beta, tol=0.0):
+    """The iterate of feasible coefficients (t, n), which may be where the bank keeps long vectors.
+
+    On the simplex, where closed forms make weights small but never zero, it has as few kernels as
+    the tolerance allows, the heaviest.
     """
     bank, moments = run.bank, run.bank.correlate(beta)
-    run.counters.kernel_passes += 2
-    scores, forms = bank.values(bank.column_weights(weights) * moments), bank.squared_norms(moments)
-    certificate = run.problem.placed.certificate(weights, beta, scores=scores, forms=forms)
+    forms = bank.squared_norms(moments)
+
+    def certificate(some):
+        run.counters.kernel_passes += 1
+        scores = bank.values(bank.column_weights(some) * moments)
+        return run.problem.placed.certificate(some, beta, scores=scores, forms=forms)
+
+    run.counters.kernel_passes += 1
+    found = certificate(weights)
+    if run.problem.regularizer.is_simplex and found.gap <= tol:
+        few = fewest(weights, lambda some: certificate(some).gap <= tol)
+        weights, found = (weights, found) if few is weights else (few, certificate(few))
     run.latest = Point(weights, here(beta))
-    return Iterate(*run.latest, certificate)
+    return Iterate(*run.latest, found)
+
+
+def lifted(run, weights, gap=1.0):
+    """Weights to begin a model with: on the simplex a kernel that has none, or next to none, would
+    have to gain so many powers of ten that the first of them are not worth a round.
+    """
+    if not run.problem.regularizer.is_simplex:
+        return weights
+    least = LIFT * min(abs(gap), 1.0) * weights.max()
+    return run.problem.regularizer.adopt(np.maximum(weights, least))
 
 
 def watched(state, iterate, most, stuck=False):

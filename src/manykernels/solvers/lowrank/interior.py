@@ -27,7 +27,7 @@ import numpy as np
 from ..._arrays import namespace, places, smallest, sums_by
 from ...run_state import RunState
 from ..base import Iterate
-from .factored import FactorSolver, Fit, Model, certified, watched
+from .factored import FactorSolver, Fit, Model, certified, lifted, watched
 
 BACK = 0.995  # of the way to the nearest bound
 LONG = 0.95  # a step that needs no correctors
@@ -142,7 +142,7 @@ class Interior(FactorSolver):
         beta, at = run.bank.there(run.problem.feasible(beta)), _simpler(run)
         return State(
             _centered(run),
-            Fit.of(at, weights, 0.0 * beta),
+            Fit.of(at, lifted(run, weights), 0.0 * beta),
             at,
             certified(run, weights, beta),
         )
@@ -156,7 +156,7 @@ class Interior(FactorSolver):
             state.fit.moved(state.at, step.fit, length),
             state.at,
         )
-        iterate = certified(run, fit.weights, linearized.feasible(bounded))
+        iterate = certified(run, fit.weights, linearized.feasible(bounded), tol)
         stuck = length < SHORTEST
         if at is not run and (stuck or _apart(at, iterate)):
             fit, at, stuck = (
@@ -169,7 +169,8 @@ class Interior(FactorSolver):
     @staticmethod
     def _direction(at, state, tol):
         """The step by predictor, corrector, and correctors of products that are out of line."""
-        bounded, weights = state.bounded, state.fit.weights
+        bounded, gap = state.bounded, state.iterate.certificate.gap
+        weights = lifted(state.at, state.fit.weights, gap)
         mean = _mean(bounded.products())
         aims = Aims(0.0, 0.0)
         ahead = at.step(aims, at.model.solved(at.pulls(aims), weights))

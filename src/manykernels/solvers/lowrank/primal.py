@@ -15,7 +15,7 @@ import numpy as np
 from ..._arrays import namespace
 from ..base import Iterate
 from .corners import rounded_corners
-from .factored import FactorSolver, Fit, Model, certified, penalty, watched
+from .factored import FactorSolver, Fit, Model, certified, lifted, penalty, watched
 
 SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
 HALVINGS = 30
@@ -52,7 +52,7 @@ class PrimalNewton(FactorSolver):
     def init(self, run):
         weights, beta = run.start
         beta = run.bank.there(run.problem.feasible(beta))
-        return State(Fit.of(run, weights, beta), certified(run, weights, beta))
+        return State(Fit.of(run, lifted(run, weights), beta), certified(run, weights, beta))
 
     def step(self, run, state, tol):
         corners, stack = rounded_corners(run.problem.placed, 0.0), namespace(state.fit.f).stack
@@ -60,11 +60,12 @@ class PrimalNewton(FactorSolver):
         beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
         model = Model(run, state.fit, bends, before=state.model)
         decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
-        step = model.fitted(model.pulls(beta), state.fit.weights, decrease)
+        weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
+        step = model.fitted(model.pulls(beta), weights, decrease)
         length = self._length(run, corners, state.fit, step)
         fit = state.fit.moved(run, step, length)
         beta = self._coefficients(run.problem.placed, fit, beta - length * bends * step.f)
-        iterate = certified(run, fit.weights, beta)
+        iterate = certified(run, fit.weights, beta, tol)
         return State(fit, *watched(state, iterate, PATIENCE), model)
 
     @staticmethod
