@@ -151,7 +151,12 @@ def factored(full=False):
 
 
 STEPS = {"exact": exact, "factored": factored}
-QUICK = {"PROBLEMS": 2, "EXACT": ((100, 3), (200, 50)), "FACTORED": ((500, 3, 20),)}
+QUICK = {
+    "PROBLEMS": 1,
+    "COSTS": (10.0,),
+    "EXACT": ((100, 3), (200, 50)),
+    "FACTORED": ((500, 3, 20),),
+}
 
 
 def main(out, full=False, parts=None):

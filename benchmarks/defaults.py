@@ -159,7 +159,13 @@ def _sample(name):
 
 
 STEPS = {"classes": classes, "numbers": numbers}
-QUICK = {"SETS": ("heart",), "ROWS": 60, "REGRESSIONS": ("friedman1",), "FOLDS": 2}
+QUICK = {
+    "SETS": ("heart",),
+    "ROWS": 60,
+    "REGRESSIONS": ("friedman1",),
+    "FOLDS": 2,
+    "CANDIDATES": {"svc__C": [1.0, 10.0], "svc__gamma": ["scale"]},
+}
 
 
 def main(out, parts=None):

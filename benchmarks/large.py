@@ -281,7 +281,7 @@ QUICK = {
     "WIDE": (1000,),
     "MASKED": 500,
     "PRODUCTS": ("letter",),
-    "LIMIT": 4,
+    "LIMIT": 2,
 }
 
 

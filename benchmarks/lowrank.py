@@ -363,7 +363,7 @@ QUICK = {
     "INNER_RANK": 50,
     "FAST": ("magic",),
     "FAST_ROWS": 1000,
-    "GFB_SECONDS": 4.0,
+    "GFB_SECONDS": 2.0,
     "EXACT_ROWS": 60,
     "FEW": ("svmguide1",),
     "COUNTS": (5, 10),

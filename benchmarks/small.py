@@ -257,7 +257,7 @@ QUICK = {
     "SETS": ("sonar",),
     "NORMS": {1.33: SMOOTH},
     "FOLDS": 2,
-    "LIMIT": 0.5,
+    "LIMIT": 0.3,
     "MEASURED": ("newton",),
     "TIMES": 1,
     "SYNTHETIC": 400,

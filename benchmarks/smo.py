@@ -128,11 +128,11 @@ def points():
 STEPS = {"norms": norms, "kernels": kernels, "points": points}
 QUICK = {
     "SETS": ("liver",),
-    "NORMS": (1.1, 2.0, 3.0),
+    "NORMS": (1.1, 2.0),
     "FOLDS": 2,
     "COUNTS": (300, 1000),
     "SIZES": {"a9a": (500, 1000)},
-    "LIMIT": 5,
+    "LIMIT": 3,
 }
 
 

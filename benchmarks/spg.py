@@ -123,7 +123,7 @@ STEPS = {"components": components, "curves": curves}
 QUICK = {
     "SETS": ("wpbc",),
     "ADULT": {"a9a, 400 rows": 400},
-    "LIMIT": 2.0,
+    "LIMIT": 0.7,
     "CURVES": {"a9a": 500},
     "MASKED": 500,
 }
