@@ -109,9 +109,9 @@ def mklgl_table_1(found):
     says = (
         "Folds here, twenty splits there, and C = 100 here where the paper chose it. The paper's "
         "15 to 72 SVMs for MKLGL go with the stopping rule of the SimpleMKL toolbox. To a "
-        f"certified gap of 1e-3 it is another matter: {late} of {len(here)} lines were stopped "
-        "before it by the limit on seconds, since the closed form is cheap but converges "
-        "linearly.\n"
+        f"certified gap of 1e-3 it is another matter: {late} of {len(here)} lines ended before it, "
+        "by the limit on seconds or because the gap fell too slowly, since the closed form is "
+        "cheap but converges linearly.\n"
     )
     return heading(papers.MKLGL, "table 1: SimpleMKL and MKLGL, p = 1") + table(rows) + "\n" + says
 

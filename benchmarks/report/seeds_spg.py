@@ -80,9 +80,10 @@ def spg_table_4(found):
     late = {s: stopped(here, f"{s} gap") for s in ("simple", "silp", "pgd", "spg")}
     first = sum(row["newton s"] < row["spg s"] for row in here)
     says = (
-        f"Of {len(here)} sets, stopped before a gap of 1e-3 by the limit on seconds: "
+        f"Of {len(here)} sets, ended before a gap of 1e-3 by the limit on seconds, or because the "
+        "gap fell too slowly: "
         + ", ".join(f"{solver} {count}" for solver, count in late.items())
-        + ". Seconds of a run that was stopped say how long it was let, not what it needs. The "
+        + ". Seconds of such a run say how long it was let, not what it needs. The "
         "paper's SPG won over all; here Newton's method on the dual is faster than SPG in "
         f"{first} of {len(here)} sets.\n"
     )
@@ -139,7 +140,8 @@ def spg_table_7(found):
     here = [row for row in rows if row["PGD s"] is not None]
     reached = {m: sum(row[f"{m} gap"] <= 1e-3 for row in here) for m in (*methods, "SPG")}
     says = (
-        f"Gap 1e-3 reached within the limit, of {len(here)} problems: "
+        f"Gap 1e-3 reached before the limit on seconds, and before the gap fell too slowly, of "
+        f"{len(here)} problems: "
         + ", ".join(f"{method} {count}" for method, count in reached.items())
         + ". Adult-1 and Adult-2 are random rows of a9a, as many as they have.\n"
     )
