@@ -138,7 +138,8 @@ class Bar:
 
     def show(self, job):
         if self.lively:
-            self._line(f"{job} …", "\r")
+            with self._lock:
+                self._line(f"{job} …", "\r")
 
     def advance(self, job, outcome):
         record = load(job)
