@@ -10,9 +10,16 @@ import pytest
 from scipy import sparse
 
 from conftest import MIXED, toy
-from manykernels._threads import thread_count
+from manykernels._threads import Threads, thread_count
 from manykernels.banks import CombinationBank, TiledBank, families, make_bank, tiled
+from manykernels.banks.base import Bank, SumBank
+from manykernels.banks.centered import CenteredBank
+from manykernels.banks.dense import DenseBank
 from manykernels.banks.families.chains import Chains
+from manykernels.banks.holder import KernelHolder
+from manykernels.banks.part import PartBank
+from manykernels.banks.sample import SampledBank
+from manykernels.banks.shared import Hub, SharedBank
 from manykernels.combinations import Product
 from manykernels.kernels import (
     RBF,
@@ -25,6 +32,7 @@ from manykernels.kernels import (
     Precomputed,
     paper_bank,
 )
+from manykernels.testing import check_bank
 
 X, y = toy(90)
 RNG = np.random.default_rng(0)
@@ -602,6 +610,117 @@ class TestTheProtocol:
         assert not bank.needs_grams
         assert not hasattr(bank, "quadratic_forms")
         assert bank.with_categories({}) is bank
+
+
+def _capabilities():
+    """Names of what a bank says of itself besides its kernels: where, how and how well it works."""
+    names = {
+        name
+        for base in (Bank, SumBank)
+        for name in (*vars(base), *vars(base)["__annotations__"])
+        if not name.startswith("_") and not callable(getattr(SumBank, name, None))
+    }
+    return sorted(names - set(dir(KernelHolder)) - {"outlives"})
+
+
+# What a wrapper says otherwise than the bank inside of it, and why.
+SAYS_OTHERWISE = {
+    "centered": {
+        "streams": "products are held, whose means are subtracted",
+        "cheap_sweeps": "likewise",
+    },
+    "fold": {
+        "n": "some of the points",
+        "n_rows": "some of the points",
+        "shares_passes": "problems of one fold share theirs by the bank of all points",
+        "streams": "products come with those of all points",
+        "cheap_sweeps": "likewise",
+        "cheap_subsets": "folds have all kernels",
+    },
+    "sampled": {
+        "shares_passes": "it is there for one problem",
+        "cheap_sweeps": "it has few kernels",
+        "cheap_subsets": "it is a subset already",
+    },
+    "shared": {
+        "shares_passes": "it is how passes are shared",
+        "streams": "products are what passes share",
+        "cheap_sweeps": "likewise",
+        "cheap_subsets": "a subset would not share passes",
+    },
+    "held": {
+        "streams": "matrices are in memory",
+        "cheap_sweeps": "likewise",
+        "cheap_subsets": "a subset is a copy of matrices",
+        "shares_passes": "a matrix product serves many outputs",
+    },
+    "missing": {},
+}
+
+
+def _value(bank, capability):
+    value = getattr(bank, capability)
+    return value.count if isinstance(value, Threads) else value
+
+
+def _wrapped(name, bank):
+    shares = np.full(len(X), 1.0 / len(X))
+    return {
+        "centered": lambda: CenteredBank.from_shares(bank, shares),
+        "fold": lambda: PartBank(bank, np.arange(0, len(X), 2), np.ones(bank.m)),
+        "sampled": lambda: SampledBank(bank, 2),
+        "shared": lambda: SharedBank(bank, Hub(bank), 0),
+        "held": lambda: DenseBank.from_bank(bank),
+        "missing": lambda: make_bank(bank.collection(), X, missing="mean", n_jobs=3),
+    }[name]()
+
+
+class TestWrappers:
+    """A bank around a bank passes on what the other can do, or says why not."""
+
+    def test_capabilities_are_found(self):
+        assert {"threads", "dtype", "far", "streams", "starts", "narrow"} <= set(_capabilities())
+
+    # subsets of features have no views that points may lack
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            (name, kind)
+            for name in SAYS_OTHERWISE
+            for kind in ("tiled", "masked")
+            if (name, kind) != ("missing", "masked")
+        ],
+    )
+    def test_capabilities_are_passed_on(self, name, kind):
+        masked = KernelCollection.masked_rbf([0.1, 0.5, 1.0], np.ones((3, X.shape[1]), bool))
+        bank = make_bank(masked if kind == "masked" else KernelCollection(MIXED), X, n_jobs=3)
+        wrapped = _wrapped(name, bank)
+        different = {
+            capability
+            for capability in _capabilities()
+            if _value(wrapped, capability) != _value(bank, capability)
+        }
+        assert different <= set(SAYS_OTHERWISE[name])
+
+    @pytest.mark.parametrize("name", ["centered", "fold", "sampled", "shared", "held", "missing"])
+    def test_algebra_may_use_all_threads(self, name, monkeypatch):
+        asked = []
+        monkeypatch.setattr(Threads, "algebra", lambda self: asked.append(self.count))
+        bank = make_bank(KernelCollection(MIXED), X, n_jobs=3)
+        _wrapped(name, bank).algebra()
+        assert asked == ([] if name == "shared" else [3])  # where others compute beside it
+
+    @pytest.mark.parametrize("name", ["centered", "fold"])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_laws(self, name, dtype):
+        check_bank(_wrapped(name, make_bank(KernelCollection(MIXED), X, dtype=dtype)))
+
+    def test_centered_kernels_of_several_weights(self):
+        bank = make_bank(KernelCollection(MIXED), X, normalize="center")
+        weights = np.random.default_rng(0).random((3, bank.m))
+        np.testing.assert_allclose(
+            bank.combine_each(weights), [bank.combine(row) for row in weights], atol=1e-12
+        )
 
 
 def test_copies_by_joblib_know_that_rows_are_columns(tmp_path):

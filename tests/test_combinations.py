@@ -21,6 +21,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
 from manykernels.solvers import SOLVERS, SPG, choose_solver, solve
+from manykernels.solvers import choose as choosing
 from manykernels.testing import check_combination
 
 X, y = toy(60)
@@ -170,3 +171,22 @@ class TestOwn:
             ImportError, match=r"Bump has no gradient\(\): write one, or install torch"
         ):
             MKLClassifier(combination=Bump()).fit(X, y)
+
+
+class TestManyPoints:
+    """Above the size from which sums begin with a sample of the points."""
+
+    @pytest.fixture(autouse=True)
+    def few_are_many(self, monkeypatch):
+        monkeypatch.setattr(choosing, "LARGE", 20)
+
+    @pytest.mark.parametrize("combination", [Product(starts=1), PolynomialMixture(starts=1)])
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+    def test_classifier(self, combination, loss):
+        model = MKLClassifier(combination=combination, regularizer=L1(), loss=loss).fit(X, y)
+        assert model.result_.status.converged
+        assert np.isfinite(model.decision_function(X)).all()
+
+    def test_regressor(self):
+        model = MKLRegressor(combination=Product(starts=1), regularizer=L1()).fit(X, NUMBERS)
+        assert model.result_.status.converged

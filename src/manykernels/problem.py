@@ -92,7 +92,7 @@ class Problem:
     def among(self, rows) -> Problem:
         """The problem of some of the points, whose costs add up to those of all."""
         share = self.cost.sum() / self.cost[:, rows].sum()
-        bank = cast("SumBank", self.bank).among(rows)
+        bank = self.bank.among(rows)
         if bank is None:
             raise ValueError(f"{self.bank!r} cannot be cut down to some of its points.")
         return replace(

@@ -128,6 +128,12 @@ class Bank(KernelHolder):
     def same_data(self, X: Any) -> bool:
         """Whether X is the data that this bank was made on."""
 
+    def among(self, points: Indices) -> "Bank | None":
+        """The bank of the same kernels on some of the training points, scaled as they are; None if
+        that cannot be had.
+        """
+        return None
+
     def refined(self) -> Self | None:
         """The same bank in float64, or None if it is already."""
         return None
@@ -254,12 +260,6 @@ class SumBank(Bank):
         kernels : indices
         factor : float
             Above zero.
-        """
-        return None
-
-    def among(self, points: Indices) -> "SumBank | None":
-        """The bank of the same kernels on some of the training points, scaled as they are; None if
-        that cannot be had.
         """
         return None
 

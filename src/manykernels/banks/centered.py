@@ -7,7 +7,7 @@ import numpy as np
 
 from .._callers import outside
 from .base import SumBank, as_outputs
-from .holder import Forwards
+from .delegating import DelegatingBank
 
 
 class Centering(NamedTuple):
@@ -41,7 +41,7 @@ class Centering(NamedTuple):
         )
 
 
-class CenteredBank(Forwards, SumBank):
+class CenteredBank(DelegatingBank):
     """A bank whose kernels have the (weighted) mean of the training points moved to the origin, and
     mean diagonal one.
 
@@ -67,7 +67,6 @@ class CenteredBank(Forwards, SumBank):
     ) -> None:
         self.bank, self.centering = bank, centering
         self.row_means = centering.col_means if row_means is None else row_means
-        self.n, self.n_rows, self.dtype = bank.n, bank.n_rows, bank.dtype
 
     @classmethod
     def from_shares(
@@ -95,8 +94,12 @@ class CenteredBank(Forwards, SumBank):
         return cls(bank, Centering(shares, col_means, means, factor))
 
     @property
-    def symmetric(self):
-        return self.bank.symmetric
+    def shares_passes(self):
+        return self.bank.shares_passes
+
+    @property
+    def cheap_subsets(self):
+        return self.bank.cheap_subsets
 
     @property
     def normalize(self):
@@ -112,15 +115,31 @@ class CenteredBank(Forwards, SumBank):
             return None
         return CenteredBank(bank, self.centering.of(kernels, factor), self.row_means[kernels])
 
+    def among(self, points):
+        # the mean stays that of all training points
+        bank = self.bank.among(points)
+        if bank is None:
+            return None
+        return CenteredBank(bank, self.centering.at(points), self.row_means[:, points])
+
     def combine(self, weights, rows=None):
-        _, col_means, means, factor = self.centering
-        scaled = np.asarray(weights, dtype=float) * factor
-        row_means = scaled @ (self.row_means if rows is None else self.row_means[:, rows])
-        shift = scaled @ means
+        scaled = np.asarray(weights, dtype=float) * self.centering.factor
         out = self.bank.combine(scaled, rows)
-        out -= (row_means - shift)[:, None].astype(self.dtype)
-        out -= (scaled @ col_means).astype(self.dtype)
+        self._shift(scaled, out, self.row_means if rows is None else self.row_means[:, rows])
         return out
+
+    def combine_each(self, weights):
+        scaled = np.asarray(weights, dtype=float) * self.centering.factor
+        out = self.bank.combine_each(scaled)
+        for row, K in zip(scaled, out, strict=True):
+            self._shift(row, K, self.row_means)
+        return out
+
+    def _shift(self, scaled, K, row_means):
+        """Center the weighted sum K of the kernels, whose rows have these means."""
+        _, col_means, means, _ = self.centering
+        K -= (scaled @ row_means - scaled @ means)[:, None].astype(self.dtype)
+        K -= (scaled @ col_means).astype(self.dtype)
 
     def quadratic_forms(self, beta):
         self._needs_square("quadratic_forms")
@@ -163,9 +182,6 @@ class CenteredBank(Forwards, SumBank):
             return CenteredBank(everything, self.centering, row_means)
         some = self.bank.cross(X_new, support)
         return CenteredBank(some, self.centering.at(support), row_means)
-
-    def same_data(self, X):
-        return self.bank.same_data(X)
 
 
 def _warn_constant(constant):

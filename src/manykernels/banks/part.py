@@ -5,10 +5,10 @@ from typing import Self
 import numpy as np
 
 from .base import SumBank, as_outputs
-from .holder import Forwards
+from .delegating import DelegatingBank
 
 
-class PartBank(Forwards, SumBank):
+class PartBank(DelegatingBank):
     """The kernels of a bank on some of its points, each times a factor.
 
     The factors are what a normalization on these points alone needs. Decision values at all points
@@ -27,12 +27,25 @@ class PartBank(Forwards, SumBank):
 
     def __init__(self, bank: SumBank, points: np.ndarray, factors: np.ndarray) -> None:
         self.bank, self.points, self.factors = bank, points, factors
-        self.n = self.n_rows = points.size
-        self.dtype, self.threads = bank.dtype, bank.threads
+
+    @property
+    def n(self):
+        return self.points.size
+
+    @property
+    def n_rows(self):
+        return self.points.size
 
     @property
     def symmetric(self):
         return True
+
+    def subset(self, kernels, factor=1.0):
+        some = self.bank.subset(kernels, factor)
+        return None if some is None else PartBank(some, self.points, self.factors[kernels])
+
+    def among(self, points):
+        return PartBank(self.bank, self.points[points], self.factors)
 
     @property
     def scales(self):

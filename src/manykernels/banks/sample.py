@@ -3,10 +3,10 @@
 import numpy as np
 
 from .base import SumBank
-from .holder import Forwards
+from .delegating import DelegatingBank
 
 
-class SampledBank(Forwards, SumBank):
+class SampledBank(DelegatingBank):
     """As many kernels as a bank has, but neighbours are taken to be equal to one of them.
 
     Its optimum is close to that of the whole bank at a small part of the price: a good place to
@@ -25,8 +25,6 @@ class SampledBank(Forwards, SumBank):
     inner = "source"
 
     def __init__(self, source: SumBank, size: int, random_state: int = 0) -> None:
-        self.n, self.n_rows = source.n, source.n_rows
-        self.dtype, self.threads, self.streams = source.dtype, source.threads, source.streams
         self.source, self.size, self.random_state = source, size, random_state
         # which of the chosen kernels each one is taken to be
         self.stands_for = np.arange(self.m) * size // self.m
@@ -36,8 +34,8 @@ class SampledBank(Forwards, SumBank):
         self.bank = source.subset(self.chosen)
 
     @property
-    def symmetric(self):
-        return self.source.symmetric
+    def streams(self):
+        return self.source.streams
 
     def _summed(self, weights):
         return np.bincount(self.stands_for, weights, minlength=self.size)
@@ -69,6 +67,3 @@ class SampledBank(Forwards, SumBank):
 
     def cross(self, X_new, support=None):
         return SampledBank(self.source.cross(X_new, support), self.size, self.random_state)
-
-    def same_data(self, X):
-        return self.source.same_data(X)

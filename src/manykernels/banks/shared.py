@@ -15,8 +15,8 @@ import numpy as np
 
 from .._threads import one_thread
 from .base import SumBank, as_outputs
+from .delegating import DelegatingBank
 from .dense import DenseBank
-from .holder import Forwards
 
 SMALL = 0.25  # of a budget: matrices in float64, if they become necessary, are twice as large
 PAYS = 5  # requests for kernels in float64, from which on they are held too
@@ -260,7 +260,7 @@ def _answer_alike(bank, requests):
             request.answer = part
 
 
-class SharedBank(Forwards, SumBank):
+class SharedBank(DelegatingBank):
     """A bank for one of several problems; see `Hub`.
 
     Parameters
@@ -276,20 +276,10 @@ class SharedBank(Forwards, SumBank):
     def __init__(self, bank: SumBank, hub: Hub, place: int) -> None:
         self.bank, self.hub, self.place = bank, hub, place
         self._last: tuple[np.ndarray, np.ndarray] | None = None  # coefficients and products
-        self.n, self.n_rows = bank.n, bank.n_rows
-        self.dtype, self.threads = bank.dtype, bank.threads
-
-    @property
-    def symmetric(self):
-        return self.bank.symmetric
 
     @property
     def outlives(self):
         return self.bank.outlives
-
-    @property
-    def starts(self):
-        return self.bank.starts
 
     def algebra(self):
         return nullcontext()  # other problems compute beside this one
@@ -346,9 +336,3 @@ class SharedBank(Forwards, SumBank):
 
     def among(self, points):
         return self.bank.among(points)
-
-    def cross(self, X_new, support=None):
-        return self.bank.cross(X_new, support)
-
-    def same_data(self, X):
-        return self.bank.same_data(X)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..banks.base import SumBank, Sums, as_outputs
+from ..banks.delegating import DelegatingBank
 from ..banks.dense import DenseBank
-from ..banks.holder import Forwards
 from ..banks.shared import held
 from ..regularizers.base import Curvature
 from .cluster import Cluster
@@ -20,7 +20,7 @@ from .parts import Parts, given
 from .shares import PartShares
 
 
-class KernelsBank(Forwards, SumBank):
+class KernelsBank(DelegatingBank):
     """The kernels of a bank, shared out among the workers of a cluster.
 
     Parameters
@@ -38,8 +38,6 @@ class KernelsBank(Forwards, SumBank):
 
     def __init__(self, bank: SumBank, cluster: Cluster, parts: int | None = None) -> None:
         self.bank, self.cluster, self.count = bank, cluster, parts
-        self.n = self.n_rows = bank.n
-        self.dtype, self.threads = bank.dtype, bank.threads
         self.shares_passes, self.cheap_sweeps = bank.shares_passes, bank.cheap_sweeps
         self.cheap_subsets = bank.cheap_subsets
         count = min(bank.m, parts or cluster.parts)
@@ -56,10 +54,6 @@ class KernelsBank(Forwards, SumBank):
     def shares(self) -> PartShares:
         """What the parts remember between rounds of MWUMKL."""
         return PartShares(self.parts)
-
-    @property
-    def symmetric(self):
-        return True
 
     @property
     def outlives(self):
@@ -131,12 +125,6 @@ class KernelsBank(Forwards, SumBank):
     def refined(self):
         finer = self.bank.refined()
         return None if finer is None else KernelsBank(finer, self.cluster, self.count)
-
-    def cross(self, X_new, support=None):
-        return self.bank.cross(X_new, support)
-
-    def same_data(self, X):
-        return self.bank.same_data(X)
 
 
 # Recipe and questions: plain functions of this module, which workers import.
