@@ -6,18 +6,22 @@ import logging
 import pickle
 import sys
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.linalg import cho_solve
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
-from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, path
-from manykernels.callbacks import Callback, EarlyStop, Log, Progress
+from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, _algebra, _pulse, path
+from manykernels.callbacks import Announcer, Callback, EarlyStop, Log, Progress
 from manykernels.combinations import Product
 from manykernels.kernels import RBF, Linear
+from manykernels.lowrank import Nystroem
 from manykernels.progress import TimeLeft
-from manykernels.regularizers import L1
+from manykernels.regularizers import L1, LogDet
 from manykernels.result import Record, Status
 from manykernels.solvers import SPG, Newton
 from manykernels.solvers.wrappers.points_first import FromPoints
@@ -319,8 +323,6 @@ class TestScikitLearn:
         assert recorder.heard[-1] == "teardown"
 
     def test_scores_of_low_rank_models(self, callback):
-        from manykernels.lowrank import Nystroem
-
         recorder = self.Recorder()
         model = MKLClassifier(KERNELS, approximation=Nystroem(20)).set_callbacks(recorder).fit(X, y)
         assert recorder.scores[-1] == model.score(X, y)
@@ -332,3 +334,84 @@ class TestScikitLearn:
         model = MKLClassifier(KERNELS).set_callbacks(monitor)
         GridSearchCV(model, {"C": [0.1, 1.0]}, cv=2).fit(X, y)
         assert len(monitor.get_logs(select="all")) >= 1
+
+
+class Impatient(Callback):
+    """Ends a fit at one of the first ticks."""
+
+    def __init__(self, ticks=1):
+        self.left = ticks
+
+    def on_tick(self, estimator):
+        self.left -= 1
+        return self.left <= 0
+
+
+class TestInsideAnIteration:
+    """Callbacks are heard, and Ctrl-C is, while one SVM takes long."""
+
+    FITS: ClassVar = {
+        "one SVM": MKLClassifier(KERNELS, p=np.inf),
+        "logistic": MKLClassifier(KERNELS, p=np.inf, loss="logistic"),
+        "log-det": MKLClassifier(KERNELS, regularizer=LogDet()),
+        "MWUMKL": MKLClassifier(KERNELS, solver="mwu", tol=1e-2),
+        "SMO-MKL": MKLClassifier(KERNELS, solver="smo", p=2),
+        "low rank": MKLClassifier(KERNELS, approximation=Nystroem(10)),
+        "low rank, logistic": MKLClassifier(
+            KERNELS, approximation=Nystroem(10), loss="logistic", p=2, solver="spg"
+        ),
+        "rows on demand": MKLClassifier(KERNELS, cache_size=0.01, solver="spg"),
+        "squared": MKLRegressor(KERNELS, loss="squared", p=np.inf),
+        "product": MKLClassifier(combination="product"),
+    }
+
+    @pytest.fixture(autouse=True)
+    def quick_pulse(self, monkeypatch):
+        monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
+        monkeypatch.setattr(_algebra, "LARGEST_CALL", 20)
+        monkeypatch.setattr(_algebra, "BLOCK_COLUMNS", 16)
+
+    @pytest.mark.parametrize("name", FITS)
+    def test_a_tick_ends_the_fit(self, name):
+        model = clone(self.FITS[name]).set_params(callbacks=[Impatient()]).fit(X, y)
+        assert model.result_.status is Status.STOPPED
+        assert len(model.result_.history) <= 1
+        assert np.isfinite(model.predict(X)).all()
+
+    @pytest.mark.parametrize("name", FITS)
+    def test_an_interrupt_at_a_tick_keeps_the_model(self, name):
+        def interrupt(estimator):
+            raise KeyboardInterrupt
+
+        callback = Callback()
+        callback.on_tick = interrupt
+        with pytest.warns(ConvergenceWarning, match="Interrupted"):
+            model = clone(self.FITS[name]).set_params(callbacks=[callback]).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+
+    def test_other_outputs_get_their_svm(self):
+        model = MKLClassifier(KERNELS, share_weights=False, callbacks=[Impatient()]).fit(X, three)
+        assert model.result_.status is Status.STOPPED
+        assert (np.abs(model.result_.beta[1:]).sum(axis=1) > 0.0).all()
+
+    def test_nobody_is_asked_who_does_not_want_to(self):
+        assert Announcer(MKLClassifier(callbacks=[Diary(), print])).poll is None
+
+    def test_seconds_are_looked_at_inside(self):
+        stop = EarlyStop(seconds=0.0)
+        stop.on_fit_begin(None)
+        assert stop.on_tick(None)
+        assert not EarlyStop(patience=3).on_tick(None)
+
+
+def test_factorization_in_pieces(monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((70, 90))
+    H, right = A @ A.T, rng.standard_normal((70, 2))
+    monkeypatch.setattr(_algebra, "LARGEST_CALL", 20)
+    for block in (16, 69, 70):
+        monkeypatch.setattr(_algebra, "BLOCK_COLUMNS", block)
+        found = cho_solve(_algebra.cholesky_factor(H.copy(order="F")), right)
+        np.testing.assert_allclose(found, np.linalg.solve(H, right), rtol=1e-9)
+    with pytest.raises(np.linalg.LinAlgError):
+        _algebra.cholesky_factor(H - 200.0 * np.eye(70))

@@ -3,13 +3,16 @@
 import numbers
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import TypeVar
 
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
+
+from ._pulse import PULSE_INTERVAL, has_listener, pulse
 
 # entries of rows that are computed together, so that they stay in cache, and fewest rows
 CACHED, FEWEST = 2**19, 16
@@ -64,12 +67,29 @@ class Threads:
         """``[function(task) for task in tasks]``."""
         tasks = list(tasks)
         if self.count == 1 or len(tasks) <= 1:
-            return [function(task) for task in tasks]
+            return [_followed_by_pulse(function(task)) for task in tasks]
         pool = ThreadPoolExecutor(min(self.count, len(tasks)))
         try:
-            return [future.result() for future in [pool.submit(function, task) for task in tasks]]
+            return [_outcome(future) for future in [pool.submit(function, task) for task in tasks]]
         finally:  # after an error or Ctrl-C, nothing waits for the rest
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _followed_by_pulse(outcome):
+    pulse()
+    return outcome
+
+
+def _outcome(future: Future):
+    """The outcome of a task; while it is waited for, a listener hears the pulse."""
+    while has_listener():
+        try:
+            return _followed_by_pulse(future.result(timeout=PULSE_INTERVAL))
+        except NotYet:
+            if future.done():  # the task itself raised it
+                raise
+            pulse()
+    return future.result()
 
 
 def one_thread() -> AbstractContextManager:

@@ -16,7 +16,7 @@ from .result import Record, Result, describe_record
 
 __all__ = ["Callback", "EarlyStop", "Lines", "Log", "Progress"]
 
-HOOKS = ("on_fit_begin", "on_iteration", "on_fit_end")
+HOOKS = ("on_fit_begin", "on_iteration", "on_tick", "on_fit_end")
 
 
 class Callback:
@@ -32,6 +32,11 @@ class Callback:
         The fit then keeps the best weights so far, and ``result_.status`` says STOPPED.
         """
 
+    def on_tick(self, estimator: Any) -> bool | None:
+        """Called several times a second while an iteration is under way; return True to end the
+        fit, which keeps what it has come to.
+        """
+
     def on_fit_end(self, estimator: Any, result: Result | None) -> None:
         """Called once, with the `Result`, or with None if the fit failed."""
 
@@ -42,8 +47,7 @@ class EarlyStop(Callback):
     Parameters
     ----------
     seconds : float, optional
-        From when the kernels are ready, for all outputs and starts together; looked at after every
-        iteration.
+        From when the kernels are ready, for all outputs and starts together.
     patience : int, optional
         Iterations without progress.
     decrease : float
@@ -59,9 +63,11 @@ class EarlyStop(Callback):
     def on_fit_begin(self, estimator):
         self._began, self._stage, self._best, self._waited = time.perf_counter(), None, math.inf, 0
 
+    def on_tick(self, estimator):
+        return self.seconds is not None and time.perf_counter() - self._began >= self.seconds
+
     def on_iteration(self, estimator, record):
-        late = self.seconds is not None and time.perf_counter() - self._began >= self.seconds
-        return late or (self.patience is not None and self._stuck(record))
+        return self.on_tick(estimator) or (self.patience is not None and self._stuck(record))
 
     def _stuck(self, record):
         value = record.gap if math.isfinite(record.gap) else record.objective
@@ -165,6 +171,14 @@ class Announcer:
 
         return tell
 
+    @property
+    def poll(self):
+        """What ends a run inside of an iteration; None if no callback asks for that."""
+        asking = [callback for callback in self.callbacks if _asks(callback)]
+        if not asking:
+            return None
+        return lambda: any(_is_true(callback.on_tick(self.estimator)) for callback in asking)
+
     def end(self, result):
         begun, self.begun = self.begun, []
         for callback in begun:
@@ -177,11 +191,22 @@ def _call(callback, hook, *arguments):
 
 
 def _iteration(callback, estimator, record):
-    """Whether this callback wants to stop: a true boolean, so that what a function happens to
-    return does no harm.
-    """
+    """Whether this callback wants to stop."""
     if hasattr(callback, "on_iteration"):
         answer = callback.on_iteration(estimator, record)
     else:
         answer = None if _has_hooks(callback) else callback(record)
+    return _is_true(answer)
+
+
+def _asks(callback):
+    """Whether a callback has an `on_tick` of its own."""
+    own = getattr(callback, "on_tick", None)
+    return own is not None and getattr(own, "__func__", own) is not Callback.on_tick
+
+
+def _is_true(answer):
+    """Whether an answer is a true boolean, so that what a function happens to return does no
+    harm.
+    """
     return isinstance(answer, (bool, np.bool_)) and bool(answer)

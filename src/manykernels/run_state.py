@@ -92,6 +92,8 @@ class RunState:
         Called with each `Record`; True ends the run.
     keep : callable, optional
         Called before, with the best `Iterate` so far and the `Record`.
+    poll : callable, optional
+        Called several times a second while an iteration is under way; True ends the run.
 
     Attributes
     ----------
@@ -119,13 +121,10 @@ class RunState:
         memory_budget: int = 4 * GIGABYTE,
         watch: Callable | None = None,
         keep: Callable | None = None,
+        poll: Callable | None = None,
     ):
-        self.problem, self.memory_budget, self.watch, self.keep = (
-            problem,
-            memory_budget,
-            watch,
-            keep,
-        )
+        self.problem, self.memory_budget = problem, memory_budget
+        self.watch, self.keep, self.poll = watch, keep, poll
         self.counters, self.best, self.limit, self.tol = Counters(), None, None, 0.0
         self._columns, self._parts = 0, 0.0
         regularizer = problem.regularizer

@@ -174,6 +174,8 @@ class Run:
             solver = FromIterate(solver, state.start, ended, proved)
             state.start = state.latest = Point(section.weights, section.beta)
         state.watch = self.announcer.watch(stage)
+        if max_iter == self.estimator.max_iter:  # an SVM after the end is to be finished
+            state.poll = self.announcer.poll
         task = Task(state, solver, stage, max_iter, before)
         state.keep = self._keeper(task)
         return task

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._loops.smo import smo
+from .._pulse import pulse
 from .._threads import Threads
 from . import curved
 from .base import Machine
@@ -110,6 +111,7 @@ class BlockedMachine(Machine):
     def ascend(self, kernel, box, beta, F, tol, max_steps):
         done, working_set = 0, np.empty(0, dtype=np.intp)
         while True:
+            pulse()
             up, down = box.sides(beta, F)
             violation = max(0.0, float(up.max() - down.min()))
             if violation < tol or done >= max_steps:

@@ -14,9 +14,11 @@ in the box, so that no step has to look at bounds.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from scipy.optimize import brentq
 
+from .._algebra import cholesky_factor
+from .._pulse import pulse
 from ..losses import FLATTEST
 
 ROWS = 256
@@ -50,11 +52,14 @@ def ascend(kernel, box, beta, F, tol, max_steps):
     used = np.flatnonzero(box.upper > box.lower)
     if used.size == 0:
         return 0, 0.0
-    solver = _Newton(kernel, box, used)
-    found, steps = solver.solved(beta[used], F[used], tol, min(STEPS, 1 + max_steps // beta.size))
+    solver, before, most = _Newton(kernel, box, used), beta[used], 1 + max_steps // beta.size
+    steps = -1
+    for found in solver.answers(before, F[used], tol, min(STEPS, most)):
+        beta[used] = found.beta  # so that the best is there after an interrupt
+        steps += 1
     if not solver.whole:
-        F += kernel[:, used] @ (found.beta - beta[used])
-    F[used], beta[used] = found.F, found.beta
+        F += kernel[:, used] @ (found.beta - before)
+    F[used] = found.F
     return steps * beta.size, found.violation
 
 
@@ -67,16 +72,18 @@ class _Newton:
         self.box = box if self.whole else box.among(used)
         self.largest = float(np.diagonal(self.K).max())
 
-    def solved(self, beta, F, tol, most):
-        """The answer, and the steps that led to it."""
+    def answers(self, beta, F, tol, most):
+        """The best answer so far, at the start and after every step."""
         at, F = self._start(beta, F)
         best, waited, steps = self._answer(at, F), 0, 0
+        yield best
         while best.violation >= max(tol, self._rounding(best)) and steps < most and waited < STUCK:
+            pulse()
             at, F = self._step(at, F)
             found, steps = self._answer(at, F), steps + 1
             waited = 0 if found.violation < best.violation else waited + 1
             best = found if waited == 0 else best
-        return best, steps
+            yield best
 
     def _start(self, beta, F):
         """The place to begin, and F there: that of the given coefficients, or of none if that is
@@ -113,7 +120,7 @@ class _Newton:
         H *= roots
         H[np.diag_indices_from(H)] += 1.0
         # transposed, the same matrix lies as LAPACK wants it
-        factor = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
+        factor = cholesky_factor(H.T)
         right = np.stack([(response - at.beta) / roots, roots], axis=1)
         x, ones = roots * cho_solve(factor, right, check_finite=False).T
         rise = (x.sum() + at.beta.sum() - self.box.total) / ones.sum()  # of the intercept

@@ -1,9 +1,11 @@
 """SMO on a combined kernel in memory, and systems of equations where the dual asks for them."""
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
+from .._algebra import cholesky_factor
 from .._loops.smo import smo
+from .._pulse import pulse
 from . import curved
 from .base import Machine
 
@@ -37,6 +39,7 @@ class DenseMachine(Machine):
             limit = min(per_call, max_steps - done)
             steps, violation = smo(kernel, diagonal, bounds, beta, F, tol, limit)
             done += steps
+            pulse()
             if steps < limit or done >= max_steps:
                 return done, violation
 
@@ -47,7 +50,7 @@ def _solve(kernel, box, beta, F):
     """
     H = np.array(kernel, dtype=float, order="F")
     H[np.diag_indices_from(H)] += box.ridge
-    factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+    factor = cholesky_factor(H)
     # what is left after one solve is the error of the factorization: a second one removes most of
     # it
     for _ in range(2):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._loops.smo import smo
+from .._pulse import pulse
 from . import compiled
 from .base import Machine
 from .dense import DenseMachine
@@ -117,6 +118,7 @@ class DeviceMachine(Machine):
         at, sets, working_set, before = _Vectors(kernel, box, beta, F), 0, None, -1
         try:
             while True:
+                pulse()
                 up, down = at.sides()
                 top, bottom = up.max(), down.min()
                 if sets % LOOK == 0 or kernel.n <= self.size:

@@ -20,6 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from .._arrays import here
+from .._pulse import pulse
 from .base import Machine
 from .curved import best_length
 
@@ -97,6 +98,7 @@ class FactoredMachine(Machine):
         width = WIDTH * violation
         place = Place(kernel.correlate(beta), 0.0, F - box.ridge * beta + box.linear)
         while violation >= tol and done < max_steps and waited < STUCK:
+            pulse()
             rounded = _Rounded(box, beta, max(width, tol))
             place, steps = self._centered(kernel, rounded, place, min(STEPS, max_steps - done))
             beta[:] = box.feasible(rounded.coefficients(place.f))
@@ -111,6 +113,7 @@ class FactoredMachine(Machine):
         used, place = box.upper > box.lower, _better_start(kernel, box, beta, F)
         best, waited, done = np.inf, 0, 0
         while True:
+            pulse()
             place = _leveled(box, place)
             response, bends = box.curve.response(place.f)
             found = box.feasible(response)
@@ -134,6 +137,7 @@ class FactoredMachine(Machine):
         at, done = rounded.leveled(at), 0
         value = rounded.value(at)
         while done < most:
+            pulse()
             beta, bends = rounded.response(at.f)
             slope = at.w - kernel.correlate(beta)
             step = _newton(kernel, slope, bends)

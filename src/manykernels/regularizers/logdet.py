@@ -1,9 +1,13 @@
 """A penalty on the volume of the learned kernel."""
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_solve
 
+from .._algebra import cholesky_factor
+from .._pulse import pulse
 from .base import Regularizer, check_strength
+
+ENTRIES_AT_ONCE = 2**24  # of rows of all kernels
 
 
 class LogDet(Regularizer):
@@ -11,8 +15,8 @@ class LogDet(Regularizer):
 
     It is concave in d, so the problem is not convex: what a solver finds is a stationary point that
     depends on where it starts, and there is no conjugate to certify it. It has to know the kernels:
-    see `bound`. A value costs a combined kernel and its Cholesky factorization, a gradient as much
-    as the quadratic forms of n outputs.
+    see `bound`. A value costs a combined kernel and its Cholesky factorization, a gradient the
+    inverse and a pass over the kernels.
     """
 
     needs_bank = True
@@ -38,10 +42,20 @@ class LogDet(Regularizer):
             return np.inf
 
     def gradient(self, d):
-        # (I + K_d)^-1 = L L' with L' the inverse of the factor, and tr(L L' K_k) = sum_i l_i' K_k
-        # l_i over the rows l_i of L'
-        inverse = solve_triangular(self._factor(d), np.eye(self.bank.n), lower=True)
-        return 0.5 * self.strength * self.bank.quadratic_forms(inverse)
+        # tr((I + K_d)^-1 K_k), some rows of both at a time
+        factor, (n, m), traces = self._factor(d), (self.bank.n, self.bank.m), np.zeros(self.bank.m)
+        for rows in np.array_split(np.arange(n), -(-n * n * m // ENTRIES_AT_ONCE)):
+            unit = np.zeros((n, rows.size))
+            unit[rows, np.arange(rows.size)] = 1.0
+            inverse = cho_solve((factor, True), unit, overwrite_b=True, check_finite=False).T
+
+            def add(kernels, values, first, inverse=inverse):
+                for place, k in enumerate(range(kernels.start, kernels.stop), first):
+                    traces[k] += np.vdot(values[:, place], inverse)
+
+            self.bank.visit_kernel_rows(rows, add)
+            pulse()
+        return 0.5 * self.strength * traces
 
     def _factor(self, d):
         """Lower Cholesky factor of ``I + K_d``; that of the last d is kept, for the gradient
@@ -55,7 +69,7 @@ class LogDet(Regularizer):
         if self._latest is None or not np.array_equal(self._latest[0], d):
             K = np.array(self.bank.combine(d), dtype=float)
             K[np.diag_indices_from(K)] += 1.0
-            self._latest = d.copy(), cholesky(K, lower=True)
+            self._latest = d.copy(), cholesky_factor(K)[0]
         return self._latest[1]
 
     def __repr__(self):

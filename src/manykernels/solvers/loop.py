@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._pulse import listening
 from .._threads import one_thread
 from ..result import Certificate, Record, Result, Status
 from ..run_state import Point, RunState
@@ -28,7 +29,7 @@ def solve(problem, solver, *, tol=1e-3, max_iter=None, **options) -> Result:
     max_iter : int, optional
         As in `drive`.
     options
-        Of the run: ``start``, ``memory_budget``, ``watch``, ``keep``; see `RunState`.
+        Of the run: ``start``, ``memory_budget``, ``watch``, ``keep``, ``poll``; see `RunState`.
     """
     return drive(solver, RunState(problem, **options), tol=tol, max_iter=max_iter)
 
@@ -61,7 +62,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     limit = solver.limit(run) if max_iter is None else max_iter
     history: list[Record] = []
     taken = 0
-    with one_thread():  # the bank's own threads share out the tiles
+    with one_thread(), listening(_listener(run)):  # the bank's own threads share out the tiles
         try:
             state, status = solver.init(run), None
             while status is None:
@@ -89,6 +90,18 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     if not (status.converged or status.broken_off):
         result.advice = solver.advice(run, result, tol)
     return result
+
+
+def _listener(run):
+    """Ends the run from inside of an iteration when it is polled; None if nobody does."""
+    if run.poll is None:
+        return None
+
+    def listener():
+        if run.poll():
+            raise Stopped
+
+    return listener
 
 
 def _told(run, iterate, history, began):

@@ -32,6 +32,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .._loops import multiplicative as loops
+from .._pulse import pulse
 from ..losses import UNBOUNDED
 from ..result import Status
 from .base import Iterate, Solver
@@ -247,6 +248,7 @@ class MultiplicativeWeights(Solver):
         share, taken, coefficients = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
         per_call = max(1, ENTRIES_PER_CALL // (run.bank.m * n))
         while done < aim:
+            pulse()
             if columns is None:
                 count = self._choose(run, rules, at, share, taken, coefficients, done)
             else:

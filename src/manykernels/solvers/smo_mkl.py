@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._loops.smo_mkl import Ascent, ascend
+from .._pulse import pulse
 from .base import Iterate, Solver, patient, stalled
 from .columns import BATCH, Columns
 from .dual import computed, judged, rough_start
@@ -107,6 +108,7 @@ class SMO(Solver):
         left, per_call = UPDATES * n * t + 1000, max(100, ENTRIES_PER_CALL // (m * t * n))
         clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.law
         while left > 0:
+            pulse()
             done, _, missing = ascend(
                 law,
                 at,
