@@ -214,7 +214,8 @@ class TiledBank(Forwards, SumBank):
     def products(self, beta):
         outputs = as_outputs(beta, self.n)
         if len(outputs) >= MANY:
-            return self._many_products(outputs)
+            out = self._many_products(outputs)
+            return out if np.ndim(beta) == 2 else out[:, 0]
         support = support_of(outputs)
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
 

@@ -11,6 +11,7 @@ from . import curved
 from .base import Machine
 from .row_cache import RowCache
 
+SIZE = 512  # points in the working set
 COLUMNS = 1024
 CLOSE = 1e-3  # violation of a part of the points that costs next to nothing
 
@@ -93,12 +94,12 @@ class BlockedMachine(Machine):
 
     Parameters
     ----------
-    size : int
+    size : int, optional
         Points in the working set.
     """
 
-    def __init__(self, size=512):
-        self.size = size
+    def __init__(self, size=None):
+        self.size = size or SIZE
 
     def multiply(self, kernel, beta):
         out = np.zeros(beta.size)

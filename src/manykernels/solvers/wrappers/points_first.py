@@ -46,13 +46,13 @@ class FromPoints(Around):
         The solver for the problem of the sample, given a run of it.
     last : Solver, optional
         One that takes over after `ROUNDS` steps, for tolerances that need more of them.
-    size : int
+    size : int, optional
         Points in the sample.
     """
 
-    def __init__(self, solver, first, last=None, size=SIZE):
+    def __init__(self, solver, first, last=None, size=None):
         super().__init__(solver)
-        self.first, self.last, self.size = first, last, size
+        self.first, self.last, self.size = first, last, size or SIZE
 
     def needs(self, run):
         super().needs(run)
@@ -72,7 +72,8 @@ class FromPoints(Around):
     def step(self, run, state, tol):
         if state.steps == ROUNDS and self.last is not None:
             run.start = state.iterate.point
-            return State(self.last, self.last.init(run), ROUNDS + 1)
+            last = self.last.planned(run)
+            return State(last, last.init(run), ROUNDS + 1)
         return State(state.solver, state.solver.step(run, state.state, tol), state.steps + 1)
 
     def refreshed(self, run, state):

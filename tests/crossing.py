@@ -1,0 +1,668 @@
+"""The crossing table: what people combine, crossed with every way that a fit may go.
+
+A row says what is fitted: a value for each of `AXES`. A way (`WAYS`) is a decision that depends on
+size, memory or data, such as a sample of the points first; small data go that way when its
+thresholds are lowered. `rows` is a pairwise cover: every two values of different axes meet in one
+row at least, unless the library refuses the two together, with a sentence (`REFUSED`).
+
+`tests/test_crossing.py` runs all rows through all ways with few points, `python -m benchmarks
+cross` at the sizes where fits go these ways by themselves.
+"""
+
+import functools
+import importlib
+import inspect
+import warnings
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import Any
+from unittest import mock
+
+import joblib
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    MKLRegressorCV,
+    load,
+    save,
+)
+from manykernels.callbacks import Callback
+from manykernels.combinations import PolynomialMixture, Product
+from manykernels.estimators.checks import choose_regularizer
+from manykernels.estimators.resampling import plain as untuned
+from manykernels.kernels import RBF, FunctionKernel, KernelCollection, Precomputed, on_groups
+from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
+from manykernels.persistence import CannotSave
+from manykernels.problem import Problem
+from manykernels.regularizers import (
+    L1,
+    BlockNorm,
+    ElasticNet,
+    GeneralizedKL,
+    LogDet,
+    SquaredPNorm,
+)
+from manykernels.result import Status
+
+COLUMNS = 6
+GROUPS = {"first": [0, 1], "second": [2, 3, 4, 5]}
+
+# The first value of an axis is the default; rows are filled up with it where nothing is new.
+AXES: dict[str, dict[str, Any]] = {
+    "task": {
+        "hinge": (MKLClassifier, {}),
+        "squared hinge": (MKLClassifier, {"loss": "squared_hinge"}),
+        "logistic": (MKLClassifier, {"loss": "logistic"}),
+        "epsilon": (MKLRegressor, {}),
+        "squared": (MKLRegressor, {"loss": "squared"}),
+        "one class": (MKLOneClass, {}),
+        "tuned": (MKLClassifierCV, {"Cs": [0.3, 3.0], "ps": [1.0, 2.0], "cv": 2}),
+        "tuned numbers": (MKLRegressorCV, {"Cs": [0.3, 3.0], "ps": [1.0, 2.0], "cv": 2}),
+    },
+    "outputs": {
+        "one": {},
+        "several": {},
+        "own weights": {"share_weights": False},
+        "one against one": {"multiclass": "ovo"},
+    },
+    "kernels": {
+        "auto": "auto",
+        "whole": "whole",
+        "list": [RBF(0.1), RBF(0.5), RBF(2.0, features=[0, 1]), RBF(0.3, features=[2, 3])],
+        "groups": on_groups(GROUPS),
+        "subsets": KernelCollection.masked_rbf(
+            np.geomspace(0.05, 2.0, 9),
+            np.tri(9, COLUMNS, dtype=bool) | np.eye(9, COLUMNS, dtype=bool),
+        ),
+        "function": "function",
+        "matrices": "matrices",
+        "product": "product",
+        "polynomial": "polynomial",
+    },
+    "norm": {
+        "1": {"p": 1.0},
+        "1.33": {"p": 1.33},
+        "2": {"p": 2.0},
+        "inf": {"p": np.inf},
+        "auto": {"p": "auto"},
+        "elastic net": {"regularizer": ElasticNet()},
+        "entropy": {"regularizer": GeneralizedKL()},
+        "mixed": {"regularizer": "mixed"},
+        "log-det": {"regularizer": LogDet()},
+        "l1": {"regularizer": L1()},
+        "squared 1": {"regularizer": SquaredPNorm(1)},
+    },
+    "normalize": {
+        "diagonal": "diagonal",
+        "trace": "trace",
+        "cosine": "cosine",
+        "center": "center",
+        "none": None,
+    },
+    "approximation": {
+        "exact": None,
+        "narrow": Nystroem(4, random_state=0),
+        "wide": Nystroem(30, random_state=0),
+        "fourier": RandomFourier(16, random_state=0),
+        "cholesky": IncompleteCholesky(6),
+    },
+    "weights": {"equal": None, "zeros": "zeros", "balanced": "balanced"},
+    "input": {
+        "dense": "dense",
+        "repeated": "repeated",
+        "sparse": "sparse",
+        "frame": "frame",
+        "missing": "missing",
+    },
+    "tolerance": {"usual": 1e-3, "fine": 1e-6},
+}
+
+
+TUNED = ("tuned", "tuned numbers")
+CLASSIFIERS = ("hinge", "squared hinge", "logistic", "tuned")
+REGRESSORS = ("epsilon", "squared", "tuned numbers")
+# kernels whose number is known before there are data
+COUNTS = {"list": 4, "function": 2, "matrices": 3, "subsets": 9, "product": 6, "polynomial": 6}
+MIXTURES = {"product": Product(starts=2), "polynomial": PolynomialMixture(starts=1)}
+
+
+def laplacian(A, B):
+    """A kernel of the user's."""
+    A, B = (points.toarray() if sparse.issparse(points) else points for points in (A, B))
+    return np.exp(-0.3 * np.abs(A[:, None] - B[None]).sum(axis=2))
+
+
+def possible(row):
+    """Whether the estimators have parameters for all values of a row."""
+    task, outputs, kernels = row["task"], row["outputs"], row["kernels"]
+    if task in TUNED and (row["norm"] != "1" or kernels in MIXTURES):
+        return False  # which choose p themselves, among sums
+    if task == "one class" and (outputs != "one" or row["weights"] == "balanced"):
+        return False
+    if task in REGRESSORS and (outputs not in ("one", "several") or row["weights"] == "balanced"):
+        return False
+    if row["norm"] == "mixed" and kernels not in COUNTS:
+        return False
+    if kernels == "matrices" and row["input"] not in ("dense", "repeated"):
+        return False  # points are the numbers of rows
+    # values that are missing are missing in a group
+    return row["input"] != "missing" or kernels == "groups"
+
+
+@dataclass
+class Refusal:
+    """Values that the library does not take together, and the sentence that says so."""
+
+    sentence: str
+    values: dict[str, tuple[str, ...]]
+
+    def holds(self, row):
+        return all(row[axis] in values for axis, values in self.values.items())
+
+
+LOW_RANK = ("narrow", "wide", "fourier", "cholesky")
+NO_BALLS = ("elastic net", "entropy", "mixed", "log-det", "l1", "squared 1")
+REFUSED = [
+    Refusal(
+        "Approximations are for sums of kernels",
+        {"kernels": tuple(MIXTURES), "approximation": LOW_RANK},
+    ),
+    Refusal(
+        "is for sums of kernels; a combination is taken as it is",
+        {"kernels": tuple(MIXTURES), "normalize": ("trace", "cosine", "center")},
+    ),
+    Refusal(
+        "Novelty detection needs a sum of kernels",
+        {"task": ("one class",), "kernels": tuple(MIXTURES)},
+    ),
+    Refusal(
+        "Novelty detection needs a sum of kernels and bounded weights",
+        {"task": ("one class",), "norm": NO_BALLS},
+    ),
+    Refusal(
+        "p='auto' compares scores on held-out data",
+        {"task": ("one class",), "norm": ("auto",)},
+    ),
+    Refusal(
+        "is for exact kernels on the CPU",
+        {"input": ("missing",), "approximation": LOW_RANK},
+    ),
+    Refusal(
+        "normalize='center' does not go with an approximation",
+        {"normalize": ("center",), "approximation": LOW_RANK},
+    ),
+    Refusal(
+        "Random Fourier features are for RBF kernels",
+        {
+            "kernels": ("auto", "whole", "groups", "function", "matrices"),
+            "approximation": ("fourier",),
+        },
+    ),
+    Refusal(
+        "no kernel objects for random Fourier features",
+        {"kernels": ("subsets",), "approximation": ("fourier",)},
+    ),
+    Refusal(
+        "Kernels of a masked bank are not approximated one by one",
+        {"kernels": ("subsets",), "approximation": ("cholesky",)},
+    ),
+]
+
+
+def refusal(row):
+    """The first refusal that holds for a row, or None."""
+    return next((one for one in REFUSED if one.holds(row)), None)
+
+
+@dataclass
+class Case:
+    """An estimator and its data.
+
+    Attributes
+    ----------
+    estimator : unfitted
+    X, y : training data
+    fit : dict
+        More arguments of fit.
+    X_new : points to predict at
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    X_new: Any
+    fit: dict = field(default_factory=dict)
+
+
+def case(row, n=40, seed=0, points=None):
+    """The case of a row.
+
+    Parameters
+    ----------
+    row : dict from axis to the name of a value
+    n : int
+        Training points.
+    seed : int
+    points : (more than n, COLUMNS) array, optional
+        Real points in the place of random ones.
+    """
+    rng = np.random.default_rng(seed)
+    total = n + 9
+    X = rng.standard_normal((total, COLUMNS)) if points is None else points[:total]
+    if row["input"] == "repeated":
+        X = X[np.repeat(np.arange(total), 2)[:total]]
+    score = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.3 * rng.standard_normal(total)
+    kind, parameters = AXES["task"][row["task"]]
+    parameters = dict(parameters) | AXES["outputs"][row["outputs"]] | {"random_state": 0}
+    parameters |= {"tol": AXES["tolerance"][row["tolerance"]]}
+    several, fit = row["outputs"] != "one", {}
+    if row["task"] in CLASSIFIERS:
+        cuts = np.quantile(score, [0.3, 0.6] if several else [0.5])
+        y = np.array(["low", "middle", "high"])[np.digitize(score, cuts)]
+    elif row["task"] in REGRESSORS:
+        y = np.stack([score, np.sin(2.0 * X[:, 3])], axis=1) if several else score
+    else:
+        y = None
+    if row["weights"] == "zeros":
+        fit["sample_weight"] = rng.integers(0, 3, total)[:n].astype(float)
+    elif row["weights"] == "balanced":
+        parameters["class_weight"] = "balanced"
+    parameters |= {
+        "normalize": AXES["normalize"][row["normalize"]],
+        "approximation": AXES["approximation"][row["approximation"]],
+    }
+    if row["task"] not in TUNED:
+        parameters |= AXES["norm"][row["norm"]]
+    if parameters.get("regularizer") == "mixed":
+        parameters["regularizer"] = BlockNorm(np.arange(COUNTS[row["kernels"]]) // 2)
+    parameters |= _kernels(row, X)
+    X, more = _points(row, X)
+    parameters |= more
+    taken = X.iloc if hasattr(X, "iloc") else X
+    return Case(kind(**parameters), taken[:n], None if y is None else y[:n], taken[n:], fit)
+
+
+def _points(row, X):
+    """Points as the input of a row has them, and the parameters that go with it."""
+    if row["kernels"] == "matrices":
+        return np.arange(len(X))[:, None], {}
+    if row["input"] == "sparse":
+        return sparse.csr_array(np.where(np.abs(X) < 0.4, 0.0, X)), {}
+    if row["input"] == "frame":
+        import pandas as pd
+
+        frame = pd.DataFrame(X, columns=[f"column {k}" for k in range(COLUMNS)])
+        if row["kernels"] in ("auto", "whole"):
+            frame["color"] = np.array(["red", "green", "blue"])[np.digitize(X[:, 5], [-0.5, 0.5])]
+        return frame, {}
+    if row["input"] == "missing":
+        X = X.copy()
+        X[::5, GROUPS["first"]] = np.nan
+        X[2::5, GROUPS["second"]] = np.nan
+        return X, {"missing": "mean" if row["tolerance"] == "usual" else "scaled"}
+    return X, {}
+
+
+def _kernels(row, X):
+    """The parameters that say which kernels."""
+    name = row["kernels"]
+    if name in MIXTURES:
+        return {"combination": MIXTURES[name]}
+    if name == "function":
+        return {"kernels": [FunctionKernel(laplacian), RBF(0.5)]}
+    if name == "matrices":
+        grams = [np.exp(-gamma * _distances(X)) for gamma in (0.1, 0.5, 2.0)]
+        return {"kernels": [Precomputed(gram) for gram in grams]}
+    return {"kernels": AXES["kernels"][name]}
+
+
+def _distances(X):
+    squares = np.square(X).sum(axis=1)
+    return np.maximum(squares[:, None] + squares - 2.0 * X @ X.T, 0.0)
+
+
+# --- which rows -----------------------------------------------------------------------------------
+
+
+def pairs(row):
+    """Every two values of a row, each with its axis."""
+    return set(combinations(sorted(row.items()), 2))
+
+
+def rows(tries=12, seed=0):
+    """A pairwise cover, and the pairs that no row can have.
+
+    Greedily: each row begins with a pair that is not covered yet and takes, of several random
+    fillings, the one with most pairs that are new.
+    """
+    rng, default = np.random.default_rng(seed), {axis: next(iter(AXES[axis])) for axis in AXES}
+    left = {
+        tuple(sorted([(a, v), (b, w)]))
+        for a, b in combinations(AXES, 2)
+        for v, w in product(AXES[a], AXES[b])
+    }
+    found, impossible = [default], set()
+    left -= pairs(default)
+    while left:
+        pair = min(left)
+        fillings = [_filled(dict(pair), default, left, rng) for _ in range(tries)]
+        fillings = [row for row in fillings if row is not None]
+        if not fillings:
+            impossible.add(pair)
+            left.discard(pair)
+            continue
+        best = max(fillings, key=lambda row: len(pairs(row) & left))
+        found.append(best)
+        left -= pairs(best)
+    return found, impossible
+
+
+def count_pairs():
+    """How many pairs of values of different axes there are."""
+    return sum(len(AXES[a]) * len(AXES[b]) for a, b in combinations(AXES, 2))
+
+
+def _filled(given, default, left, rng):
+    """A row with the given values that may be fitted, the other axes in random order with the
+    values that meet most new ones; None if there is none.
+    """
+    row = dict(given)
+    others = [axis for axis in AXES if axis not in row]
+    rng.shuffle(others)
+    for axis in others:
+        values = sorted(
+            AXES[axis],
+            key=lambda value: -len(pairs(row | {axis: value}) & left) + 0.5 * rng.random(),
+        )
+        fitting = (value for value in values if _fits(row | {axis: value}, default))
+        value = next(fitting, None)
+        if value is None:
+            return None
+        row[axis] = value
+    return {axis: row[axis] for axis in AXES} if _fits(row, default) else None
+
+
+def _fits(row, default):
+    """Whether a row, filled up with defaults, is possible and not refused."""
+    whole = default | row
+    return possible(whole) and refusal(whole) is None
+
+
+def refused_rows():
+    """A row for each refusal."""
+    default = {axis: next(iter(AXES[axis])) for axis in AXES}
+    found = []
+    for one in REFUSED:
+        row = default | {axis: values[-1] for axis, values in one.values.items()}
+        if row["input"] == "missing":
+            row["kernels"] = "groups"
+        if row["norm"] == "mixed":
+            row["kernels"] = "list"
+        found.append((one, row))
+    return found
+
+
+# --- which ways -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Way:
+    """A decision that depends on size, memory or data.
+
+    Attributes
+    ----------
+    lowered : dict
+        Thresholds below `manykernels`, and what they are lowered to for data of 40 points.
+    walked : tuple of str
+        Functions of which one is called when a fit goes this way.
+    parameters : dict
+        Of the estimator.
+    concerns : dict from axis to values
+        The rows that may go this way; others should take no notice of the thresholds.
+    """
+
+    lowered: dict[str, Any]
+    walked: tuple[str, ...]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    concerns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def takes(self, row):
+        return all(row[axis] in values for axis, values in self.concerns.items())
+
+
+WAYS = {
+    "matrices in memory": Way({}, ("banks.shared.DenseBank.from_bank",)),
+    "sample of points": Way(
+        {
+            "solvers.choose.LARGE": 10,
+            "solvers.wrappers.points_first.SIZE": 16,
+            "solvers.wrappers.points_first.LARGER": (28,),
+            "solvers.wrappers.points_first.MUCH": 1,
+            "solvers.wrappers.points_first.ROUNDS": 1,
+        },
+        ("solvers.wrappers.points_first.FromPoints._start",),
+    ),
+    "part of the kernels": Way(
+        {
+            "solvers.newton.MANY": 3,
+            "solvers.wrappers.kernels_first.SAMPLE": 2,
+            "solvers.wrappers.kernels_first.SMALLEST_SAMPLE": 3,
+            "solvers.wrappers.kernels_first.FIRST": 3,
+            "solvers.wrappers.kernels_first.MORE": 2,
+        },
+        (
+            "solvers.wrappers.kernels_first.WorkingSet.init",
+            "solvers.wrappers.kernels_first.FromKernels.init",
+        ),
+        concerns={"kernels": ("subsets",)},
+    ),
+    "rows on demand": Way(
+        {"machines.blocked.SIZE": 12},
+        ("machines.blocked.BlockedMachine.ascend",),
+        {"cache_size": 0.002},
+        concerns={"approximation": ("exact",)},
+    ),
+    "small tiles": Way(
+        {
+            "estimators.run.HELD": 0,
+            "solvers.newton.HELD": 0,
+            "banks.tiled.ROWS": 7,
+            "banks.tiled.COLS": 16,
+            "banks.tiled.TALL": 14,
+            "banks.tiled.MANY": 1,
+            "banks.tiled.BLOCK": 64,
+            "banks.base.ROW_BLOCK": 8,
+            "banks.masked.KERNELS": 2,
+            "banks.dense.AT_ONCE": 64,
+            "banks.spectra.ROWS": 16,
+            "lowrank.maps.ROWS": 16,
+            "estimators.decision.FACTOR_ROWS": 8,
+            "_algebra.LARGEST_CALL": 8,
+            "_algebra.BLOCK_COLUMNS": 8,
+            "_threads.CACHED": 64,
+            "machines.dense.ENTRIES_PER_CALL": 1,
+        },
+        ("banks.tiled.TiledBank.products",),
+    ),
+    "finer kernels": Way(
+        {"solvers.loop.DOUBTFUL": 0.0},
+        ("problem.Problem.refined",),
+        concerns={"tolerance": ("usual",)},
+    ),
+    "factors one by one": Way(
+        {
+            "estimators.prepare.SEPARATE": 1,
+            "estimators.prepare.MANY_COLUMNS": 1,
+            "estimators.prepare.MORE_COLUMNS": 1,
+            "solvers.lowrank.blocks.WORTH": 0.0,
+        },
+        ("solvers.lowrank.blocks.Blocks.init",),
+        concerns={"approximation": LOW_RANK},
+    ),
+    "small space of factors": Way(
+        {"banks.basis.LEAST": 2, "banks.basis.GAIN": 1.0},
+        ("banks.basis.ReducedBank.__init__",),
+        concerns={"approximation": LOW_RANK},
+    ),
+    "models in turn": Way(
+        {"estimators.paths.FEWEST": 10**9, "estimators.tuning.BATCH": 1},
+        ("estimators.paths._train_in_turn",),
+        concerns={"task": TUNED},
+    ),
+    "folds in turn": Way(
+        {"estimators.tuning.can_share": lambda *_: False},
+        ("estimators.tuning._fold_by_fold",),
+        concerns={"task": TUNED},
+    ),
+}
+
+
+def _place(name):
+    """The object that holds an attribute below `manykernels`, and the attribute's name."""
+    parts = f"manykernels.{name}".split(".")
+    for size in range(len(parts) - 1, 0, -1):
+        try:
+            place = importlib.import_module(".".join(parts[:size]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[size:-1]:
+            place = getattr(place, part)
+        return place, parts[-1]
+    raise LookupError(name)
+
+
+@contextmanager
+def going(way):
+    """A context in which fits go a way, if they can; gives a list of the functions that say so,
+    each whenever it is called.
+    """
+    walked, stack = [], ExitStack()
+
+    def spy(place, attribute, name):
+        inner = getattr(place, attribute)
+        plain = inspect.getattr_static(place, attribute)
+
+        @functools.wraps(inner)
+        def outer(*args, **kwargs):
+            walked.append(name)
+            return inner(*args, **kwargs)
+
+        bound = isinstance(plain, classmethod | staticmethod)
+        stack.enter_context(
+            mock.patch.object(place, attribute, staticmethod(outer) if bound else outer)
+        )
+
+    with stack:
+        for name, value in way.lowered.items():
+            stack.enter_context(mock.patch.object(*_place(name), value))
+        for name in way.walked:
+            spy(*_place(name), name)
+        yield walked
+
+
+# --- what holds of every row on every way ---------------------------------------------------------
+
+
+def fitted(case, **parameters):
+    """The fitted estimator of a case."""
+    estimator = clone(case.estimator).set_params(**parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if case.y is None:
+            return estimator.fit(case.X, **case.fit)
+        return estimator.fit(case.X, case.y, **case.fit)
+
+
+def check_model(case, model, tol):
+    """A model is finite and keeps its claims."""
+    assert np.isfinite(model.kernel_weights_).all()
+    assert (model.kernel_weights_ >= 0.0).all()
+    _check_finite(case, model)
+    result, claimed = model.result_, model.result_.certificate
+    statements = _statements(case, model)
+    results = [result] if len(statements) == 1 else map(result.part, range(len(statements)))
+    again = [
+        problem.certificate(part.weights, part.beta)
+        for problem, part in zip(statements, results, strict=True)
+    ]
+    primal = sum(certificate.primal for certificate in again)
+    close = 1e-5 + claimed.rounding / max(abs(claimed.primal), 1e-300)
+    assert abs(primal - claimed.primal) <= close * abs(claimed.primal)
+    gap = (primal - sum(certificate.dual for certificate in again)) / max(abs(primal), 1e-300)
+    if np.isfinite(claimed.gap):
+        assert gap <= claimed.gap + close
+    if result.status is Status.OPTIMAL:
+        assert gap <= 1.01 * tol + close
+
+
+def _check_finite(case, model):
+    for values in _answers(case, model):
+        assert len(values) == case.X_new.shape[0]
+        assert values.dtype.kind in "OU" or np.isfinite(values).all()
+
+
+def _answers(case, model):
+    """What a model says of new points."""
+    methods = ("predict", "decision_function", "predict_proba")
+    return [getattr(model, name)(case.X_new) for name in methods if hasattr(model, name)]
+
+
+def _statements(case, model):
+    """The problems that a model claims to have solved, stated anew: one, or one for each output."""
+    plain = clone(model) if isinstance(model, MKLOneClass) else untuned(model)
+    weight = case.fit.get("sample_weight")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepared = plain._data(case.X, case.y, weight)
+    regularizer = choose_regularizer(plain.p, plain.regularizer)
+    bank = prepared.bank.refined() or prepared.bank
+    return [
+        Problem(bank, part.targets, plain._costs(part.cost), regularizer, plain._loss())
+        for part in ([prepared] if plain.share_weights else map(prepared.part, prepared.outputs))
+    ]
+
+
+class Interruption(Callback):
+    """Ctrl-C at one of the first moments at which it can be heard."""
+
+    def __init__(self, moments):
+        self.moments = moments
+
+    def on_tick(self, estimator):
+        self.moments -= 1
+        if self.moments == 0:
+            raise KeyboardInterrupt
+
+    def on_iteration(self, estimator, record):
+        self.on_tick(estimator)
+
+
+def check_interrupt(case, moments, **parameters):
+    """A fit obeys Ctrl-C, and what it leaves is a model."""
+    model = fitted(case, callbacks=[Interruption(moments)], **parameters)
+    assert np.isfinite(model.kernel_weights_).all()
+    _check_finite(case, model)
+
+
+def check_file(case, model, folder):
+    """A model predicts the same after it was saved and loaded."""
+    try:
+        save(model, folder / "model.mk")
+        again = load(folder / "model.mk")
+    except CannotSave:  # code of the user's
+        again = None
+    if again is None or model.bank_.needs_grams:  # which are not in a model file
+        joblib.dump(model, folder / "model.joblib")
+        again = joblib.load(folder / "model.joblib")
+    for before, after in zip(_answers(case, model), _answers(case, again), strict=True):
+        if before.dtype.kind in "OU":
+            assert (before == after).all()
+        else:
+            np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-9)

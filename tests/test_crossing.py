@@ -1,0 +1,62 @@
+"""Everything that people combine, on every way that a fit may go; see `crossing`."""
+
+import pytest
+
+import crossing
+from manykernels import _pulse
+
+ROWS, IMPOSSIBLE = crossing.rows()
+# a norm that is chosen takes dozens of fits, of which each goes the way of a row with that norm
+DEAR = {"norm": "auto"}
+
+
+def _runs():
+    for number, row in enumerate(ROWS):
+        for place, (name, way) in enumerate(crossing.WAYS.items()):
+            dear = place > 1 and DEAR.items() <= row.items()
+            marks = () if way.takes(row) and not dear else pytest.mark.long
+            ident = f"{number}-{name}".replace(" ", "_")
+            yield pytest.param(row, name, (number + place) % 2 == 0, id=ident, marks=marks)
+
+
+@pytest.mark.parametrize(("row", "name", "interrupted"), _runs())
+def test_holds(row, name, interrupted, tmp_path, monkeypatch):
+    """A fit ends, is finite, keeps its claim, comes back from a file, and obeys Ctrl-C."""
+    way, case = crossing.WAYS[name], crossing.case(row)
+    with crossing.going(way):
+        model = crossing.fitted(case, **way.parameters)
+        if interrupted:
+            monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
+            crossing.check_interrupt(case, 3, **way.parameters)
+    crossing.check_model(case, model, crossing.AXES["tolerance"][row["tolerance"]])
+    crossing.check_file(case, model, tmp_path)
+
+
+@pytest.mark.parametrize("name", crossing.WAYS)
+def test_every_way_is_walked(name):
+    """The thresholds of a way still lead there: one of its rows goes that way."""
+    way = crossing.WAYS[name]
+    rows = [row for row in ROWS if way.takes(row) and not DEAR.items() <= row.items()]
+    for row in rows:
+        with crossing.going(way) as walked:
+            crossing.fitted(crossing.case(row), **way.parameters)
+        if walked:
+            return
+    pytest.fail(f"none of {len(rows)} rows goes the way {name!r}")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "row"),
+    crossing.refused_rows(),
+    ids=[f"refusal{number}" for number in range(len(crossing.REFUSED))],
+)
+def test_is_refused_with_a_sentence(refusal, row):
+    with pytest.raises(ValueError, match=refusal.sentence):
+        crossing.fitted(crossing.case(row))
+
+
+def test_pairs_are_covered():
+    """Every two values of different axes meet, unless nothing takes them together."""
+    met = set().union(*map(crossing.pairs, ROWS))
+    assert not met & IMPOSSIBLE
+    assert len(met) + len(IMPOSSIBLE) == crossing.count_pairs()
