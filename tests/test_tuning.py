@@ -17,7 +17,6 @@ from sklearn.metrics import log_loss, make_scorer, max_error
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from manykernels import (
     MKLClassifier,
@@ -559,17 +558,6 @@ class TestParts:
         everywhere = part.everywhere(weights, beta)
         assert everywhere.shape == (2, 90)
         np.testing.assert_allclose(everywhere[:, points], part.decision(weights, beta))
-
-
-@pytest.mark.long
-@parametrize_with_checks(
-    [
-        MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.5], cv=2),
-        MKLRegressorCV(Cs=2, ps=[2.0], cv=2),
-    ]
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def test_fixed_kernels_are_shared(monkeypatch):
