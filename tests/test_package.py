@@ -1,7 +1,10 @@
 """The package as such."""
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -62,3 +65,58 @@ def test_type_checkers_see_every_public_name():
     source = Path(manykernels.__file__).read_text()
     for name in manykernels.__all__:
         assert f"import {name} as {name}\n" in source
+
+
+HARDENED = Path(__file__).parent / "hardened_fit.py"
+
+
+@pytest.fixture(scope="module")
+def image():
+    """A folder with the package, compiled loops and a model, of the administrator's alone."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv, to become another user")
+    with tempfile.TemporaryDirectory() as folder:
+        image, bytecode = Path(folder), shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(manykernels.__file__).parent, image / "manykernels", ignore=bytecode)
+        shutil.copy(HARDENED, image)
+        kept = {"NUMBA_CACHE_DIR": str(image / "loops"), "PYTHONDONTWRITEBYTECODE": "1"}
+        run_hardened([], image, os.environ | kept)
+        subprocess.run(["chmod", "-R", "a+rX,a-w", image], check=True)
+        yield image
+
+
+def run_hardened(command, image, environment):
+    """What is said on the way."""
+    done = subprocess.run(
+        [*command, sys.executable, image / HARDENED.name, image / "model.mk"],
+        cwd="/",
+        env=environment | {"PYTHONPATH": str(image)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(image / "manykernels" / "__init__.py")
+    return done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("environment", "warnings"),
+    [
+        ({}, 1),
+        ({"HOME": "/nonexistent"}, 1),
+        ({"NUMBA_CACHE_DIR": "/proc/nope"}, 1),
+        ({"NUMBA_CACHE_DIR": "{image}/loops"}, 0),
+    ],
+    ids=["no-home", "home-that-is-not-there", "folder-that-cannot-be", "compiled-before"],
+)
+def test_another_user(image, environment, warnings):
+    """The package belongs to root; someone who can write nowhere imports it, loads a model,
+    predicts and fits: `pytest -m long tests/test_package.py -k another_user`, as root.
+    """
+    environment = {name: value.format(image=image) for name, value in environment.items()}
+    # the interpreter may lie where only its owner may look: reading is allowed, writing is not
+    reads = [f"--{kind}-caps=+dac_read_search" for kind in ("inh", "ambient")]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reads]
+    told = run_hardened(nobody, image, {"PATH": os.environ["PATH"], **environment})
+    assert told.count("UserWarning") == told.count("set NUMBA_CACHE_DIR") == warnings
