@@ -1,15 +1,18 @@
 """The package as such."""
 
+import gzip
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import manykernels
+from conftest import clock_ahead
 
 
 def test_public_names():
@@ -65,6 +68,43 @@ def test_type_checkers_see_every_public_name():
     source = Path(manykernels.__file__).read_text()
     for name in manykernels.__all__:
         assert f"import {name} as {name}\n" in source
+
+
+def test_workers_collect_at_different_hours():
+    """Compressed bytes, which hold the time, differ between the workers that collect them."""
+    here = gzip.compress(b"rows")
+    with clock_ahead(1):
+        there = gzip.compress(b"rows")
+    times = [int.from_bytes(packed[4:8], "little") for packed in (here, there)]
+    assert 3600 <= times[1] - times[0] < 7200
+
+
+PROCESSES = 20
+COLLECT = ("-m", "pytest", "--collect-only", "-q", "-m", "", "-p", "no:cacheprovider")
+
+
+def collected(number):
+    """What a process with hash seed and hour of its own collects, line by line."""
+    own = {"PYTHONHASHSEED": str(number), "PYTEST_XDIST_WORKER": f"gw{number}"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, *COLLECT],
+        cwd=Path(__file__).parents[1],
+        env=kept | own,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.mark.long
+def test_every_process_collects_the_same_tests():
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        first, *others = pool.map(collected, range(PROCESSES))
+    differing = set().union(*(set(first) ^ set(other) for other in others))
+    assert sorted({name.partition("[")[0] for name in differing}) == []
+    assert all(other == first for other in others)  # and in the same order
 
 
 HARDENED = Path(__file__).parent / "hardened_fit.py"
