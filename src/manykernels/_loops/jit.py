@@ -117,4 +117,3 @@ def can_be_written(folder):
     except OSError:
         return False
     return True
-
