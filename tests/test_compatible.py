@@ -1,26 +1,49 @@
-"""scikit-learn's own suite on every estimator of the library."""
+"""scikit-learn's own suite on every estimator of the library, as it is without parameters."""
 
+import pytest
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor
+import manykernels
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLFeatureSelector,
+    MKLOneClass,
+    MKLRegressor,
+    MKLRegressorCV,
+)
 from manykernels.kernels import RBF, Linear
 from manykernels.regularizers import L1
 
-ESTIMATORS = [
-    MKLClassifier(),
+DEFAULTS = [MKLClassifier(), MKLRegressor(), MKLOneClass(), MKLFeatureSelector()]
+# grids of four hundred problems take minutes; all else about them is as it is by default
+ONE_CELL = {"Cs": [1.0], "ps": [2.0], "cv": 2}
+SMALL_GRIDS = [MKLClassifierCV(**ONE_CELL), MKLRegressorCV(**ONE_CELL)]
+GRIDS = [MKLClassifierCV(), MKLRegressorCV()]
+VARIANTS = [
     MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalize="center"),
     MKLClassifier(
         [RBF(), Linear()], p=1.33, loss="squared_hinge", share_weights=False, multiclass="ovo"
     ),
     MKLClassifier([RBF(), Linear()], loss="logistic"),
     MKLClassifier(combination="product", regularizer=L1(), random_state=0),
-    MKLRegressor([RBF(), Linear()]),
     MKLRegressor([RBF(), Linear()], loss="squared", p=2.0),
-    MKLOneClass([RBF(), RBF(0.1)]),
-    MKLFeatureSelector(),
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(DEFAULTS + SMALL_GRIDS + VARIANTS)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(GRIDS)
+def test_whole_grids_are_compatible(estimator, check):
+    check(estimator)
+
+
+def test_no_estimator_is_left_out():
+    public = [getattr(manykernels, name) for name in manykernels.__all__]
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)}
+    assert {type(estimator) for estimator in DEFAULTS + GRIDS} == kinds

@@ -110,7 +110,11 @@ class TestByKernels:
         there = mkd.MKLClassifierCV(**given).fit(*data)
         here = mk.MKLClassifierCV(**given).fit(*data)
         np.testing.assert_allclose(there.scores_, here.scores_, atol=0.03)
-        assert there.predict_proba(data[0]).shape == (150, 2)
+        chances = there.predict_proba(data[0])
+        assert chances.shape == (150, 2)
+        np.testing.assert_array_equal(
+            there.predict(data[0]), there.classes_[chances.argmax(axis=1)]
+        )
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,16 @@
-"""The compiled loops against their NumPy twins."""
+"""The compiled loops against their NumPy twins, and where they are kept."""
 
+import importlib.util
+import shutil
+import warnings
+from types import SimpleNamespace
+
+import numba
 import numpy as np
 import pytest
 
 from manykernels._canonical import scramble, taken
-from manykernels._loops import exponentials, rbf
+from manykernels._loops import exponentials, jit, keys, rbf
 from manykernels._loops import factors as factor_loops
 from manykernels._loops.keys import add_keys
 from manykernels._loops.smo import Bounds, position_of_max, smo
@@ -258,3 +264,91 @@ def test_rows_are_taken_on_all_threads():
     X, rows = rng.random((40_000, 3)), rng.permutation(40_000)[:33_000]
     for table in (X, np.asfortranarray(X), X.astype(np.float32)):
         np.testing.assert_array_equal(taken(table, rows), table[rows])
+
+
+class TestKeptOnDisk:
+    """Loops of a file of its own, so that nothing has been compiled yet; a plain file in the place
+    of a folder is what nobody can write into, not even an administrator.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _of_this_test(self, tmp_path, monkeypatch):
+        self.wall, self.source = tmp_path / "wall", tmp_path / "loops" / "keys.py"
+        self.wall.touch()
+        self.source.parent.mkdir()
+        shutil.copy(keys.__file__, self.source)
+        monkeypatch.setattr(jit.LoopCache, "warned", False)
+        monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+        self.user = SimpleNamespace(user_cache_dir=str(self.wall / "user"))
+        monkeypatch.setattr(numba.core.caching, "AppDirs", lambda **_: self.user)
+
+    def imported(self):
+        """The loops, as a new process would have them."""
+        spec = importlib.util.spec_from_file_location("manykernels._loops.copy", self.source)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def check(self, module):
+        """Warnings on the way to what a loop gives, which is right."""
+        bits, out = np.arange(6, dtype=np.uint64).reshape(2, 3), np.zeros(2, np.uint64)
+        salts = np.zeros(3, np.uint64)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            module.add_keys(bits, salts, out)
+        np.testing.assert_array_equal(out, row_keys(bits.view(float), salts, scramble))
+        return [str(one.message) for one in told]
+
+    def test_no_folder_can_be_written(self, monkeypatch):
+        """Loops are compiled all the same, and one warning says how to keep them."""
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(self.wall / "given"))
+        (self.source.parent / "__pycache__").touch()
+        module = self.imported()
+        (told,) = self.check(module)
+        assert "set NUMBA_CACHE_DIR" in told
+        assert str(self.wall / "given") in told
+        assert self.check(self.imported()) == []
+
+    def test_nobody_without_a_home_writes_into_the_working_directory(self, monkeypatch, tmp_path):
+        self.user.user_cache_dir = "~/.cache/numba"  # where the home is not known
+        monkeypatch.chdir(tmp_path)
+        (self.source.parent / "__pycache__").touch()
+        assert len(self.check(self.imported())) == 1
+        assert not (tmp_path / "~").exists()
+
+    def test_a_folder_that_cannot_be_written_any_more(self, tmp_path, monkeypatch):
+        folder = tmp_path / "given"
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
+        module = self.imported()
+        shutil.rmtree(folder)
+        folder.touch()
+        assert len(self.check(module)) == 1
+
+    def test_a_disk_that_is_full(self, monkeypatch):
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        module = self.imported()
+        monkeypatch.setattr(numba.core.caching.IndexDataCacheFile, "save", full)
+        (told,) = self.check(module)
+        assert "No space left on device" in told
+
+    def test_files_that_cannot_be_read(self):
+        self.check(self.imported())
+        for file in (self.source.parent / "__pycache__").glob("*.nb*"):
+            file.write_bytes(b"")
+        module = self.imported()
+        assert len(self.check(module)) == 1
+        assert sum(module.add_keys.stats.cache_hits.values()) == 0
+
+    @pytest.mark.parametrize("writable", [True, False])
+    def test_a_folder_that_was_filled_before(self, writable, tmp_path, monkeypatch):
+        """As while an image was built: it is read even where it cannot be written."""
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "given"))
+        assert self.check(self.imported()) == []
+        monkeypatch.setattr(jit, "can_be_written", lambda folder: writable)
+        module = self.imported()
+        assert self.check(module) == []
+        assert sum(module.add_keys.stats.cache_hits.values()) == 1
+        # beside the file nothing is looked for where the given folder can be written
+        assert len(module.add_keys._cache.places) == (1 if writable else 3)

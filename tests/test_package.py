@@ -1,12 +1,18 @@
 """The package as such."""
 
+import gzip
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import manykernels
+from conftest import clock_ahead
 
 
 def test_public_names():
@@ -62,3 +68,95 @@ def test_type_checkers_see_every_public_name():
     source = Path(manykernels.__file__).read_text()
     for name in manykernels.__all__:
         assert f"import {name} as {name}\n" in source
+
+
+def test_workers_collect_at_different_hours():
+    """Compressed bytes, which hold the time, differ between the workers that collect them."""
+    here = gzip.compress(b"rows")
+    with clock_ahead(1):
+        there = gzip.compress(b"rows")
+    times = [int.from_bytes(packed[4:8], "little") for packed in (here, there)]
+    assert 3600 <= times[1] - times[0] < 7200
+
+
+PROCESSES = 20
+COLLECT = ("-m", "pytest", "--collect-only", "-q", "-m", "", "-p", "no:cacheprovider")
+
+
+def collected(number):
+    """What a process with hash seed and hour of its own collects, line by line."""
+    own = {"PYTHONHASHSEED": str(number), "PYTEST_XDIST_WORKER": f"gw{number}"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, *COLLECT],
+        cwd=Path(__file__).parents[1],
+        env=kept | own,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.mark.long
+def test_every_process_collects_the_same_tests():
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        first, *others = pool.map(collected, range(PROCESSES))
+    differing = set().union(*(set(first) ^ set(other) for other in others))
+    assert sorted({name.partition("[")[0] for name in differing}) == []
+    assert all(other == first for other in others)  # and in the same order
+
+
+HARDENED = Path(__file__).parent / "hardened_fit.py"
+
+
+@pytest.fixture(scope="module")
+def image():
+    """A folder with the package, compiled loops and a model, of the administrator's alone."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv, to become another user")
+    with tempfile.TemporaryDirectory() as folder:
+        image, bytecode = Path(folder), shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(manykernels.__file__).parent, image / "manykernels", ignore=bytecode)
+        shutil.copy(HARDENED, image)
+        kept = {"NUMBA_CACHE_DIR": str(image / "loops"), "PYTHONDONTWRITEBYTECODE": "1"}
+        run_hardened([], image, os.environ | kept)
+        subprocess.run(["chmod", "-R", "a+rX,a-w", image], check=True)
+        yield image
+
+
+def run_hardened(command, image, environment):
+    """What is said on the way."""
+    done = subprocess.run(
+        [*command, sys.executable, image / HARDENED.name, image / "model.mk"],
+        cwd="/",
+        env=environment | {"PYTHONPATH": str(image)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(image / "manykernels" / "__init__.py")
+    return done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("environment", "warnings"),
+    [
+        ({}, 1),
+        ({"HOME": "/nonexistent"}, 1),
+        ({"NUMBA_CACHE_DIR": "/proc/nope"}, 1),
+        ({"NUMBA_CACHE_DIR": "{image}/loops"}, 0),
+    ],
+    ids=["no-home", "home-that-is-not-there", "folder-that-cannot-be", "compiled-before"],
+)
+def test_another_user(image, environment, warnings):
+    """The package belongs to root; someone who can write nowhere imports it, loads a model,
+    predicts and fits: `pytest -m long tests/test_package.py -k another_user`, as root.
+    """
+    environment = {name: value.format(image=image) for name, value in environment.items()}
+    # the interpreter may lie where only its owner may look: reading is allowed, writing is not
+    reads = [f"--{kind}-caps=+dac_read_search" for kind in ("inh", "ambient")]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reads]
+    told = run_hardened(nobody, image, {"PATH": os.environ["PATH"], **environment})
+    assert told.count("UserWarning") == told.count("set NUMBA_CACHE_DIR") == warnings

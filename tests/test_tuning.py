@@ -15,7 +15,8 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss, make_scorer, max_error
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from manykernels import (
     MKLClassifier,
@@ -41,6 +42,9 @@ FIXED = KernelCollection(
     [*(RBF(g, features=[f]) for f in range(3) for g in (0.1, 1.0)), Polynomial(2), Linear()]
 )
 GRID = {"C": [0.05, 1.0, 20.0], "p": [1.0, 2.0, np.inf]}
+CLASSES = np.digitize(target, [99.0, 102.0])
+SMALL = [RBF(0.3), Linear()]
+ONE_CELL = {"Cs": [1.0], "ps": [2.0], "cv": 3}
 SPLITS = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
 
 
@@ -386,13 +390,63 @@ class TestProbabilities:
         order = np.argsort(model.decision_function(X))
         assert (np.diff(found[order, 1]) >= 0.0).all()
 
-    @pytest.mark.parametrize("kind", ["sigmoid", "isotonic"])
-    def test_the_likeliest_class_is_predicted(self, kind):
-        points, labels = load_wine(return_X_y=True)
-        model = MKLClassifierCV(Cs=[0.1], ps=[2.0], cv=3, calibration=kind).fit(points, labels)
-        found = model.predict_proba(points)
-        np.testing.assert_array_equal(found.argmax(axis=1), model.predict(points))
-        assert np.mean(found.max(axis=1)) > 0.6
+    @pytest.mark.parametrize("labels", [y, CLASSES], ids=["two", "several"])
+    @pytest.mark.parametrize(
+        "model",
+        [
+            MKLClassifier(SMALL, loss="logistic"),
+            MKLClassifierCV(SMALL, **ONE_CELL, calibration="sigmoid"),
+            MKLClassifierCV(SMALL, **ONE_CELL, calibration="isotonic"),
+            MKLClassifierCV(SMALL, **ONE_CELL, loss="logistic"),
+            MKLClassifierCV(SMALL, **ONE_CELL, class_weight="balanced"),
+            MKLClassifierCV(SMALL, **ONE_CELL, calibration=None),
+            MKLClassifierCV(SMALL, **ONE_CELL, multiclass="ovo"),
+        ],
+        ids=["logistic", "sigmoid", "isotonic", "both", "balanced", "none", "ovo"],
+    )
+    def test_the_likeliest_class_is_predicted(self, model, labels, tmp_path):
+        """With the same score, in a pipeline, and after a file; the decision values have the say
+        where there are no probabilities.
+        """
+        alone = clone(model).fit(X, labels)
+        pipeline = clone(make_pipeline(StandardScaler(with_std=False), model)).fit(X, labels)
+        save(alone, tmp_path / "alone.mk")
+        save(pipeline, tmp_path / "pipeline.mk")
+        again = [load(tmp_path / name) for name in ("alone.mk", "pipeline.mk")]
+        for fitted in (alone, pipeline, *again):
+            values = fitted.decision_function(X)
+            if hasattr(model, "predict_proba"):
+                places = fitted.predict_proba(X).argmax(axis=1)
+            else:
+                assert not hasattr(fitted, "predict_proba")
+                places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+            predicted = fitted.classes_[places]
+            np.testing.assert_array_equal(fitted.predict(X), predicted)
+            assert fitted.score(X, labels) == np.mean(predicted == labels)
+
+    def test_labels_differ_from_those_of_the_margins(self):
+        """Where held-out rows say so; kernels are computed once all the same."""
+        model = MKLClassifierCV(SMALL, **ONE_CELL, calibration="isotonic").fit(X, y)
+        by_sign = model.classes_[(model.decision_function(X) > 0).astype(int)]
+        assert (model.predict(X) != by_sign).any()
+        calls, scores = [], model.decision_.scores
+        model.decision_.scores = lambda *given: calls.append(given) or scores(*given)
+        model.predict(X)
+        assert len(calls) == 1
+
+    def test_class_weights_stay(self):
+        """A class that weighs more is as much likelier, and so predicted more often."""
+        points = np.random.default_rng(0).normal(size=(150, 2))
+        noise = np.random.default_rng(1).normal(size=150)
+        labels = points[:, 0] + 0.5 * noise > 1.3
+        shares = []
+        for class_weight in (None, "balanced"):
+            model = MKLClassifierCV(SMALL, **ONE_CELL, class_weight=class_weight)
+            shares.append(model.fit(points, labels).predict(points).mean())
+        assert shares[1] > 1.5 * shares[0]
+        weight = np.where(labels, 1.0 / labels.mean(), 1.0 / (1.0 - labels.mean()))
+        mean = np.average(model.predict_proba(points)[:, 1], weights=weight)
+        assert mean == pytest.approx(0.5, abs=0.1)
 
     def test_they_say_something_about_new_rows(self):
         fresh = np.random.default_rng(1).normal(size=(400, 3))
@@ -416,8 +470,11 @@ class TestProbabilities:
     def test_none(self, options):
         points, labels = load_iris(return_X_y=True)
         model = MKLClassifierCV([RBF(0.3)], Cs=[1.0], ps=[1.0], **options).fit(points, labels)
-        with pytest.raises(AttributeError, match="no probabilities"):
+        for method in ("predict_proba", "predict_log_proba"):
+            assert not hasattr(model, method)
+        with pytest.raises(AttributeError) as error:
             model.predict_proba(points)
+        assert "calibration='auto' and multiclass='ovr'" in str(error.value.__cause__)
 
     def test_sigmoid_is_that_of_the_largest_likelihood(self):
         """With Platt's targets, and for values of any size."""
@@ -501,17 +558,6 @@ class TestParts:
         everywhere = part.everywhere(weights, beta)
         assert everywhere.shape == (2, 90)
         np.testing.assert_allclose(everywhere[:, points], part.decision(weights, beta))
-
-
-@pytest.mark.long
-@parametrize_with_checks(
-    [
-        MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.5], cv=2),
-        MKLRegressorCV(Cs=2, ps=[2.0], cv=2),
-    ]
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def test_fixed_kernels_are_shared(monkeypatch):

@@ -131,6 +131,15 @@ class TestBank:
         ):
             MKLClassifier().fit(frame, y)
 
+    @pytest.mark.parametrize("kind", [MKLRegressor, MKLOneClass])
+    def test_one_sample(self, kind):
+        """A row that is repeated is one sample; kernels that are given can do with it."""
+        points, targets = np.tile([[1.0, 2.0]], (3, 1)), np.full(3, 7.0)
+        with pytest.raises(ValueError, match="two or more different rows, and got 1 sample"):
+            kind().fit(points, targets)
+        model = kind([RBF(1.0)]).fit(points, targets)
+        assert model.predict(points[:1]) == (7.0 if kind is MKLRegressor else 1)
+
     def test_kernels_follow_the_columns(self):
         assert len(auto_bank(X)) == 6 + 4
         assert [kernel.gamma * 4 for kernel in auto_bank(X).kernels[:5]] == [

@@ -5,11 +5,11 @@ import sys
 
 def outside():
     """The `stacklevel` with which a warning of the caller points to the first line that is not of
-    this library or its base.
+    this library or what it is built on.
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        ("manykernels.", "sklearn.")
+        ("manykernels.", "sklearn.", "numba.")
     ):
         level, frame = level + 1, frame.f_back
     return level

@@ -1,7 +1,8 @@
 """A 64-bit number for every row of a table, the same for equal rows."""
 
 import numpy as np
-from numba import njit
+
+from .jit import cached_njit
 
 # constants of SplitMix64; literals would make floating-point numbers of the sums
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -10,7 +11,7 @@ ONE, ZERO = np.uint64(1), np.uint64(0)
 SIGNLESS, INFINITE = np.uint64(0x7FFFFFFFFFFFFFFF), np.uint64(0x7FF0000000000000)
 NAN = np.uint64(0x7FF8000000000000)  # one of many
 
-whole = njit(cache=True, nogil=True)  # numbers are taken for their bits, of which NaN has some
+whole = cached_njit()  # numbers are taken for their bits, of which NaN has some
 
 
 @whole

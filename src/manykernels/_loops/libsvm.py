@@ -13,7 +13,8 @@ arithmetic cannot change the rounding. What is left is *hard* and is left to ``f
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from .jit import cached_njit
 
 NEWLINE, RETURN, TAB, SPACE, COMMENT, COLON = 10, 13, 9, 32, 35, 58
 PLUS, MINUS, POINT, ZERO, NINE = 43, 45, 46, 48, 57
@@ -30,7 +31,7 @@ SPLIT = 2.0**27 + 1.0
 MARGIN = 2.0**-98  # relative; the arithmetic in pairs is good to 2^-103
 
 # no fastmath: pairs of floats live by their rounding
-plain = njit(cache=True, nogil=True, error_model="numpy")
+plain = cached_njit(error_model="numpy")
 
 
 class Parsed(NamedTuple):

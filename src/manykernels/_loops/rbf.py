@@ -16,19 +16,19 @@ have weight zero.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
+
+from .jit import cached_njit
 
 LOG2_E = 1.4426950408889634
 # members of a chain handled in registers at a time; weight rows are padded to a multiple of it
 GROUP = 5
 
-fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+fast = cached_njit(fastmath=True, error_model="numpy")
 # Without reassociation: (1 - p) - p q must not become 1 - p (1 + q), which loses all digits of a
 # small complement.
-exact = njit(
-    cache=True, nogil=True, fastmath={"nnan", "ninf", "nsz", "contract"}, error_model="numpy"
-)
+exact = cached_njit(fastmath={"nnan", "ninf", "nsz", "contract"}, error_model="numpy")
 
 
 class Pairs(NamedTuple):

@@ -344,7 +344,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         return self._by_class(self._scores(X))
 
     def predict(self, X: Points) -> np.ndarray:
-        """The predicted class of each row, (n_samples,).
+        """The predicted class of each row, (n_samples,): where there is `predict_proba` the
+        likeliest, the first of equals; otherwise that of `decision_function`, the second of two
+        classes where it is positive, the largest of several.
 
         Parameters
         ----------
@@ -364,7 +366,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ----------
         X : as for `decision_function`
         """
-        return np.exp(self.predict_log_proba(X))
+        return self._probabilities(self._scores(X))
 
     @available_if(knows_probabilities)
     def predict_log_proba(self, X: Points) -> np.ndarray:
@@ -376,6 +378,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         """
         return self._log_probabilities(self._scores(X))
 
+    def _probabilities(self, scores):
+        return np.exp(self._log_probabilities(scores))
+
     def _log_probabilities(self, scores):
         """Of log-odds (t, n), (n, n_classes)."""
         if self.classes_.size == 2:
@@ -384,13 +389,18 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         return each - logsumexp(each, axis=1, keepdims=True)
 
     def classes_from_scores(self, scores: np.ndarray) -> np.ndarray:
-        """The class of each point, (n,).
+        """The class of each point, (n,), as in `predict`.
 
         Parameters
         ----------
         scores : (t, n) array
             Of all outputs: of every class, or of every pair of classes.
         """
+        if hasattr(self, "predict_proba"):
+            return self.classes_[self._probabilities(scores).argmax(axis=1)]
+        return self._classes_by_margin(scores)
+
+    def _classes_by_margin(self, scores):
         values = self._by_class(scores)
         return self.classes_[
             (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)

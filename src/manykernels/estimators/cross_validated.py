@@ -8,18 +8,29 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
 
 from ..losses import Loss
 from ..lowrank import Approximation
 from ..solvers import Solver
 from . import calibration as calibrations
-from .checks import check_choice
+from .checks import check_choice, class_factors
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
 from .scoring import HeldOutClassifier, HeldOutRegressor
 from .tuned import FOUND, NORMS, Tuned
 from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
+
+
+def calibrates(estimator):
+    """Whether decision values become probabilities; raise AttributeError if not."""
+    asked = estimator.calibration is not None and estimator.multiclass == "ovr"
+    # a fit that was broken off may have no held-out row
+    if not asked or getattr(estimator, "calibration_table_", ()) is None:
+        raise AttributeError(
+            "There are no probabilities: they need calibration='auto' and multiclass='ovr'."
+        )
+    return True
 
 
 class MKLClassifierCV(Tuned, MKLClassifier):
@@ -60,8 +71,10 @@ normalize, missing, cache_size, device, n_jobs, random_state
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
         no probabilities. They are calibrated with ``loss="logistic"`` too, whose own are those of
-        rows that were seen. Several classes share the function, and are normalized, so that the
-        likeliest class is the one that is predicted; there is nothing for ``multiclass="ovo"``.
+        rows that were seen. Several classes share the function, and are normalized, so that they
+        keep the order of their decision values; there is nothing for ``multiclass="ovo"``. Classes
+        that weigh more (``class_weight``) are more likely by as much. `predict` gives the likeliest
+        class, which is not always that of the sign of `decision_function`.
     checkpoint : path or Checkpoint, optional
         A file that keeps the part of the grid that is through, as for `MKLClassifier`. `fit` goes
         on from it with any ``scoring``, ``rule`` and ``calibration``, but not with another ``tol``,
@@ -224,31 +237,31 @@ normalize, missing, cache_size, device, n_jobs, random_state
         kind = self.calibration
         if kind == "auto":
             kind = "isotonic" if known.sum() >= calibrations.MANY else "sigmoid"
-        # several classes share one function, so that the likeliest class is the predicted one
+        # several classes share one function, which keeps their order
         positive, _ = self._sides()
         sides = [np.isin(y[known], self.classes_[side]) for side in positive]
+        codes = np.searchsorted(self.classes_, y[known])
+        factors = class_factors(self.class_weight, self.classes_, codes, weight[known])
         table = calibrations.fitted(
             kind,
             self._held_out[:, known].ravel(),
             np.concatenate(sides),
-            np.tile(weight[known], len(sides)),
+            np.tile(weight[known] * factors[codes], len(sides)),
         )
         self.calibration_kind_, self.calibration_table_ = kind, [table] * len(sides)
 
+    @available_if(calibrates)
     def predict_proba(self, X: Points) -> np.ndarray:
-        """Probability of every class, (n_samples, n_classes).
+        """Probability of every class, (n_samples, n_classes), with a ``calibration`` and
+        ``multiclass="ovr"``.
 
         Parameters
         ----------
         X : as for `decision_function`
         """
-        check_is_fitted(self)
-        if getattr(self, "calibration_table_", None) is None:
-            raise AttributeError(
-                "There are no probabilities: they need calibration='auto' and multiclass='ovr'."
-            )
         return self._probabilities(self._scores(X))
 
+    @available_if(calibrates)
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """Logarithms of `predict_proba`.
 

@@ -41,7 +41,8 @@ class HeldOut(BaseEstimator):
 
 class HeldOutClassifier(ClassifierMixin, HeldOut):
     def predict(self, X):
-        return self.model.classes_from_scores(self.scores)
+        # calibration comes after the choice of C and p, which scores decide
+        return self.model._classes_by_margin(self.scores)
 
     def decision_function(self, X):
         return self.model._by_class(self.scores)

@@ -52,6 +52,12 @@ def auto_bank(
     -------
     KernelCollection
     """
+    if X.shape[0] == 1:
+        raise ValueError(
+            "Kernels that are made from the data need two or more different rows, and got 1 "
+            "sample: add rows, or give kernels, such as kernels=[RBF(), Linear()] of "
+            "manykernels.kernels."
+        )
     categorical = tuple(categorical)
     spans = _span(X)
     numeric = tuple(f for f in range(X.shape[1]) if f not in categorical and spans[f] > 0.0)

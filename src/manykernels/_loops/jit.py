@@ -1,0 +1,119 @@
+"""Compiled functions that are kept on disk where that is possible, and compiled anew where not.
+
+Numba has a few folders for the functions of a file: that of ``NUMBA_CACHE_DIR``, the one beside the
+file, the user's. It takes the first that can be written, and raises if there is none, as in an
+image that is read-only. Here functions are also read from folders before that one, so that those
+that were compiled while an image was built serve those who cannot write there; and nothing that
+happens to a folder ends a fit.
+"""
+
+import os
+import pickle
+import tempfile
+import warnings
+from functools import cache
+
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+
+from .._callers import outside
+
+BROKEN = (OSError, EOFError, pickle.UnpicklingError)
+
+
+def cached_njit(**options):
+    """The decorator ``numba.njit(cache=True, nogil=True, **options)``, without its need of a folder
+    that can be written.
+    """
+
+    def decorate(function):
+        compiled = njit(nogil=True, **options)(function)
+        if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
+            compiled._cache = LoopCache(function)
+        return compiled
+
+    return decorate
+
+
+class LoopCache(NullCache):
+    """Folders in Numba's order, up to the first that can be written.
+
+    Attributes
+    ----------
+    warned : bool
+        Whether this process has said that compiled functions are not kept.
+    """
+
+    warned = False
+
+    def __init__(self, function):
+        self.places = []
+        for kind in CACHES:
+            try:
+                place = kind(function)
+            except (RuntimeError, OSError):
+                continue  # not for this file
+            # a user without a home
+            if place.cache_path.startswith("~"):
+                continue
+            self.places.append(place)
+            if can_be_written(place.cache_path):
+                break
+
+    @property
+    def cache_path(self):
+        return self.places[-1].cache_path if self.places else None
+
+    def load_overload(self, sig, target_context):
+        for place in self.places:
+            try:
+                found = place.load_overload(sig, target_context)
+            except BROKEN:
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def save_overload(self, sig, data):
+        try:
+            if not self.places:
+                raise FileNotFoundError("there is no folder for them")
+            os.makedirs(self.cache_path, exist_ok=True)
+            self.places[-1].save_overload(sig, data)
+        except BROKEN as error:
+            self._warn(error)
+
+    def _warn(self, error):
+        if LoopCache.warned:
+            return
+        LoopCache.warned = True
+        folders = ", ".join(place.cache_path for place in self.places) or "any folder"
+        warnings.warn(
+            f"Compiled loops cannot be kept in {folders} ({error}), so that every process compiles "
+            "them anew, which takes seconds: set NUMBA_CACHE_DIR to a folder that can be written, "
+            "or let an image have them by a fit while it is built.",
+            stacklevel=outside(),
+        )
+
+
+def _without_question(locator):
+    """Numba's cache in one of its folders, whether or not the folder can be written."""
+    readable = type(locator.__name__, (locator,), {"ensure_cache_path": lambda self: None})
+    implementation = type(
+        "Implementation", (CompileResultCacheImpl,), {"_locator_classes": [readable]}
+    )
+    return type("Place", (FunctionCache,), {"_impl_class": implementation})
+
+
+CACHES = [_without_question(locator) for locator in CompileResultCacheImpl._locator_classes]
+
+
+@cache
+def can_be_written(folder):
+    """Whether files can be made in a folder, which is made if it is not there."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
