@@ -22,6 +22,7 @@ from unittest import mock
 import joblib
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from manykernels import (
@@ -136,35 +137,25 @@ MIXTURES = {"product": Product(starts=2), "polynomial": PolynomialMixture(starts
 def laplacian(A, B):
     """A kernel of the user's."""
     A, B = (points.toarray() if sparse.issparse(points) else points for points in (A, B))
-    return np.exp(-0.3 * np.abs(A[:, None] - B[None]).sum(axis=2))
-
-
-def possible(row):
-    """Whether the estimators have parameters for all values of a row."""
-    task, outputs, kernels = row["task"], row["outputs"], row["kernels"]
-    if task in TUNED and (row["norm"] != "1" or kernels in MIXTURES):
-        return False  # which choose p themselves, among sums
-    if task == "one class" and (outputs != "one" or row["weights"] == "balanced"):
-        return False
-    if task in REGRESSORS and (outputs not in ("one", "several") or row["weights"] == "balanced"):
-        return False
-    if row["norm"] == "mixed" and kernels not in COUNTS:
-        return False
-    if kernels == "matrices" and row["input"] not in ("dense", "repeated"):
-        return False  # points are the numbers of rows
-    # values that are missing are missing in a group
-    return row["input"] != "missing" or kernels == "groups"
+    return np.exp(-0.3 * cdist(A, B, "cityblock"))
 
 
 @dataclass
 class Refusal:
-    """Values that the library does not take together, and the sentence that says so."""
+    """Values that do not go together, and what the library says to that: None where an estimator
+    has no parameter for one of them.
+    """
 
-    sentence: str
+    sentence: str | None
     values: dict[str, tuple[str, ...]]
 
     def holds(self, row):
-        return all(row[axis] in values for axis, values in self.values.items())
+        """Whether a row, or what is known of it, has such values."""
+        return all(row.get(axis) in values for axis, values in self.values.items())
+
+
+def _all_but(axis, *names):
+    return tuple(name for name in AXES[axis] if name not in names)
 
 
 LOW_RANK = ("narrow", "wide", "fourier", "cholesky")
@@ -213,6 +204,18 @@ REFUSED = [
         "Kernels of a masked bank are not approximated one by one",
         {"kernels": ("subsets",), "approximation": ("cholesky",)},
     ),
+    # grids choose p themselves, among sums
+    Refusal(None, {"task": TUNED, "norm": _all_but("norm", "1")}),
+    Refusal(None, {"task": TUNED, "kernels": tuple(MIXTURES)}),
+    Refusal(None, {"task": ("one class",), "outputs": _all_but("outputs", "one")}),
+    Refusal(None, {"task": REGRESSORS, "outputs": ("own weights", "one against one")}),
+    Refusal(None, {"task": (*REGRESSORS, "one class"), "weights": ("balanced",)}),
+    # groups of kernels are given before there are data
+    Refusal(None, {"norm": ("mixed",), "kernels": _all_but("kernels", *COUNTS)}),
+    # points are the numbers of rows
+    Refusal(None, {"kernels": ("matrices",), "input": ("sparse", "frame", "missing")}),
+    # values that are missing are missing in a group
+    Refusal(None, {"input": ("missing",), "kernels": _all_but("kernels", "groups")}),
 ]
 
 
@@ -342,24 +345,22 @@ def rows(tries=12, seed=0):
     Greedily: each row begins with a pair that is not covered yet and takes, of several random
     fillings, the one with most pairs that are new.
     """
-    rng, default = np.random.default_rng(seed), {axis: next(iter(AXES[axis])) for axis in AXES}
+    rng = np.random.default_rng(seed)
     left = {
         tuple(sorted([(a, v), (b, w)]))
         for a, b in combinations(AXES, 2)
         for v, w in product(AXES[a], AXES[b])
     }
-    found, impossible = [default], set()
-    left -= pairs(default)
+    found, impossible = [], set()
     while left:
         pair = min(left)
-        fillings = [_filled(dict(pair), default, left, rng) for _ in range(tries)]
-        fillings = [row for row in fillings if row is not None]
-        if not fillings:
+        fillings = [_filled(dict(pair), left, rng) for _ in range(tries)]
+        if fillings[0] is None:
             impossible.add(pair)
             left.discard(pair)
             continue
         best = max(fillings, key=lambda row: len(pairs(row) & left))
-        found.append(best)
+        found.append({axis: best[axis] for axis in AXES})
         left -= pairs(best)
     return found, impossible
 
@@ -369,30 +370,22 @@ def count_pairs():
     return sum(len(AXES[a]) * len(AXES[b]) for a, b in combinations(AXES, 2))
 
 
-def _filled(given, default, left, rng):
-    """A row with the given values that may be fitted, the other axes in random order with the
-    values that meet most new ones; None if there is none.
+def _filled(row, left, rng):
+    """A row that may be fitted and has the given values, the other axes in random order, each with
+    the value that brings most new pairs if that is possible; None if there is none.
     """
-    row = dict(given)
+    if refusal(row) is not None:
+        return None
     others = [axis for axis in AXES if axis not in row]
-    rng.shuffle(others)
-    for axis in others:
-        values = sorted(
-            AXES[axis],
-            key=lambda value: -len(pairs(row | {axis: value}) & left) + 0.5 * rng.random(),
-        )
-        fitting = (value for value in values if _fits(row | {axis: value}, default))
-        value = next(fitting, None)
-        if value is None:
-            return None
-        row[axis] = value
-    return {axis: row[axis] for axis in AXES} if _fits(row, default) else None
-
-
-def _fits(row, default):
-    """Whether a row, filled up with defaults, is possible and not refused."""
-    whole = default | row
-    return possible(whole) and refusal(whole) is None
+    if not others:
+        return row
+    axis = others[rng.integers(len(others))]
+    gains = {value: len(pairs(row | {axis: value}) & left) for value in AXES[axis]}
+    for value in sorted(gains, key=lambda value: rng.random() - 2 * gains[value]):
+        filled = _filled(row | {axis: value}, left, rng)
+        if filled is not None:
+            return filled
+    return None
 
 
 def refused_rows():
@@ -400,6 +393,8 @@ def refused_rows():
     default = {axis: next(iter(AXES[axis])) for axis in AXES}
     found = []
     for one in REFUSED:
+        if one.sentence is None:
+            continue
         row = default | {axis: values[-1] for axis, values in one.values.items()}
         if row["input"] == "missing":
             row["kernels"] = "groups"
@@ -540,31 +535,42 @@ def _place(name):
 
 @contextmanager
 def going(way):
-    """A context in which fits go a way, if they can; gives a list of the functions that say so,
-    each whenever it is called.
-    """
-    walked, stack = [], ExitStack()
-
-    def spy(place, attribute, name):
-        inner = getattr(place, attribute)
-        plain = inspect.getattr_static(place, attribute)
-
-        @functools.wraps(inner)
-        def outer(*args, **kwargs):
-            walked.append(name)
-            return inner(*args, **kwargs)
-
-        bound = isinstance(plain, classmethod | staticmethod)
-        stack.enter_context(
-            mock.patch.object(place, attribute, staticmethod(outer) if bound else outer)
-        )
-
-    with stack:
+    """A context in which fits go a way, if they can; gives a list that grows when they do."""
+    walked: list[str] = []
+    with ExitStack() as stack:
         for name, value in way.lowered.items():
             stack.enter_context(mock.patch.object(*_place(name), value))
         for name in way.walked:
-            spy(*_place(name), name)
+            stack.enter_context(_noted(name, "", walked.append))
         yield walked
+
+
+@contextmanager
+def every_way():
+    """A context that gives the set of the ways that fits go by themselves."""
+    walked: set[str] = set()
+    with ExitStack() as stack:
+        for way in WAYS:
+            for name in WAYS[way].walked:
+                stack.enter_context(_noted(name, way, walked.add))
+        yield walked
+
+
+@contextmanager
+def _noted(name, note, take):
+    """A context in which every call of a function below `manykernels` is noted."""
+    place, attribute = _place(name)
+    inner = getattr(place, attribute)
+
+    @functools.wraps(inner)
+    def outer(*args, **kwargs):
+        take(note)
+        return inner(*args, **kwargs)
+
+    plain = inspect.getattr_static(place, attribute)
+    bound = isinstance(plain, classmethod | staticmethod)
+    with mock.patch.object(place, attribute, staticmethod(outer) if bound else outer):
+        yield
 
 
 # --- what holds of every row on every way ---------------------------------------------------------

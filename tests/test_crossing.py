@@ -47,8 +47,10 @@ def test_every_way_is_walked(name):
 
 @pytest.mark.parametrize(
     ("refusal", "row"),
-    crossing.refused_rows(),
-    ids=[f"refusal{number}" for number in range(len(crossing.REFUSED))],
+    [
+        pytest.param(*pair, id=f"refusal{number}")
+        for number, pair in enumerate(crossing.refused_rows())
+    ],
 )
 def test_is_refused_with_a_sentence(refusal, row):
     with pytest.raises(ValueError, match=refusal.sentence):

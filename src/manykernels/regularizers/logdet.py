@@ -1,7 +1,7 @@
 """A penalty on the volume of the learned kernel."""
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, solve_triangular
 
 from .._algebra import cholesky_factor
 from .._pulse import pulse
@@ -42,8 +42,12 @@ class LogDet(Regularizer):
             return np.inf
 
     def gradient(self, d):
-        # tr((I + K_d)^-1 K_k), some rows of both at a time
         factor, (n, m), traces = self._factor(d), (self.bank.n, self.bank.m), np.zeros(self.bank.m)
+        if not self.bank.is_sum:
+            # tr(L L' dK_d / dd_k) over the rows of L', the inverse of the factor
+            inverse = solve_triangular(factor, np.eye(n), lower=True)
+            return 0.5 * self.strength * self.bank.weight_gradient(d, inverse)
+        # tr((I + K_d)^-1 K_k), some rows of both at a time
         for rows in np.array_split(np.arange(n), -(-n * n * m // ENTRIES_AT_ONCE)):
             unit = np.zeros((n, rows.size))
             unit[rows, np.arange(rows.size)] = 1.0
