@@ -1,5 +1,6 @@
 """The command ``manykernels``, mostly in this process."""
 
+import itertools
 import json
 import os
 import signal
@@ -23,6 +24,8 @@ from manykernels import MKLClassifier, MKLRegressor
 from manykernels.cli._input import choose_task
 from manykernels.cli._pipeline import kernels_from, scaler
 from manykernels.cli.app import app
+from manykernels.display.facts import Surface
+from manykernels.estimators import tuning
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
 from manykernels.readers import read_table, write_libsvm
@@ -100,9 +103,13 @@ class TestTrainAndPredict:
         assert outcome["tuned"]["p"] == model.p_
         assert len(outcome["tuned"]["scores"]) == 5
         assert pipeline.predict_proba(pd.DataFrame(IRIS, columns=NAMES)).shape == (150, 3)
-        assert (
-            "chosen" in run("train", folder / "iris.csv", "-o", folder / "m", "--tune", *FEW).stdout
+        table = run("train", folder / "iris.csv", "-o", folder / "m", "--tune", *FEW).stdout
+        found = Surface.of(pipeline)
+        # as in the report
+        words = (
+            f"{found.means[found.chosen]:.4f} ± {found.errors[found.chosen]:.4f} (standard error"
         )
+        assert words in " ".join(table.split())
         wrong = run_train(folder, "--tune", "--C", "3", code=2)
         assert "leave --p and --C out" in wrong.stderr
         lines = run(
@@ -242,6 +249,19 @@ class TestTrainAndPredict:
 
 def run_train(folder, *options, data="iris.csv", code=1):
     return run("train", folder / data, "--out", folder / "model.mk", *FEW, *options, code=code)
+
+
+def interrupt_cell(monkeypatch, place, number):
+    """Send a signal when a cell of the grid is done, by its place in time."""
+    monkeypatch.undo()
+    cell, places = tuning._cell, itertools.count()
+
+    def interrupt(*given):
+        if next(places) == place:
+            os.kill(os.getpid(), number)
+        return cell(*given)
+
+    monkeypatch.setattr(tuning, "_cell", interrupt)
 
 
 class TestOptions:
@@ -434,6 +454,48 @@ class TestHowItEnds:
         # the first fold ends the command
         run_train(folder, "--cv", "2", "--tol", "1e-12", code=code)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_signals_end_a_grid(self, folder, monkeypatch, number, code):
+        interrupt_cell(monkeypatch, 3, number)
+        # folds that were not reached have no score
+        table = number == signal.SIGINT
+        done = run_train(folder, "--tune", *([] if table else ["--json"]), code=code)
+        assert f"part of the grid that was finished; the model was written to {folder}" in (
+            " ".join(done.stderr.split())
+        )
+        model = manykernels.load(folder / "model.mk")
+        assert model.predict(pd.DataFrame(IRIS, columns=NAMES)).size == 150
+        if table:
+            assert "3 held-out folds" in " ".join(done.stdout.split())
+        else:
+            outcome = json.loads(done.stdout)
+            assert outcome["interrupted"]
+            assert None in outcome["tuned"]["scores"]
+            assert outcome["scores"] == {}
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_a_signal_in_the_grid_of_a_fold(self, folder, monkeypatch):
+        interrupt_cell(monkeypatch, 3, signal.SIGINT)
+        done = run_train(folder, "--tune", "--cv", "2", code=130)
+        assert "no model was written" in done.stderr
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_a_signal_before_there_is_a_model(self, folder, monkeypatch):
+        interrupt_cell(monkeypatch, 0, signal.SIGINT)
+        done = run_train(folder, "--tune", code=130)
+        assert f"no model was written to {folder / 'model.mk'}" in " ".join(done.stderr.split())
+        assert not (folder / "model.mk").exists()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_a_signal_after_the_model_was_written(self, folder, monkeypatch):
+        monkeypatch.setattr(
+            MKLClassifier, "score", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+        )
+        done = run_train(folder, code=130)
+        assert f"the model was written to {folder / 'model.mk'}" in " ".join(done.stderr.split())
+        assert (folder / "model.mk").exists()
 
     def test_a_process_of_its_own(self, folder):
         command = [sys.executable, "-m", "manykernels"]

@@ -148,8 +148,17 @@ def held_out(X, y, task, share, seed):
     return train_test_split(X, y, test_size=share, random_state=seed, stratify=stratify)
 
 
-def fold_scores(data, settings, folds):
-    """Score of each fold, of a pipeline that was made and trained on the others alone."""
+def fold_scores(data, settings, folds, interrupted):
+    """Score of each fold, of a pipeline that was made and trained on the others alone.
+
+    Parameters
+    ----------
+    data : Training
+    settings : Settings
+    folds : int
+    interrupted : callable
+        Whether the fit of an estimator was interrupted.
+    """
     X, y = data.X, data.y
     splitter = (StratifiedKFold if data.task == "classification" else KFold)(
         folds, shuffle=True, random_state=settings.seed
@@ -158,7 +167,7 @@ def fold_scores(data, settings, folds):
     scores = []
     for rest, fold in splitter.split(np.zeros(len(y)), y):
         pipeline = fit(settings.pipeline(take(rest), data.task), take(rest), y[rest])
-        if pipeline[-1].result_.status.name == "INTERRUPTED":
+        if interrupted(pipeline[-1]):
             raise KeyboardInterrupt
         scores.append(float(pipeline.score(take(fold), y[fold])))
     return scores
