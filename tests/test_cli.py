@@ -1,5 +1,8 @@
 """The command ``manykernels``, mostly in this process."""
 
+import csv
+import errno
+import io
 import itertools
 import json
 import os
@@ -62,6 +65,11 @@ def trained(folder, *options, data="iris.csv", code=0):
     return manykernels.load(folder / "model.mk"), json.loads(result.stdout)
 
 
+def predicted(*words):
+    """What ``predict`` prints, as a table."""
+    return pd.read_csv(io.StringIO(run("predict", *words).stdout))
+
+
 class TestTrainAndPredict:
     def test_any_name_of_a_column(self, tmp_path):
         frame = pd.DataFrame(IRIS, columns=["self", "b", "c", "d"]).assign(kind=SPECIES)
@@ -112,45 +120,77 @@ class TestTrainAndPredict:
         assert words in " ".join(table.split())
         wrong = run_train(folder, "--tune", "--C", "3", code=2)
         assert "leave --p and --C out" in wrong.stderr
-        lines = run(
-            "predict", folder / "m", folder / "iris.csv", "--scores", "--probabilities"
-        ).stdout.splitlines()
-        found = np.array([line.split("\t")[1:] for line in lines], dtype=float)
-        assert found.shape == (150, 6)
-        np.testing.assert_allclose(found[:, 3:].sum(axis=1), 1.0)
+        found = predicted(folder / "m", folder / "iris.csv", "--scores", "--probabilities")
+        names = [f"{what}:{label}" for what in ("score", "probability") for label in range(3)]
+        assert found.columns.tolist() == ["label", *names]
+        assert len(found) == 150
+        np.testing.assert_allclose(found[names[3:]].sum(axis=1), 1.0)
         trained(folder, *FEW)
         wrong = run("predict", folder / "model.mk", folder / "iris.csv", "--probabilities", code=1)
         assert "--tune" in wrong.stderr
 
     def test_probabilities_without_tuning(self, folder):
         model, _ = trained(folder, *FEW, "--loss", "logistic")
-        lines = run(
-            "predict", folder / "model.mk", folder / "iris.csv", "--probabilities"
-        ).stdout.splitlines()
-        found = np.array([line.split("\t")[1:] for line in lines], dtype=float)
+        found = predicted(folder / "model.mk", folder / "iris.csv", "--probabilities")
         expected = model.predict_proba(pd.DataFrame(IRIS, columns=NAMES))
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        np.testing.assert_allclose(found.drop(columns="label"), expected, atol=1e-6)
 
     def test_labels_go_to_a_file(self, folder):
         trained(folder, *FEW)
         result = run(
-            "predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.txt"
+            "predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.csv"
         )
-        labels = (folder / "labels.txt").read_text().split()
         assert result.stdout == ""
         assert "accuracy 0.9" in result.stderr
-        assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
-        run(
-            "predict",
-            folder / "model.mk",
-            folder / "iris.csv",
-            "--scores",
-            "--out",
-            folder / "scores.txt",
-        )
-        assert [
-            len(line.split("\t")) for line in (folder / "scores.txt").read_text().splitlines()
-        ] == [4] * 150
+        labels = pd.read_csv(folder / "labels.csv")
+        assert labels.columns.tolist() == ["label"]
+        assert np.mean(labels["label"] == SPECIES) > 0.9
+
+    def test_a_full_disk_leaves_the_old_predictions(self, folder, monkeypatch):
+        def fail(_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        trained(folder, *FEW)
+        out = folder / "labels.csv"
+        out.write_text("old")
+        monkeypatch.setattr(os, "fsync", fail)
+        given = "predict", folder / "model.mk", folder / "iris.csv", "--out", out
+        assert "disk is full" in run(*given, code=1).stderr
+        assert out.read_text() == "old"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files there")
+    def test_predictions_for_a_pipe(self, folder, capfd):
+        trained(folder, *FEW)
+        os.mkfifo(folder / "pipe")
+        reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        given = "predict", folder / "model.mk", folder / "iris.csv"
+        run(*given, "--out", folder / "pipe")
+        expected = run(*given).stdout
+        assert os.read(reader, 2**16).decode() == expected
+        os.close(reader)
+        # the standard output is written to, wherever it goes
+        run(*given, "--out", "/dev/stdout")
+        assert capfd.readouterr().out == expected
+
+    def test_labels_with_breaks_of_lines(self, folder):
+        names = np.array(["one\ntwo", "a\rb", 'x, "y"'])
+        frame = pd.DataFrame(IRIS, columns=NAMES).assign(kind=names[SPECIES])
+        frame.to_parquet(folder / "odd.parquet")
+        model, _ = trained(folder, *FEW, data="odd.parquet")
+        written = run("predict", folder / "model.mk", folder / "odd.parquet", "--scores").stdout
+        header, *rows = csv.reader(io.StringIO(written, newline=""))
+        assert header == ["label", *(f"score:{name}" for name in model.classes_)]
+        expected = model.predict(frame.drop(columns="kind"))
+        assert [row[0] for row in rows] == expected.tolist()
+        found = pd.read_csv(io.StringIO(written))
+        assert found["label"].tolist() == expected.tolist()
+
+    def test_two_classes_have_one_score(self, folder):
+        np.savez(folder / "two.npz", X=IRIS[:100], y=SPECIES[:100])
+        trained(folder, *FEW, data="two.npz")
+        found = predicted(folder / "model.mk", folder / "two.npz", "--scores")
+        assert found.columns.tolist() == ["label", "score:1"]
+        assert ((found["score:1"] > 0) == (found["label"] == 1)).all()
 
     def test_columns_are_found_by_name(self, folder):
         trained(folder, *FEW)
@@ -191,15 +231,15 @@ class TestTrainAndPredict:
 
     def test_models_that_were_saved_in_python(self, folder):
         manykernels.save(MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES), folder / "model.mk")
-        labels = run("predict", folder / "model.mk", folder / "iris.npz").stdout.split()
+        labels = predicted(folder / "model.mk", folder / "iris.npz")["label"]
         assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
 
     def test_pipelines_that_were_saved_in_python(self, folder):
         pipeline = make_pipeline(StandardScaler(), MKLClassifier([RBF(), Linear()]))
         manykernels.save(pipeline.fit(IRIS, SPECIES), folder / "model.mk")
-        expected = [str(label) for label in pipeline.predict(IRIS)]
+        expected = pipeline.predict(IRIS).tolist()
         for data in ("iris.npz", "iris.libsvm"):
-            assert run("predict", folder / "model.mk", folder / data).stdout.split() == expected
+            assert predicted(folder / "model.mk", folder / data)["label"].tolist() == expected
 
     def test_words_beside_numbers(self, folder):
         """Numbers are scaled, words reach the kernels, and columns are found by name."""
@@ -211,8 +251,8 @@ class TestTrainAndPredict:
         assert model[-1].categories_ == {"word": ["x", "y", "z"]}
         expected = model.predict(frame)
         frame[frame.columns[::-1]].to_csv(folder / "new.csv", index=False)
-        labels = run("predict", folder / "model.mk", folder / "new.csv").stdout.split()
-        assert labels == [str(label) for label in expected]
+        labels = predicted(folder / "model.mk", folder / "new.csv")["label"].tolist()
+        assert labels == expected.tolist()
 
     def test_a_model_that_is_not_there(self, folder):
         for command in ("predict", "report"):
@@ -390,7 +430,7 @@ class TestHowItEnds:
             (["--kernels", "none.json"], "No such file"),
             (["--target", "z"], "has no column 'z'"),
             (["--test", "missing.csv"], "There is no file missing.csv"),
-            (["--out", "nowhere/model.mk"], "There is no folder"),
+            (["--out", "nowhere/model.mk"], "does not exist; make it first"),
             (
                 ["--task", "regression", "--target", "word"],
                 "Regression needs numbers as targets, got 'x'",

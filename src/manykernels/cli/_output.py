@@ -101,8 +101,8 @@ def _show_warning(message, category, *_, **__):
 
 
 class Signals:
-    """SIGTERM is answered like Ctrl-C: what was learned so far is kept. Contexts may lie within each
-    other.
+    """SIGTERM is answered like Ctrl-C: what was learned so far is kept. Contexts may lie within
+    each other.
 
     Attributes
     ----------

@@ -1,6 +1,5 @@
 """``manykernels train``."""
 
-import os
 import time
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -166,7 +165,7 @@ def train(
     )  # fmt: skip
     plan = Plan(out, report, test, holdout, cv)
     began = time.perf_counter()
-    plan.check_folders()
+    plan.check_files()
     with Signals() as signals:
         progress = Progress(signals)
         try:
@@ -241,12 +240,13 @@ class Plan(NamedTuple):
     holdout: float | None = None
     cv: int | None = None
 
-    def check_folders(self):
-        """Raise for a folder that is not there, before hours are spent on training."""
+    def check_files(self):
+        """Raise for a file that cannot be written, before hours are spent on training."""
+        from .._files import check_replaceable
+
         for path in (self.out, self.report):
-            folder = os.path.dirname(os.path.abspath(path)) if path is not None else "."
-            if not os.path.isdir(folder):
-                raise FileNotFoundError(f"There is no folder {folder} to write {path} to.")
+            if path is not None:
+                check_replaceable(path)
 
     def carry_out(self, data, settings, progress):
         """Train as planned and return what happened, as a mapping.
