@@ -472,6 +472,18 @@ class TestHowItEnds:
     def test_wrong_usage(self, words):
         run(*words, code=2)
 
+    def test_columns_beyond_any_memory(self, folder):
+        (folder / "wide.libsvm").write_text("1 1:0.5 2000000000:1\n0 2:0.5\n" * 4)
+        parts = {"data": [1.0], "indices": [2**62 - 1], "indptr": [0, 1, 1], "shape": [2, 2**62]}
+        np.savez(folder / "wide.npz", y=[0, 1], **parts)
+        for data, width in (("wide.libsvm", 2 * 10**9), ("wide.npz", 2**62)):
+            for options in ([], ["--kernels", "auto"], ["--standardize"], ["--tune"]):
+                wrong = run_train(folder, *options, data=data).stderr
+                assert f"has {width:,} columns" in wrong
+        trained(folder, data="iris.libsvm")
+        wrong = run("predict", folder / "model.mk", folder / "wide.npz", code=1)
+        assert f"has {2**62:,} features, the model was trained on 4" in wrong.stderr
+
     def test_not_converged(self, folder):
         options = ["--tol", "1e-12", "--max-iter", "1", "--solver", "spg", "--kernels", "auto"]
         _, outcome = trained(folder, *options, code=3)

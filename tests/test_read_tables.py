@@ -113,6 +113,15 @@ def test_sparse_archives(tmp_path):
         read_table(tmp_path / "data.npz")
 
 
+def test_columns_beyond_any_memory(tmp_path):
+    """Memory is taken for what is there, not for what is claimed."""
+    (tmp_path / "wide.libsvm").write_text("1 1:0.5 2000000000:1\n0 2:0.5\n")
+    assert read_table(tmp_path / "wide.libsvm").X.shape == (2, 2 * 10**9)
+    parts = {"data": [1.0], "indices": [2**62 - 1], "indptr": [0, 1, 1], "shape": [2, 2**62]}
+    np.savez(tmp_path / "wide.npz", y=[0, 1], **parts)
+    assert read_table(tmp_path / "wide.npz").X.shape == (2, 2**62)
+
+
 def test_columns_keep_their_kinds(tmp_path):
     frame = pd.DataFrame(
         {

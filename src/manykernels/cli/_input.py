@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import load
+from ..kernels.points import check_width
 from ..readers.tables import read_table
 
 FEW = 20  # distinct whole numbers that are still taken for classes
@@ -48,6 +49,8 @@ class Origin(NamedTuple):
         data = read_table(
             path, target=wanted, has_target=target is not None, zero_based=based, **named
         )
+        if data.feature_names is None and (sparse.issparse(data.X) or self.feature_names):
+            self._check_number(data.X.shape[1], path)
         X = self._same_columns(data, path)
         _refuse_missing(X, path)
         y = None if data.y is None else as_targets(data.y, self.task)
@@ -62,12 +65,20 @@ class Origin(NamedTuple):
             )
         return X, y
 
+    def _check_number(self, found, path):
+        """Raise unless a file whose columns have no names has as many as the model was trained
+        on.
+        """
+        wanted = self.n_features if self.feature_names is None else len(self.feature_names)
+        if wanted is not None and found != wanted:
+            raise ValueError(f"{path} has {found:,} features, the model was trained on {wanted:,}.")
+
     def _same_columns(self, data, path):
         """The features that the model knows, in its order."""
         if self.feature_names is None:
             return data.X if data.feature_names is None else data.X.to_numpy()
         if data.feature_names is None:
-            return _with_names(data.X, self.feature_names, path)
+            return _with_names(data.X, self.feature_names)
         missing = [name for name in self.feature_names if name not in data.feature_names]
         if missing:
             raise ValueError(
@@ -102,6 +113,7 @@ def read_training(path, *, target=None, task="auto", n_features=None):
     data = read_table(path, target=target, n_features=n_features)
     task = choose_task(data.y) if task == "auto" else task
     _refuse_missing(data.X, path)
+    check_width(data.X)
     X = as_in_training(data.X)
     origin = Origin(
         task, data.target, data.feature_names, data.zero_based, X.shape[1], not sparse.issparse(X)
@@ -148,13 +160,9 @@ def _has_columns(path):
     return str(path).lower().removesuffix(".gz").removesuffix(".bz2").endswith(NAMED)
 
 
-def _with_names(X, names, path):
+def _with_names(X, names):
     import pandas as pd
 
-    if X.shape[1] != len(names):
-        raise ValueError(
-            f"{path} has {X.shape[1]} features, the model was trained on {len(names)}."
-        )
     return pd.DataFrame(X.toarray() if sparse.issparse(X) else X, columns=names)
 
 

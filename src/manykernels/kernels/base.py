@@ -82,6 +82,20 @@ class Kernel(ABC):
         return f"{self.label} on {describe_features(features, feature_names)}"
 
 
+class NumberedColumns(Sequence[str]):
+    """The names of columns that have none, ``x0``, ``x1`` …, made when they are asked for."""
+
+    def __init__(self, count: int):
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, place: Any) -> Any:
+        places = range(self.count)[place]
+        return [f"x{f}" for f in places] if isinstance(places, range) else f"x{places}"
+
+
 def describe_features(features: Features, feature_names: Sequence[str] | None = None) -> str:
     """Words for a choice of features."""
     if features is None:
