@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-
 from scipy import sparse
 from sklearn.base import clone
 

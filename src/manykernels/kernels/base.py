@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,17 @@ class Kernel(ABC):
         return f"{self.label} on {describe_features(features, feature_names)}"
 
 
+@dataclass(frozen=True)
 class NumberedColumns(Sequence[str]):
     """The names of columns that have none, ``x0``, ``x1`` …, made when they are asked for."""
 
-    def __init__(self, count: int):
-        self.count = count
+    n_features: int
 
     def __len__(self) -> int:
-        return self.count
+        return self.n_features
 
     def __getitem__(self, place: Any) -> Any:
-        places = range(self.count)[place]
+        places = range(self.n_features)[place]
         return [f"x{f}" for f in places] if isinstance(places, range) else f"x{places}"
 
 

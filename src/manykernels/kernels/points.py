@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-
 WIDEST = 10**8  # columns of a table
 
 
