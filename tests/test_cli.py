@@ -450,6 +450,35 @@ class TestHowItEnds:
         assert message in line
         assert result.stdout == ""
 
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--C", "-1"], "C must be"),
+            (["--p", "two"], "--p must be a number"),
+            (["--tol", "0"], "tol must be"),
+            (["--loss", "squared", "--task", "classification"], "does not suit"),
+            (["--loss", "none"], "does not suit"),
+            (["--solver", "sgd"], "Unknown solver 'sgd'"),
+            (["--kernels", "gauss"], "--kernels 'gauss' is not known"),
+            (["--kernels", "none.json"], "No such file"),
+            (["--device", "tpu"], "tpu"),
+            (["--task", "classification", "--epsilon", "1"], "--epsilon is for regression"),
+            (["--class-weight", "balanced", "--epsilon", "1"], "--epsilon is for regression"),
+            (["--test", "none.csv"], "There is no file none.csv"),
+        ],
+    )
+    def test_options_are_looked_at_before_the_data(self, tmp_path, monkeypatch, options, message):
+        monkeypatch.chdir(tmp_path)
+        assert message in run("train", "missing.csv", "--out", "m", *options, code=1).stderr
+
+    def test_text_in_a_column_of_numbers(self, folder):
+        trained(folder, *FEW)
+        frame = pd.DataFrame(IRIS, columns=NAMES).astype({"b": object})
+        frame.loc[2:, "b"] = "45 m"
+        frame.to_csv(folder / "new.csv", index=False)
+        wrong = run("predict", folder / "model.mk", folder / "new.csv", code=1).stderr
+        assert "column 'b' holds '45 m' in row 3, and the model was trained on numbers" in wrong
+
     def test_debug_shows_where(self, folder):
         result = CliRunner().invoke(app, ["train", "missing.csv", "--out", "model.mk", "--debug"])
         assert isinstance(result.exception, FileNotFoundError)

@@ -25,6 +25,7 @@ class Origin(NamedTuple):
     zero_based: bool | None = None
     n_features: int | None = None
     dense: bool | None = None
+    words: list | None = None  # names of the columns that do not hold numbers
 
     @classmethod
     def of(cls, model):
@@ -84,7 +85,11 @@ class Origin(NamedTuple):
             raise ValueError(
                 f"{path} lacks columns that the model needs: {', '.join(map(repr, missing[:10]))}."
             )
-        return data.X[self.feature_names]
+        X = data.X[self.feature_names]
+        for name in self.feature_names if self.words is not None else ():
+            if name not in self.words:
+                refuse_text(X[name], path)
+        return X
 
 
 def load_model(path):
@@ -116,8 +121,9 @@ def read_training(path, *, target=None, task="auto", n_features=None):
     check_width(data.X)
     X = as_in_training(data.X)
     origin = Origin(
-        task, data.target, data.feature_names, data.zero_based, X.shape[1], not sparse.issparse(X)
-    )
+        task, data.target, data.feature_names, data.zero_based, X.shape[1], not sparse.issparse(X),
+        [name for name in data.feature_names or () if X[name].dtype.kind not in "fiub"],
+    )  # fmt: skip
     return Training(X, as_targets(data.y, task), task, origin)
 
 
@@ -164,6 +170,20 @@ def _with_names(X, names):
     import pandas as pd
 
     return pd.DataFrame(X.toarray() if sparse.issparse(X) else X, columns=names)
+
+
+def refuse_text(column, path):
+    """Raise for a column of text where a model was trained on numbers."""
+    if column.dtype.kind in "fiub":
+        return
+    for row, word in enumerate(column.tolist(), 1):
+        try:
+            float(word)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{path}: column {column.name!r} holds {word!r} in row {row}, and the model was "
+                "trained on numbers there; write numbers alone, without units."
+            ) from None
 
 
 def _refuse_missing(X, path):

@@ -166,6 +166,7 @@ def train(
     plan = Plan(out, report, test, holdout, cv)
     began = time.perf_counter()
     plan.check_files()
+    settings.check(task.value)
     with Signals() as signals:
         progress = Progress(signals)
         try:
@@ -247,6 +248,8 @@ class Plan(NamedTuple):
         for path in (self.out, self.report):
             if path is not None:
                 check_replaceable(path)
+        if self.test is not None and not self.test.is_file():
+            raise FileNotFoundError(f"There is no file {self.test}.")
 
     def carry_out(self, data, settings, progress):
         """Train as planned and return what happened, as a mapping.
