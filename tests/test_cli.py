@@ -387,6 +387,14 @@ class TestOptions:
         )
         assert "Irises" in (folder / "other.html").read_text()
 
+    def test_a_report_that_fails_leaves_the_model(self, folder, monkeypatch):
+        resource = pytest.importorskip("resource")
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (10 * 2**30, 10 * 2**30))
+        wrong = run_train(folder, "--report", folder / "page.html")
+        assert f"the model was written to {folder / 'model.mk'}" in wrong.stderr
+        assert "limited to 10.0 GiB" in wrong.stderr
+        manykernels.load(folder / "model.mk")
+
     def test_quiet(self, folder):
         result = run_train(folder, "--quiet", code=0)
         assert (result.stdout, result.stderr) == ("", "")

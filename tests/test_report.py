@@ -348,6 +348,17 @@ class TestFile:
             report(MKLClassifier(MIXED).fit(X, y), path=tmp_path)
         assert list(tmp_path.iterdir()) == []
 
+    def test_a_limit_on_addresses(self, tmp_path, monkeypatch):
+        """The engine that prepares the charts would end the process."""
+        resource = pytest.importorskip("resource")
+        model, path = MKLClassifier(MIXED).fit(X, y), tmp_path / "report.html"
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (10 * 2**30, 10 * 2**30))
+        with pytest.raises(MemoryError, match=r"limited to 10\.0 GiB: raise the limit"):
+            report(model, path=path)
+        assert not path.exists()
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (200 * 2**40, 200 * 2**40))
+        assert report(model, path=path).exists()
+
     def test_a_failure_leaves_the_old_file(self, tmp_path, monkeypatch):
         model, path = MKLClassifier(MIXED).fit(X, y), tmp_path / "report.html"
         path.write_text("old")

@@ -177,6 +177,10 @@ def train(
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(progress.words(out)) from None
+        except Exception:  # such as a report that cannot be written
+            if progress.written:
+                note(progress.words(out))
+            raise
     outcome["seconds"] = time.perf_counter() - began
     _tell(outcome, json, quiet)
     if outcome["interrupted"]:

@@ -16,7 +16,7 @@ from ..facts import Shares, fitted_model
 from .background import data_section, formulation_section, work_section
 from .fit import certificate_section, convergence_section, tuning_section, weights_section
 from .outcome import outcome_section, score
-from .page import page
+from .page import check_room, page
 from .story import Story
 from .sure import sure_section
 
@@ -62,6 +62,9 @@ def report(
     ------
     ImportError
         Without altair and vl-convert-python (``manykernels[report]``).
+    MemoryError
+        Where a limit on the addresses of the process (``ulimit -v``) is too low for the engine that
+        prepares the charts.
     CannotWrite
         An OSError: what was there before still is.
     """
@@ -70,6 +73,7 @@ def report(
     if X is None and y is not None:
         raise ValueError("report() was given y without X; give both, or neither of them.")
     check_replaceable(path)
+    check_room()
     # a feature selector does not predict
     judged = estimator if hasattr(estimator, "predict") else model
     shares = Shares(model, with_contributions=True)
