@@ -764,6 +764,34 @@ class TestAlteredFiles:
         with pytest.raises(CorruptFile, match=message):
             manykernels.load(tmp_path / "m.mk")
 
+    @pytest.mark.parametrize(
+        "name", ["auto", "center", "nystroem", "fourier", "product", "masked", "sparse"]
+    )
+    @pytest.mark.filterwarnings("ignore")
+    def test_numbers_that_overflow_together(self, name, fitted, tmp_path):
+        """Each is finite, and what a model makes of them must be so, or the file is refused."""
+        model, points = fitted(name)[:2]
+        manykernels.save(model, tmp_path / "m.mk")
+        arrays, content = read(tmp_path / "m.mk", "model")
+        refused = 0
+        for key, array in arrays.items():
+            if array.dtype != np.float64:
+                continue
+            for value in (1e308, -1e308):
+                write(
+                    tmp_path / "m.mk",
+                    arrays | {key: np.full_like(array, value)},
+                    content,
+                    "model",
+                )
+                try:
+                    found = manykernels.load(tmp_path / "m.mk").decision_function(points)
+                except CorruptFile:
+                    refused += 1
+                else:
+                    assert np.isfinite(found).all(), key
+        assert refused > 0
+
     @pytest.mark.parametrize("count", [60, pytest.param(800, marks=pytest.mark.long)])
     def test_are_refused_or_predict(self, count):
         """In a process of its own, which a fault may end."""
