@@ -118,11 +118,18 @@ def rebuild(described, unpacker, depth):
 
 
 def _check_names(step, name):
-    """Raise unless the steps within a step are named by texts."""
+    """Raise unless the steps within a step are named by texts, and the fitted ones are those that
+    were given.
+    """
     for inner in ("steps", "transformer_list", "transformers", "transformers_"):
         for one in getattr(step, inner, None) or ():
             good = isinstance(one, (tuple, list)) and len(one) > 1 and isinstance(one[0], str)
             require(good, f"{name} holds a step without a name.")
+    given = {one[0]: one[1] for one in getattr(step, "transformers", None) or ()}
+    for one in getattr(step, "transformers_", None) or ():
+        wanted = given.get(one[0])
+        same = not isinstance(wanted, BaseEstimator) or type(one[1]) is type(wanted)
+        require(same, f"{name} holds another step than it was given.")
 
 
 def _check_features(step, name):

@@ -24,6 +24,7 @@ from .checks import require
 
 # what steps keep of their training data, any row of which they take
 TYPICAL = ("mean_", "center_", "data_min_", "max_abs_")
+PLAIN = (0.0, 10.0)  # numbers that every scaler takes
 LARGEST = 1e200  # decision value at the points of a model
 WIDEST = 10**6  # columns of a row that is made
 # what is wrong with the row, not with the step: a logarithm of what a scaler makes of it
@@ -42,7 +43,7 @@ def rehearse(model):
     require(all(isinstance(step, BaseEstimator) for step in steps), "A step is no estimator.")
     for step, after in pairwise(steps):
         seen = _columns_seen(after)
-        for made in (_tried(step), _tried(step, zero=True)):
+        for made in (_tried(step), _tried(step, value=0.0)):
             if made is not None and seen is not None:
                 require(made.shape == (1, seen), f"{type(after).__name__} has seen other columns.")
                 _tried(after, made)
@@ -94,8 +95,8 @@ def _leaves(step):
 
 
 def _check_finite(step):
-    """Raise if a step makes NaN of a row like those that it was fitted on, or a scaler of zeros."""
-    for made in (_tried(step), _tried(step, zero=True)):
+    """Raise if a step makes NaN of a row like those that it was fitted on, or of plain numbers."""
+    for made in (_tried(step), *(_tried(step, value=value) for value in PLAIN)):
         if made is not None:
             values = made.data if sparse.issparse(made) else np.asarray(made)
             finite = values.dtype.kind not in "fc" or np.isfinite(values).all()
@@ -106,15 +107,15 @@ def _is_passed(step):
     return step is None or (isinstance(step, str) and step == "passthrough")
 
 
-def _tried(step, table=None, zero=False):
-    """What a step makes of a table, or of a row like those that it was fitted on, zeros in the
-    place of its typical numbers if that is asked for; None if that cannot be tried.
+def _tried(step, table=None, value=None):
+    """What a step makes of a table, or of a row like those that it was fitted on, with a value in
+    the place of its typical numbers if one is given; None if that cannot be tried.
     """
     if table is None:
         count = _columns_seen(step)
         if count is None or count > WIDEST:
             return None
-        row = _row(step, zero)
+        row = _row(step, value)
         require(len(row) == count, f"{type(step).__name__} has seen other columns.")
         table = _table(row, getattr(step, "feature_names_in_", None))
     if table is None or _takes_matrices(step):
@@ -154,14 +155,16 @@ def _columns_seen(step):
     return getattr(step, "n_features_in_", None)
 
 
-def _row(step, zero=False):
-    """A row like those that a step was fitted on, or zeros in the place of its typical numbers."""
+def _row(step, value=None):
+    """A row like those that a step was fitted on, or with a value in the place of its typical
+    numbers.
+    """
     if isinstance(step, Pipeline):
-        return _row(step.steps[0][1], zero)
+        return _row(step.steps[0][1], value)
     if isinstance(step, FeatureUnion):
-        return _row(step.transformer_list[0][1], zero)
+        return _row(step.transformer_list[0][1], value)
     if isinstance(step, ColumnTransformer):
-        return _row_of_columns(step, zero)
+        return _row_of_columns(step, value)
     if hasattr(step, "categories_"):
         return [entries[0] if len(entries) else np.nan for entries in step.categories_]
     if hasattr(step, "statistics_"):
@@ -169,16 +172,16 @@ def _row(step, zero=False):
     for name in TYPICAL:
         values = getattr(step, name, None)
         if isinstance(values, np.ndarray) and values.shape == (step.n_features_in_,):
-            return np.where(np.isfinite(values), 0.0 if zero else values, 1.0).tolist()
+            return np.where(np.isfinite(values), values if value is None else value, 1.0).tolist()
     require(step.n_features_in_ <= WIDEST, f"{type(step).__name__} has seen other columns.")
     return [1.0] * step.n_features_in_
 
 
-def _row_of_columns(step, zero):
+def _row_of_columns(step, value):
     row = [1.0] * step.n_features_in_
     for name, inner, _ in step.transformers_:
         columns = step._transformer_to_input_indices[name]
         if not isinstance(inner, str) and len(columns):
-            for f, entry in zip(columns, _row(inner, zero), strict=True):
+            for f, entry in zip(columns, _row(inner, value), strict=True):
                 row[f] = entry
     return row
