@@ -150,7 +150,8 @@ def sound_file(name, folder):
 ODD = (
     None, True, 0, 1, -1, 3, 10**12, 2**70, 0.5, -2.5, 1e300, 1e308, "", "x", "0", [], {}, [0],
     [[]], {"float": "nan"}, {"float": "inf"}, {"tuple": []}, {"dict": []},
-    {"array": ["float64", []]}, {"array": ["int64", [0]]}, {"array": ["float64", [{"float": "nan"}]]},
+    {"array": ["float64", []]}, {"array": ["int64", [0]]},
+    {"array": ["float64", [{"float": "nan"}]]},
     {"strings": [[0], "str", []]}, {"slice": [None, None, None]}, {"set": [1]},
     {"type": "float"}, {"dtype": "float32"}, {"function": "numpy.log"}, {"object": ["RBF", {}]},
     {"object": ["Linear", {}]}, {"strings": [[1], "object", ["x"]]}, {"objects": [[1], [1]]},
