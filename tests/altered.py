@@ -148,12 +148,14 @@ def sound_file(name, folder):
 
 
 ODD = (
-    None, True, 0, 1, -1, 3, 10**12, 2**70, 0.5, -2.5, 1e300, "", "x", "0", [], {}, [0], [[]],
-    {"float": "nan"}, {"float": "inf"}, {"tuple": []}, {"dict": []}, {"array": ["float64", []]},
-    {"array": ["int64", [0]]}, {"array": ["float64", [{"float": "nan"}]]},
+    None, True, 0, 1, -1, 3, 10**12, 2**70, 0.5, -2.5, 1e300, 1e308, "", "x", "0", [], {}, [0],
+    [[]], {"float": "nan"}, {"float": "inf"}, {"tuple": []}, {"dict": []},
+    {"array": ["float64", []]}, {"array": ["int64", [0]]},
+    {"array": ["float64", [{"float": "nan"}]]},
     {"strings": [[0], "str", []]}, {"slice": [None, None, None]}, {"set": [1]},
     {"type": "float"}, {"dtype": "float32"}, {"function": "numpy.log"}, {"object": ["RBF", {}]},
-    {"object": ["Linear", {}]},
+    {"object": ["Linear", {}]}, {"strings": [[1], "object", ["x"]]}, {"objects": [[1], [1]]},
+    {"objects": [[2], ["x", None]]}, {"array": ["float64", [-1e308]]},
 )  # fmt: skip
 
 
@@ -248,6 +250,8 @@ def _other_array(array, rng):
         "nan": lambda: put(np.nan, some) if made.dtype.kind == "f" else put(-1, some),
         "infinite": lambda: put(np.inf, some) if made.dtype.kind == "f" else put(2**31 - 1, some),
         "huge": lambda: put(1e300 if made.dtype == np.float64 else 2**30, some),
+        "largest": lambda: put(1e308 if made.dtype == np.float64 else 2**30, some),
+        "all largest": lambda: put(-1e308 if made.dtype == np.float64 else 2**30, slice(None)),
         "negative": lambda: put(-1, some),
         "far negative": lambda: put(-(10**6), some),
         "one more": lambda: put(made.reshape(-1)[some] + 1, some) if made.size else made,
@@ -288,9 +292,11 @@ def outcome(path, sound, rng):
         except Exception:
             return what, "loading: " + traceback.format_exc()
         try:
-            model.predict(sound.points)
+            values = model.predict(sound.points)
             if hasattr(model, "decision_function"):
-                model.decision_function(sound.points)
+                values = model.decision_function(sound.points)
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                return what, "predicting: values that are not finite"
         except Exception as error:
             if isinstance(error, ValueError) and _of_other_data(model, sound.points, error):
                 return what, "predicts"

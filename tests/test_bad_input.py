@@ -5,12 +5,23 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 
 from conftest import toy
-from manykernels import Checkpoint, MKLClassifier
+from manykernels import (
+    Checkpoint,
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLFeatureSelector,
+    MKLOneClass,
+    MKLRegressor,
+)
 from manykernels.banks import make_bank
 from manykernels.callbacks import EarlyStop
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
+from manykernels.kernels.base import NumberedColumns
+from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1, PNormBall
 
 X, y = toy(30)
@@ -138,6 +149,29 @@ def test_bank_fitted_on_other_data():
         MKLClassifier(bank).fit(X + 1, y)
     with pytest.raises(ValueError, match="fitted with normalize='diagonal'"):
         MKLClassifier(bank, normalize="trace").fit(X, y)
+
+
+@pytest.mark.parametrize("width", [2 * 10**9, 2**62])
+@pytest.mark.parametrize(
+    "model", [MKLClassifier(), MKLClassifier(KERNELS), MKLRegressor("whole"), MKLOneClass(),
+              MKLClassifierCV(), MKLClassifier(approximation=Nystroem(2)), MKLFeatureSelector()],
+    ids=["auto", "given", "whole", "one class", "tuned", "low rank", "selector"],
+)  # fmt: skip
+def test_more_columns_than_memory(model, width):
+    """A few numbers may claim any number of columns."""
+    table = sparse.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [0, 5, width - 1])), shape=(6, width))
+    with pytest.raises(ValueError, match=f"has {width:,} columns"):
+        clone(model).fit(table, np.arange(6) % 2)
+
+
+def test_names_of_many_columns_are_not_listed(monkeypatch):
+    def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(NumberedColumns, "__iter__", fail)
+    table = sparse.random_array((20, 10**6), density=1e-5, rng=0, format="csr")
+    model = MKLClassifier().fit(table, np.arange(20) % 2)
+    assert model.predict(table).shape == (20,)
 
 
 def test_unknown_columns():

@@ -1,5 +1,9 @@
 """The command ``manykernels``, mostly in this process."""
 
+import csv
+import errno
+import io
+import itertools
 import json
 import os
 import signal
@@ -23,6 +27,8 @@ from manykernels import MKLClassifier, MKLRegressor
 from manykernels.cli._input import choose_task
 from manykernels.cli._pipeline import kernels_from, scaler
 from manykernels.cli.app import app
+from manykernels.display.facts import Surface
+from manykernels.estimators import tuning
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
 from manykernels.readers import read_table, write_libsvm
@@ -57,6 +63,11 @@ def trained(folder, *options, data="iris.csv", code=0):
         "train", folder / data, "--out", folder / "model.mk", "--json", *options, code=code
     )
     return manykernels.load(folder / "model.mk"), json.loads(result.stdout)
+
+
+def predicted(*words):
+    """What ``predict`` prints, as a table."""
+    return pd.read_csv(io.StringIO(run("predict", *words).stdout))
 
 
 class TestTrainAndPredict:
@@ -100,50 +111,86 @@ class TestTrainAndPredict:
         assert outcome["tuned"]["p"] == model.p_
         assert len(outcome["tuned"]["scores"]) == 5
         assert pipeline.predict_proba(pd.DataFrame(IRIS, columns=NAMES)).shape == (150, 3)
-        assert (
-            "chosen" in run("train", folder / "iris.csv", "-o", folder / "m", "--tune", *FEW).stdout
+        table = run("train", folder / "iris.csv", "-o", folder / "m", "--tune", *FEW).stdout
+        found = Surface.of(pipeline)
+        # as in the report
+        words = (
+            f"{found.means[found.chosen]:.4f} ± {found.errors[found.chosen]:.4f} (standard error"
         )
+        assert words in " ".join(table.split())
         wrong = run_train(folder, "--tune", "--C", "3", code=2)
         assert "leave --p and --C out" in wrong.stderr
-        lines = run(
-            "predict", folder / "m", folder / "iris.csv", "--scores", "--probabilities"
-        ).stdout.splitlines()
-        found = np.array([line.split("\t")[1:] for line in lines], dtype=float)
-        assert found.shape == (150, 6)
-        np.testing.assert_allclose(found[:, 3:].sum(axis=1), 1.0)
+        found = predicted(folder / "m", folder / "iris.csv", "--scores", "--probabilities")
+        names = [f"{what}:{label}" for what in ("score", "probability") for label in range(3)]
+        assert found.columns.tolist() == ["label", *names]
+        assert len(found) == 150
+        np.testing.assert_allclose(found[names[3:]].sum(axis=1), 1.0)
         trained(folder, *FEW)
         wrong = run("predict", folder / "model.mk", folder / "iris.csv", "--probabilities", code=1)
         assert "--tune" in wrong.stderr
 
     def test_probabilities_without_tuning(self, folder):
         model, _ = trained(folder, *FEW, "--loss", "logistic")
-        lines = run(
-            "predict", folder / "model.mk", folder / "iris.csv", "--probabilities"
-        ).stdout.splitlines()
-        found = np.array([line.split("\t")[1:] for line in lines], dtype=float)
+        found = predicted(folder / "model.mk", folder / "iris.csv", "--probabilities")
         expected = model.predict_proba(pd.DataFrame(IRIS, columns=NAMES))
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        np.testing.assert_allclose(found.drop(columns="label"), expected, atol=1e-6)
 
     def test_labels_go_to_a_file(self, folder):
         trained(folder, *FEW)
         result = run(
-            "predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.txt"
+            "predict", folder / "model.mk", folder / "iris.csv", "--out", folder / "labels.csv"
         )
-        labels = (folder / "labels.txt").read_text().split()
         assert result.stdout == ""
         assert "accuracy 0.9" in result.stderr
-        assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
-        run(
-            "predict",
-            folder / "model.mk",
-            folder / "iris.csv",
-            "--scores",
-            "--out",
-            folder / "scores.txt",
-        )
-        assert [
-            len(line.split("\t")) for line in (folder / "scores.txt").read_text().splitlines()
-        ] == [4] * 150
+        labels = pd.read_csv(folder / "labels.csv")
+        assert labels.columns.tolist() == ["label"]
+        assert np.mean(labels["label"] == SPECIES) > 0.9
+
+    def test_a_full_disk_leaves_the_old_predictions(self, folder, monkeypatch):
+        def fail(_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        trained(folder, *FEW)
+        out = folder / "labels.csv"
+        out.write_text("old")
+        monkeypatch.setattr(os, "fsync", fail)
+        given = "predict", folder / "model.mk", folder / "iris.csv", "--out", out
+        assert "disk is full" in run(*given, code=1).stderr
+        assert out.read_text() == "old"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files there")
+    def test_predictions_for_a_pipe(self, folder, capfd):
+        trained(folder, *FEW)
+        os.mkfifo(folder / "pipe")
+        reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        given = "predict", folder / "model.mk", folder / "iris.csv"
+        run(*given, "--out", folder / "pipe")
+        expected = run(*given).stdout
+        assert os.read(reader, 2**16).decode() == expected
+        os.close(reader)
+        # the standard output is written to, wherever it goes
+        run(*given, "--out", "/dev/stdout")
+        assert capfd.readouterr().out == expected
+
+    def test_labels_with_breaks_of_lines(self, folder):
+        names = np.array(["one\ntwo", "a\rb", 'x, "y"'])
+        frame = pd.DataFrame(IRIS, columns=NAMES).assign(kind=names[SPECIES])
+        frame.to_parquet(folder / "odd.parquet")
+        model, _ = trained(folder, *FEW, data="odd.parquet")
+        written = run("predict", folder / "model.mk", folder / "odd.parquet", "--scores").stdout
+        header, *rows = csv.reader(io.StringIO(written, newline=""))
+        assert header == ["label", *(f"score:{name}" for name in model.classes_)]
+        expected = model.predict(frame.drop(columns="kind"))
+        assert [row[0] for row in rows] == expected.tolist()
+        found = pd.read_csv(io.StringIO(written))
+        assert found["label"].tolist() == expected.tolist()
+
+    def test_two_classes_have_one_score(self, folder):
+        np.savez(folder / "two.npz", X=IRIS[:100], y=SPECIES[:100])
+        trained(folder, *FEW, data="two.npz")
+        found = predicted(folder / "model.mk", folder / "two.npz", "--scores")
+        assert found.columns.tolist() == ["label", "score:1"]
+        assert ((found["score:1"] > 0) == (found["label"] == 1)).all()
 
     def test_columns_are_found_by_name(self, folder):
         trained(folder, *FEW)
@@ -184,15 +231,15 @@ class TestTrainAndPredict:
 
     def test_models_that_were_saved_in_python(self, folder):
         manykernels.save(MKLClassifier([RBF(), Linear()]).fit(IRIS, SPECIES), folder / "model.mk")
-        labels = run("predict", folder / "model.mk", folder / "iris.npz").stdout.split()
+        labels = predicted(folder / "model.mk", folder / "iris.npz")["label"]
         assert np.mean(np.array(labels, dtype=int) == SPECIES) > 0.9
 
     def test_pipelines_that_were_saved_in_python(self, folder):
         pipeline = make_pipeline(StandardScaler(), MKLClassifier([RBF(), Linear()]))
         manykernels.save(pipeline.fit(IRIS, SPECIES), folder / "model.mk")
-        expected = [str(label) for label in pipeline.predict(IRIS)]
+        expected = pipeline.predict(IRIS).tolist()
         for data in ("iris.npz", "iris.libsvm"):
-            assert run("predict", folder / "model.mk", folder / data).stdout.split() == expected
+            assert predicted(folder / "model.mk", folder / data)["label"].tolist() == expected
 
     def test_words_beside_numbers(self, folder):
         """Numbers are scaled, words reach the kernels, and columns are found by name."""
@@ -204,8 +251,8 @@ class TestTrainAndPredict:
         assert model[-1].categories_ == {"word": ["x", "y", "z"]}
         expected = model.predict(frame)
         frame[frame.columns[::-1]].to_csv(folder / "new.csv", index=False)
-        labels = run("predict", folder / "model.mk", folder / "new.csv").stdout.split()
-        assert labels == [str(label) for label in expected]
+        labels = predicted(folder / "model.mk", folder / "new.csv")["label"].tolist()
+        assert labels == expected.tolist()
 
     def test_a_model_that_is_not_there(self, folder):
         for command in ("predict", "report"):
@@ -242,6 +289,19 @@ class TestTrainAndPredict:
 
 def run_train(folder, *options, data="iris.csv", code=1):
     return run("train", folder / data, "--out", folder / "model.mk", *FEW, *options, code=code)
+
+
+def interrupt_cell(monkeypatch, place, number):
+    """Send a signal when a cell of the grid is done, by its place in time."""
+    monkeypatch.undo()
+    cell, places = tuning._cell, itertools.count()
+
+    def interrupt(*given):
+        if next(places) == place:
+            os.kill(os.getpid(), number)
+        return cell(*given)
+
+    monkeypatch.setattr(tuning, "_cell", interrupt)
 
 
 class TestOptions:
@@ -327,6 +387,14 @@ class TestOptions:
         )
         assert "Irises" in (folder / "other.html").read_text()
 
+    def test_a_report_that_fails_leaves_the_model(self, folder, monkeypatch):
+        resource = pytest.importorskip("resource")
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (10 * 2**30, 10 * 2**30))
+        wrong = run_train(folder, "--report", folder / "page.html")
+        assert f"the model was written to {folder / 'model.mk'}" in wrong.stderr
+        assert "limited to 10.0 GiB" in wrong.stderr
+        manykernels.load(folder / "model.mk")
+
     def test_quiet(self, folder):
         result = run_train(folder, "--quiet", code=0)
         assert (result.stdout, result.stderr) == ("", "")
@@ -370,7 +438,7 @@ class TestHowItEnds:
             (["--kernels", "none.json"], "No such file"),
             (["--target", "z"], "has no column 'z'"),
             (["--test", "missing.csv"], "There is no file missing.csv"),
-            (["--out", "nowhere/model.mk"], "There is no folder"),
+            (["--out", "nowhere/model.mk"], "does not exist; make it first"),
             (
                 ["--task", "regression", "--target", "word"],
                 "Regression needs numbers as targets, got 'x'",
@@ -389,6 +457,35 @@ class TestHowItEnds:
         assert line.startswith("error: ")
         assert message in line
         assert result.stdout == ""
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--C", "-1"], "C must be"),
+            (["--p", "two"], "--p must be a number"),
+            (["--tol", "0"], "tol must be"),
+            (["--loss", "squared", "--task", "classification"], "does not suit"),
+            (["--loss", "none"], "does not suit"),
+            (["--solver", "sgd"], "Unknown solver 'sgd'"),
+            (["--kernels", "gauss"], "--kernels 'gauss' is not known"),
+            (["--kernels", "none.json"], "No such file"),
+            (["--device", "tpu"], "tpu"),
+            (["--task", "classification", "--epsilon", "1"], "--epsilon is for regression"),
+            (["--class-weight", "balanced", "--epsilon", "1"], "--epsilon is for regression"),
+            (["--test", "none.csv"], "There is no file none.csv"),
+        ],
+    )
+    def test_options_are_looked_at_before_the_data(self, tmp_path, monkeypatch, options, message):
+        monkeypatch.chdir(tmp_path)
+        assert message in run("train", "missing.csv", "--out", "m", *options, code=1).stderr
+
+    def test_text_in_a_column_of_numbers(self, folder):
+        trained(folder, *FEW)
+        frame = pd.DataFrame(IRIS, columns=NAMES).astype({"b": object})
+        frame.loc[2:, "b"] = "45 m"
+        frame.to_csv(folder / "new.csv", index=False)
+        wrong = run("predict", folder / "model.mk", folder / "new.csv", code=1).stderr
+        assert "column 'b' holds '45 m' in row 3, and the model was trained on numbers" in wrong
 
     def test_debug_shows_where(self, folder):
         result = CliRunner().invoke(app, ["train", "missing.csv", "--out", "model.mk", "--debug"])
@@ -412,6 +509,18 @@ class TestHowItEnds:
     def test_wrong_usage(self, words):
         run(*words, code=2)
 
+    def test_columns_beyond_any_memory(self, folder):
+        (folder / "wide.libsvm").write_text("1 1:0.5 2000000000:1\n0 2:0.5\n" * 4)
+        parts = {"data": [1.0], "indices": [2**62 - 1], "indptr": [0, 1, 1], "shape": [2, 2**62]}
+        np.savez(folder / "wide.npz", y=[0, 1], **parts)
+        for data, width in (("wide.libsvm", 2 * 10**9), ("wide.npz", 2**62)):
+            for options in ([], ["--kernels", "auto"], ["--standardize"], ["--tune"]):
+                wrong = run_train(folder, *options, data=data).stderr
+                assert f"has {width:,} columns" in wrong
+        trained(folder, data="iris.libsvm")
+        wrong = run("predict", folder / "model.mk", folder / "wide.npz", code=1)
+        assert f"has {2**62:,} features, the model was trained on 4" in wrong.stderr
+
     def test_not_converged(self, folder):
         options = ["--tol", "1e-12", "--max-iter", "1", "--solver", "spg", "--kernels", "auto"]
         _, outcome = trained(folder, *options, code=3)
@@ -434,6 +543,48 @@ class TestHowItEnds:
         # the first fold ends the command
         run_train(folder, "--cv", "2", "--tol", "1e-12", code=code)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_signals_end_a_grid(self, folder, monkeypatch, number, code):
+        interrupt_cell(monkeypatch, 3, number)
+        # folds that were not reached have no score
+        table = number == signal.SIGINT
+        done = run_train(folder, "--tune", *([] if table else ["--json"]), code=code)
+        assert f"part of the grid that was finished; the model was written to {folder}" in (
+            " ".join(done.stderr.split())
+        )
+        model = manykernels.load(folder / "model.mk")
+        assert model.predict(pd.DataFrame(IRIS, columns=NAMES)).size == 150
+        if table:
+            assert "3 held-out folds" in " ".join(done.stdout.split())
+        else:
+            outcome = json.loads(done.stdout)
+            assert outcome["interrupted"]
+            assert None in outcome["tuned"]["scores"]
+            assert outcome["scores"] == {}
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_a_signal_in_the_grid_of_a_fold(self, folder, monkeypatch):
+        interrupt_cell(monkeypatch, 3, signal.SIGINT)
+        done = run_train(folder, "--tune", "--cv", "2", code=130)
+        assert "no model was written" in done.stderr
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_a_signal_before_there_is_a_model(self, folder, monkeypatch):
+        interrupt_cell(monkeypatch, 0, signal.SIGINT)
+        done = run_train(folder, "--tune", code=130)
+        assert f"no model was written to {folder / 'model.mk'}" in " ".join(done.stderr.split())
+        assert not (folder / "model.mk").exists()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    def test_a_signal_after_the_model_was_written(self, folder, monkeypatch):
+        monkeypatch.setattr(
+            MKLClassifier, "score", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+        )
+        done = run_train(folder, code=130)
+        assert f"the model was written to {folder / 'model.mk'}" in " ".join(done.stderr.split())
+        assert (folder / "model.mk").exists()
 
     def test_a_process_of_its_own(self, folder):
         command = [sys.executable, "-m", "manykernels"]

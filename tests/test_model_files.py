@@ -7,9 +7,14 @@ import io
 import json
 import os
 import pickle
+import re
+import socket
+import stat
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import joblib
@@ -24,7 +29,7 @@ from sklearn.base import clone
 import manykernels
 from conftest import examples, toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
-from manykernels._files import CannotWrite, CorruptFile, read, write
+from manykernels._files import CannotWrite, CorruptFile, container, read, write
 from manykernels.banks import make_bank
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.kernels import (
@@ -759,6 +764,34 @@ class TestAlteredFiles:
         with pytest.raises(CorruptFile, match=message):
             manykernels.load(tmp_path / "m.mk")
 
+    @pytest.mark.parametrize(
+        "name", ["auto", "center", "nystroem", "fourier", "product", "masked", "sparse"]
+    )
+    @pytest.mark.filterwarnings("ignore")
+    def test_numbers_that_overflow_together(self, name, fitted, tmp_path):
+        """Each is finite, and what a model makes of them must be so, or the file is refused."""
+        model, points = fitted(name)[:2]
+        manykernels.save(model, tmp_path / "m.mk")
+        arrays, content = read(tmp_path / "m.mk", "model")
+        refused = 0
+        for key, array in arrays.items():
+            if array.dtype != np.float64:
+                continue
+            for value in (1e308, -1e308):
+                write(
+                    tmp_path / "m.mk",
+                    arrays | {key: np.full_like(array, value)},
+                    content,
+                    "model",
+                )
+                try:
+                    found = manykernels.load(tmp_path / "m.mk").decision_function(points)
+                except CorruptFile:
+                    refused += 1
+                else:
+                    assert np.isfinite(found).all(), key
+        assert refused > 0
+
     @pytest.mark.parametrize("count", [60, pytest.param(800, marks=pytest.mark.long)])
     def test_are_refused_or_predict(self, count):
         """In a process of its own, which a fault may end."""
@@ -867,12 +900,101 @@ class TestWriting:
         assert read(tmp_path / "real" / "m.mk", "model")[1] == {"which": "new"}
 
     def test_leftovers_of_killed_processes_are_removed(self, tmp_path):
-        old, young = tmp_path / ".m.mk.1.tmp", tmp_path / ".m.mk.2.tmp"
-        for path in (old, young):
-            path.write_bytes(b"")
-        os.utime(old, (0, 0))
+        names = [f".m.mk.{'0' * 15}{place}.tmp" for place in range(2)]
+        for name in names:
+            (tmp_path / name).write_bytes(b"")
+        os.utime(tmp_path / names[0], (0, 0))
         write(tmp_path / "m.mk", {}, {}, "model")
-        assert sorted(path.name for path in tmp_path.iterdir()) == [".m.mk.2.tmp", "m.mk"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [names[1], "m.mk"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="files are of fewer kinds there")
+    @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder", "loop"])
+    def test_only_ordinary_files_are_replaced(self, kind, tmp_path, monkeypatch):
+        path = tmp_path / "m.mk"
+        monkeypatch.chdir(tmp_path)  # names of sockets are short
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
+            try:
+                {
+                    "pipe": lambda: os.mkfifo(path),
+                    "socket": lambda: one.bind(path.name),
+                    "device": lambda: os.mknod(path, stat.S_IFCHR, os.makedev(1, 3)),
+                    "folder": path.mkdir,
+                    "loop": lambda: path.symlink_to(path),
+                }[kind]()
+            except PermissionError:
+                pytest.skip("only the administrator makes devices")
+        before = os.lstat(path)
+        with pytest.raises(CannotWrite, match=f"{kind}|leads back to itself"):
+            write(path, {}, {}, "model")
+        assert os.path.samestat(os.lstat(path), before)
+        write(tmp_path / "other.mk", {}, {}, "model")
+        if kind != "folder":  # nor where the file before is kept
+            with pytest.raises(CannotWrite, match="give the name of a file"):
+                write(tmp_path / "other.mk", {}, {}, "model", previous=path)
+        assert os.path.samestat(os.lstat(path), before)
+        assert sorted(one.name for one in tmp_path.iterdir()) == ["m.mk", "other.mk"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such permissions there")
+    def test_permissions_are_kept(self, tmp_path):
+        path, before = tmp_path / "m.mk", os.umask(0o027)
+        try:
+            write(path, {}, {}, "model")
+            assert stat.S_IMODE(path.stat().st_mode) == 0o640
+            for mode in (0o600, 0o604, 0o666):
+                path.chmod(mode)
+                write(path, {}, {}, "model")
+                assert stat.S_IMODE(path.stat().st_mode) == mode
+        finally:
+            os.umask(before)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="open files are not replaced there")
+    def test_threads_write_and_read_at_once(self, tmp_path):
+        path = tmp_path / "m.mk"
+        write(path, {}, {"which": 0}, "model")
+        start = threading.Barrier(4)
+
+        def replace(which):
+            start.wait()
+            for size in range(15):
+                write(path, {"a": np.zeros(1 + which * size)}, {"which": which}, "model")
+                read(path, "model")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(replace, range(4)))
+        assert [path.name for path in tmp_path.iterdir()] == ["m.mk"]
+
+    def test_a_file_that_is_replaced_before_it_is_opened(self, tmp_path, monkeypatch):
+        path = tmp_path / "m.mk"
+        write(path, {}, {}, "model")
+
+        def late(*given):
+            write(path, {"a": np.zeros(100)}, {"which": "new"}, "model")
+            return open(*given)
+
+        monkeypatch.setattr(container, "open", late, raising=False)
+        assert read(path, "model")[1] == {"which": "new"}
+
+    def test_leftovers_of_another_process_with_this_number(self, tmp_path):
+        (tmp_path / f".m.mk.{os.getpid()}.tmp").write_bytes(b"")
+        write(tmp_path / "m.mk", {}, {}, "model")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="stars are no names there")
+    @pytest.mark.parametrize("name", ["a**b.mk", "[a.mk", "?"])
+    def test_any_name(self, name, tmp_path):
+        write(tmp_path / name, {}, {"which": name}, "model")
+        assert read(tmp_path / name, "model")[1] == {"which": name}
+
+    def test_every_writer_is_this_one(self):
+        """Nothing else in the package opens files to write."""
+        package = Path(manykernels.__file__).parent
+        words = (r"\.write_(text|bytes)\(", r"\.to_(csv|parquet)\(path", r"savez?\w*\(path",
+                 r"open\([^)]*[\"'][wax]b?\+?[\"']", r"makedirs|\.mkdir\(")  # fmt: skip
+        found = [
+            path.relative_to(package).as_posix()
+            for path in package.rglob("*.py")
+            if any(re.search(word, path.read_text("utf-8")) for word in words)
+        ]
+        assert found == ["_files/atomic.py"]
 
 
 def test_no_pickle_in_the_package():

@@ -36,7 +36,7 @@ from sklearn.svm import SVC
 
 from conftest import toy
 from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, load, save
-from manykernels._files import CorruptFile, read
+from manykernels._files import CorruptFile, read, write
 from manykernels.kernels import RBF, Hamming, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.persistence import CannotSave
@@ -319,6 +319,22 @@ class TestStrangers:
             (lambda c: step(c, 0)["learned"].update(verbose=True), "cannot have learned"),
             (lambda c: step(c, 0)["learned"].update(n_features_in_=-1), "number of columns"),
             (lambda c: step(c, 0)["learned"].update(n_features_in_=5), "name for every column"),
+            (
+                lambda c: step(c, 0)["learned"].update(
+                    feature_names_in_={"objects": [[FRAME.shape[1]], list(range(FRAME.shape[1]))]}
+                ),
+                "names that are no text",
+            ),
+            (
+                lambda c: c["parameters"]["steps"][0]["tuple"].__setitem__(0, 7),
+                "a step without a name",
+            ),
+            (
+                lambda c: step(c, 0)["learned"]["transformers_"][-2]["tuple"].__setitem__(
+                    1, "passthrough"
+                ),
+                "another step than it was given",
+            ),
             (lambda c: step(c, 0)["learned"].update(f_={"function": "os.system"}), "os.system"),
             (lambda c: step(c, 0)["learned"].update(f_={"type": "Popen"}), "Popen"),
             (lambda c: step(c, 0)["learned"].update(f_={"dtype": "V8"}), "hold numbers"),
@@ -326,10 +342,34 @@ class TestStrangers:
             (lambda c: c["parameters"]["steps"].pop(), "is not an estimator of this library"),
             (lambda c: c["parameters"].update(steps=[]), "is not an estimator of this library"),
         ],
-        ids=range(13),
+        ids=range(16),
     )
     def test_content_that_lies(self, change, message, good, tmp_path):
         (tmp_path / "m.mk").write_bytes(changed(good, lambda c: change(c) and None))
+        with pytest.raises(CorruptFile, match=message):
+            load(tmp_path / "m.mk")
+
+    @pytest.mark.parametrize(
+        ("first", "name", "value", "message"),
+        [
+            (StandardScaler(), "mean_", [1e308, -1e308, 1e308, 0.0], "finite, or too large"),
+            (MinMaxScaler(), "min_", [1e308, -1e308, 1e308, 0.0], "finite, or too large"),
+            (PCA(), "components_", [[1e308] * 4] * 4, "finite, or too large"),
+            (SimpleImputer(), "statistics_", ["x"] * 4, "could not convert"),
+        ],
+        ids=["mean", "minimum", "components", "text"],
+    )
+    def test_steps_that_fit_no_row(self, first, name, value, message, tmp_path):
+        """What they have learned is of the right shape."""
+        model = make_pipeline(first, MKLClassifier([Linear()])).fit(X, y)
+        save(model, tmp_path / "m.mk")
+        arrays, content = read(tmp_path / "m.mk", "model")
+        kind = {"strings": [[4], "object", value]} if value[0] == "x" else {}
+        if np.ndim(value) == 1:
+            step(content, 0)["learned"][name] = kind or {"array": ["float64", value]}
+        else:
+            arrays[step(content, 0)["learned"][name]["tensor"][1]] = np.array(value)
+        write(tmp_path / "m.mk", arrays, content, "model")
         with pytest.raises(CorruptFile, match=message):
             load(tmp_path / "m.mk")
 

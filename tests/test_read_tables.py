@@ -113,6 +113,43 @@ def test_sparse_archives(tmp_path):
         read_table(tmp_path / "data.npz")
 
 
+def test_columns_beyond_any_memory(tmp_path):
+    """Memory is taken for what is there, not for what is claimed."""
+    (tmp_path / "wide.libsvm").write_text("1 1:0.5 2000000000:1\n0 2:0.5\n")
+    assert read_table(tmp_path / "wide.libsvm").X.shape == (2, 2 * 10**9)
+    parts = {"data": [1.0], "indices": [2**62 - 1], "indptr": [0, 1, 1], "shape": [2, 2**62]}
+    np.savez(tmp_path / "wide.npz", y=[0, 1], **parts)
+    assert read_table(tmp_path / "wide.npz").X.shape == (2, 2**62)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_separators(tmp_path, separator, ending):
+    header = ["a", '"b, c; d"', "y"]
+    lines = [header, ["1.5", "2", "p"], ["-3", "4", "q"], ["0.25", "", "p"]]
+    text = "".join(separator.join(line) + "\n" for line in lines)
+    (tmp_path / f"data.{ending}").write_text("\ufeff" + text, encoding="utf-8")
+    data = read_table(tmp_path / f"data.{ending}")
+    assert data.feature_names == ["a", "b, c; d"]
+    np.testing.assert_array_equal(data.X, [[1.5, 2.0], [-3.0, 4.0], [0.25, np.nan]])
+    assert data.y.tolist() == ["p", "q", "p"]
+
+
+def test_a_header_of_many_names(tmp_path):
+    names = [f"column{place}" for place in range(20_000)]
+    (tmp_path / "data.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 20_000) + "\n")
+    assert read_table(tmp_path / "data.csv").X.shape == (1, 19_999)
+
+
+def test_commas_in_the_place_of_points(tmp_path):
+    text = "a;b;words;y\n1,5;2;1,5 m;0\n-0,1;3;2;1\n;-4,25;x;1\n"
+    (tmp_path / "data.csv").write_text(text)
+    data = read_table(tmp_path / "data.csv")
+    numbers = data.X[["a", "b"]].to_numpy()
+    np.testing.assert_array_equal(numbers, [[1.5, 2.0], [-0.1, 3.0], [np.nan, -4.25]])
+    assert data.X["words"].tolist() == ["1,5 m", "2", "x"]
+
+
 def test_columns_keep_their_kinds(tmp_path):
     frame = pd.DataFrame(
         {
@@ -144,7 +181,7 @@ def test_numbers_of_text_are_exact(tmp_path, rng):
     [
         ("", "is empty"),
         ("a,b,y\n", "has no rows"),
-        ("y\n1\n2\n", "has no features"),
+        ("y\n1\n2\n", "has no features.*commas, semicolons or tabs"),
         ("1,2,3\n4,5,6\n", "line of column names.*holds numbers"),
         ("a,y\n1,2,3\n4,5,6\n", "one name in its header"),
         ("a,y\n1,2\n4,5,6\n", "one name in its header.*line 3"),

@@ -29,6 +29,7 @@ from manykernels import (
     report,
     stability,
 )
+from manykernels._files import CannotWrite
 from manykernels.display import KernelHeatmapDisplay
 from manykernels.display.report import page as page_parts
 from manykernels.kernels import RBF, Hamming, Linear, Precomputed, on_groups
@@ -334,10 +335,29 @@ class TestText:
 
 class TestFile:
     def test_one_file_of_about_a_megabyte(self, tmp_path):
-        path = report(MKLClassifier(MIXED).fit(X, y), path=tmp_path / "deep" / "report.html")
+        path = report(MKLClassifier(MIXED).fit(X, y), path=tmp_path / "report.html")
         assert [file.name for file in path.parent.iterdir()] == ["report.html"]
         assert 5e5 < path.stat().st_size < 1.5e6
         assert path.stat().st_mode & 0o044 or os.umask(os.umask(0)) & 0o044
+
+    def test_files_that_cannot_be_written(self, tmp_path):
+        """As `save` has it, and before any work."""
+        with pytest.raises(CannotWrite, match="does not exist; make it first"):
+            report(MKLClassifier(MIXED).fit(X, y), path=tmp_path / "deep" / "report.html")
+        with pytest.raises(CannotWrite, match="it is a folder"):
+            report(MKLClassifier(MIXED).fit(X, y), path=tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_limit_on_addresses(self, tmp_path, monkeypatch):
+        """The engine that prepares the charts would end the process."""
+        resource = pytest.importorskip("resource")
+        model, path = MKLClassifier(MIXED).fit(X, y), tmp_path / "report.html"
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (10 * 2**30, 10 * 2**30))
+        with pytest.raises(MemoryError, match=r"limited to 10\.0 GiB: raise the limit"):
+            report(model, path=path)
+        assert not path.exists()
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (200 * 2**40, 200 * 2**40))
+        assert report(model, path=path).exists()
 
     def test_a_failure_leaves_the_old_file(self, tmp_path, monkeypatch):
         model, path = MKLClassifier(MIXED).fit(X, y), tmp_path / "report.html"

@@ -69,18 +69,19 @@ def read(path, kind):
     -------
     dict of arrays, and what was given as content
     """
-    status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait forever
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait forever
         raise CorruptFile(f"{path} is not an ordinary file.")
     with open(path, "rb") as file:
-        start, header = _read_header(file, status.st_size, path)
+        # of the file that is open: another one may have taken its place in the meantime
+        size = os.fstat(file.fileno()).st_size
+        start, header = _read_header(file, size, path)
         texts = _texts(header, path)
         _check_kind(texts, kind, path)
         content = _json(texts["content"], path)
         file.seek(0)
-        data = file.read(status.st_size)
+        data = file.read(size)
     end = 8 + len(start)
-    if len(data) != status.st_size or data[8:end] != start:
+    if len(data) != size or data[8:end] != start:
         raise CorruptFile(f"{path} was changed or cut short while it was read.")
     zeroed = start.replace(texts["sha256"].encode(), ZEROS.encode())
     if _checksum(data[:8], zeroed, memoryview(data)[end:]) != texts["sha256"]:

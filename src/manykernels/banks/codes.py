@@ -22,7 +22,7 @@ def check_readable(kernel, group, columns, names, categories):
     group : str
         Of the kernel; may be empty.
     columns : sequence of int
-    names : list of str
+    names : sequence of str
         Of all columns.
     categories : dict
         Entries of the columns that hold strings or categories, by column.

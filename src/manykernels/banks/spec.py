@@ -9,7 +9,7 @@ import numpy as np
 
 from .._callers import outside
 from ..kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, Precomputed
-from ..kernels.base import Kernel, resolve_features
+from ..kernels.base import Kernel, NumberedColumns, resolve_features
 from ..kernels.collection import MaskedCollection
 from ..kernels.precomputed import check_gram
 from .codes import check_readable, decoded, refuse_categories
@@ -364,9 +364,8 @@ def resolved_features(kernel, group, n_features, feature_names):
 
 
 def _check_readable(collection, columns, n_features, training):
-    if training.feature_names is None:
-        names = [f"x{f}" for f in range(n_features)]
-    else:
+    names: Sequence[str] = NumberedColumns(n_features)
+    if training.feature_names is not None:
         names = [str(name) for name in training.feature_names]
     for kernel, group, seen in zip(collection.kernels, collection.groups, columns, strict=True):
         check_readable(

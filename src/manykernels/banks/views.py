@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..kernels.base import describe_features
+from ..kernels.base import NumberedColumns, describe_features
 from ..kernels.collection import KernelCollection, MaskedCollection
 from ..kernels.points import is_sparse
 from .holder import Indices
@@ -32,7 +32,7 @@ class Views:
         The view of every kernel.
     labels : list of str
         What the views are called: by their group, where that is one view, or by their columns.
-    names : list of str
+    names : sequence of str
         Of all columns.
     rule : {"mean", "scaled"}
         What is made of points that lack views; see `MissingBank`.
@@ -41,7 +41,7 @@ class Views:
     columns: list[np.ndarray]
     of_kernel: np.ndarray
     labels: list[str]
-    names: list[str]
+    names: Sequence[str]
     rule: str
 
     @classmethod
@@ -85,7 +85,7 @@ class Views:
             [places.setdefault(tuple(columns.tolist()), len(places)) for columns in sets]
         )
         views = [np.array(view, dtype=np.intp) for view in places]
-        names = [f"x{f}" for f in range(n_features)]
+        names: Sequence[str] = NumberedColumns(n_features)
         if feature_names is not None:
             names = [str(name) for name in feature_names]
         owners: list[set[str]] = [set() for _ in views]

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import load
+from ..kernels.points import check_width
 from ..readers.tables import read_table
 
 FEW = 20  # distinct whole numbers that are still taken for classes
@@ -24,6 +25,7 @@ class Origin(NamedTuple):
     zero_based: bool | None = None
     n_features: int | None = None
     dense: bool | None = None
+    words: list | None = None  # names of the columns that do not hold numbers
 
     @classmethod
     def of(cls, model):
@@ -48,6 +50,8 @@ class Origin(NamedTuple):
         data = read_table(
             path, target=wanted, has_target=target is not None, zero_based=based, **named
         )
+        if data.feature_names is None and (sparse.issparse(data.X) or self.feature_names):
+            self._check_number(data.X.shape[1], path)
         X = self._same_columns(data, path)
         _refuse_missing(X, path)
         y = None if data.y is None else as_targets(data.y, self.task)
@@ -62,18 +66,30 @@ class Origin(NamedTuple):
             )
         return X, y
 
+    def _check_number(self, found, path):
+        """Raise unless a file whose columns have no names has as many as the model was trained
+        on.
+        """
+        wanted = self.n_features if self.feature_names is None else len(self.feature_names)
+        if wanted is not None and found != wanted:
+            raise ValueError(f"{path} has {found:,} features, the model was trained on {wanted:,}.")
+
     def _same_columns(self, data, path):
         """The features that the model knows, in its order."""
         if self.feature_names is None:
             return data.X if data.feature_names is None else data.X.to_numpy()
         if data.feature_names is None:
-            return _with_names(data.X, self.feature_names, path)
+            return _with_names(data.X, self.feature_names)
         missing = [name for name in self.feature_names if name not in data.feature_names]
         if missing:
             raise ValueError(
                 f"{path} lacks columns that the model needs: {', '.join(map(repr, missing[:10]))}."
             )
-        return data.X[self.feature_names]
+        X = data.X[self.feature_names]
+        for name in self.feature_names if self.words is not None else ():
+            if name not in self.words:
+                refuse_text(X[name], path)
+        return X
 
 
 def load_model(path):
@@ -102,10 +118,12 @@ def read_training(path, *, target=None, task="auto", n_features=None):
     data = read_table(path, target=target, n_features=n_features)
     task = choose_task(data.y) if task == "auto" else task
     _refuse_missing(data.X, path)
+    check_width(data.X)
     X = as_in_training(data.X)
     origin = Origin(
-        task, data.target, data.feature_names, data.zero_based, X.shape[1], not sparse.issparse(X)
-    )
+        task, data.target, data.feature_names, data.zero_based, X.shape[1], not sparse.issparse(X),
+        [name for name in data.feature_names or () if X[name].dtype.kind not in "fiub"],
+    )  # fmt: skip
     return Training(X, as_targets(data.y, task), task, origin)
 
 
@@ -148,14 +166,24 @@ def _has_columns(path):
     return str(path).lower().removesuffix(".gz").removesuffix(".bz2").endswith(NAMED)
 
 
-def _with_names(X, names, path):
+def _with_names(X, names):
     import pandas as pd
 
-    if X.shape[1] != len(names):
-        raise ValueError(
-            f"{path} has {X.shape[1]} features, the model was trained on {len(names)}."
-        )
     return pd.DataFrame(X.toarray() if sparse.issparse(X) else X, columns=names)
+
+
+def refuse_text(column, path):
+    """Raise for a column of text where a model was trained on numbers."""
+    if column.dtype.kind in "fiub":
+        return
+    for row, word in enumerate(column.tolist(), 1):
+        try:
+            float(word)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{path}: column {column.name!r} holds {word!r} in row {row}, and the model was "
+                "trained on numbers there; write numbers alone, without units."
+            ) from None
 
 
 def _refuse_missing(X, path):

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Annotated
 
 import typer
@@ -51,13 +51,13 @@ def ends_well(command):
 
     @functools.wraps(command)
     def run(*, debug, **options):
-        with _Signals() as signals, warnings.catch_warnings():
+        with Signals() as signals, warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
                 code = command(**options) or FINE
-            except KeyboardInterrupt:
-                code = TERMINATED if signals.terminated else INTERRUPTED
-                note("interrupted")
+            except KeyboardInterrupt as interruption:  # its text says what was written
+                code = TERMINATED if signals.came == signal.SIGTERM else INTERRUPTED
+                note(": ".join(["interrupted", *map(str, interruption.args)]))
             except (typer.Exit, typer.BadParameter):
                 raise
             # whoever reads has had enough, as in "manykernels predict … | head"
@@ -100,24 +100,36 @@ def _show_warning(message, category, *_, **__):
         note(f"warning: {' '.join(str(message).split())}")
 
 
-class _Signals:
-    """SIGTERM is answered like Ctrl-C: what was learned so far is kept."""
+class Signals:
+    """SIGTERM is answered like Ctrl-C: what was learned so far is kept. Contexts may lie within
+    each other.
 
-    terminated = False
+    Attributes
+    ----------
+    came : int or None
+        The latest signal.
+    """
+
+    came = None
 
     def __enter__(self):
-        self._ours = threading.current_thread() is threading.main_thread()
-        if self._ours:
-            self._before = signal.signal(signal.SIGTERM, self._stop)
+        self._before = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as jobs in the background have
+                    self._before[number] = signal.signal(number, self._stop)
         return self
 
-    def _stop(self, *_):
-        self.terminated = True
+    def _stop(self, number, frame):
+        self.came = number
+        before = self._before[number]
+        if callable(before):
+            before(number, frame)
         raise KeyboardInterrupt
 
     def __exit__(self, *_):
-        if self._ours:
-            signal.signal(signal.SIGTERM, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
 
 def print_json(contents):
@@ -249,18 +261,24 @@ def print_training(outcome):
 
 def _choice(tuned):
     if tuned is not None:
-        scores = tuned["scores"]
-        text = f"C = {tuned['C']:.4g}, p = {tuned['p']:g}; {fmean(scores):.4f} ± "
-        yield "chosen", f"{text}{pstdev(scores):.4f} on {len(scores)} held-out folds"
+        yield "chosen", f"C = {tuned['C']:.4g}, p = {tuned['p']:g}; {_of_folds(tuned['scores'])}"
 
 
 def _scores(outcome):
     measure = outcome["measure"]
     for name, value in outcome["scores"].items():
-        if isinstance(value, list):
-            yield (
-                f"{measure}, {name}",
-                f"{fmean(value):.4f} ± {pstdev(value):.4f} ({len(value)} folds)",
-            )
-        else:
-            yield f"{measure}, {name}", f"{value:.4f}"
+        yield (
+            f"{measure}, {name}",
+            _of_folds(value) if isinstance(value, list) else f"{value:.4f}",
+        )
+
+
+def _of_folds(scores):
+    """Mean and standard error of the scores of held-out folds, as the report has them; folds that
+    were not reached have no number.
+    """
+    scores = [score for score in scores if not math.isnan(score)]
+    if len(scores) < 2:
+        return f"{scores[0]:.4f} on one held-out fold" if scores else "no held-out fold"
+    error = stdev(scores) / math.sqrt(len(scores))
+    return f"{fmean(scores):.4f} ± {error:.4f} (standard error, {len(scores)} held-out folds)"

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV, kernels
+from ..estimators.checks import check_parameters, choose_regularizer
 from ..estimators.units import MADE
 from ..kernels import RBF, Laplacian, Linear, Polynomial
 from ..kernels.points import as_points
 from ..kernels.vector import weighted_variance
 from ..lowrank import Nystroem
+from ..solvers import choose_solver
 
 WORDS = (
     "auto, whole, or some of rbf, laplacian, linear, poly and polyN with commas between them, or a "
@@ -57,20 +59,48 @@ class Settings:
     verbose: int = 0
     tune: bool = False
 
+    def check(self, task):
+        """Raise for options that no data make right, before any are read.
+
+        Parameters
+        ----------
+        task : {"auto", "classification", "regression"}
+        """
+        check_kernels(self.kernels)
+        tasks = ("classification", "regression") if task == "auto" else (task,)
+        errors = [error for error in map(self._error, tasks) if error is not None]
+        if len(errors) == len(tasks):
+            raise errors[0]
+
+    def _error(self, task):
+        """What is wrong with the options for a task, or None."""
+        try:
+            estimator = replace(self, tune=False)._estimator("auto", task)
+            check_parameters(estimator)
+            if self.solver != "auto":
+                choose_solver(self.solver)
+            if estimator.p != "auto":
+                choose_regularizer(estimator.p, None)
+            estimator._loss()
+        except (TypeError, ValueError) as error:
+            return error
+        return None
+
     def pipeline(self, X, task):
         """A pipeline that is not trained, with kernels for the rows X in their new units."""
         first = scaler(X) if self.scales(X) else None
         rows = X if first is None else clone(first).fit_transform(X)
         steps = [] if first is None else [("scale", first)]
-        return Pipeline([*steps, ("model", self._estimator(rows, task))])
+        kernels = kernels_from(self.kernels, rows)
+        return Pipeline([*steps, ("model", self._estimator(kernels, task))])
 
     def scales(self, X):
         """Whether rows are standardized: tables are, sparse data only if it is asked for."""
         return not sparse.issparse(X) if self.standardize is None else self.standardize
 
-    def _estimator(self, X, task):
+    def _estimator(self, kernels, task):
         options = {
-            "kernels": kernels_from(self.kernels, X),
+            "kernels": kernels,
             **self._chosen(task),
             "solver": self.solver,
             "normalize": None if self.normalize == "none" else self.normalize,
@@ -148,8 +178,17 @@ def held_out(X, y, task, share, seed):
     return train_test_split(X, y, test_size=share, random_state=seed, stratify=stratify)
 
 
-def fold_scores(data, settings, folds):
-    """Score of each fold, of a pipeline that was made and trained on the others alone."""
+def fold_scores(data, settings, folds, interrupted):
+    """Score of each fold, of a pipeline that was made and trained on the others alone.
+
+    Parameters
+    ----------
+    data : Training
+    settings : Settings
+    folds : int
+    interrupted : callable
+        Whether the fit of an estimator was interrupted.
+    """
     X, y = data.X, data.y
     splitter = (StratifiedKFold if data.task == "classification" else KFold)(
         folds, shuffle=True, random_state=settings.seed
@@ -158,7 +197,7 @@ def fold_scores(data, settings, folds):
     scores = []
     for rest, fold in splitter.split(np.zeros(len(y)), y):
         pipeline = fit(settings.pipeline(take(rest), data.task), take(rest), y[rest])
-        if pipeline[-1].result_.status.name == "INTERRUPTED":
+        if interrupted(pipeline[-1]):
             raise KeyboardInterrupt
         scores.append(float(pipeline.score(take(fold), y[fold])))
     return scores
@@ -178,6 +217,15 @@ def kernels_from(text, X):
     return [
         kernel for word in text.split(",") for kernel in _from_word(word.strip(), features, gamma)
     ]
+
+
+def check_kernels(text):
+    """Raise unless an option asks for kernels that there are, whatever the data."""
+    if text.lower().endswith(".json"):
+        _from_file(text)
+    elif text not in MADE:
+        for word in text.split(","):
+            _from_word(word.strip(), None, 1.0)
 
 
 def _from_word(word, features, gamma):

@@ -106,6 +106,7 @@ def export(
 def _write(path, data):
     from scipy import sparse
 
+    from .._files import replacing
     from ..readers.libsvm import write_libsvm
     from ..readers.tables import ENDINGS, LIBSVM, SEPARATORS
 
@@ -122,13 +123,16 @@ def _write(path, data):
     if ending == ".npz":
         import numpy as np
 
-        np.savez_compressed(path, X=_numbers(X), y=_codes(data.y))
+        arrays = {"X": _numbers(X), "y": _codes(data.y)}
+        with replacing(path) as file:
+            np.savez_compressed(file, **arrays)
         return
     frame = _frame(X, data)
-    if ending == ".parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, sep=SEPARATORS[ending], index=False)
+    with replacing(path) as file:
+        if ending == ".parquet":
+            frame.to_parquet(file)
+        else:
+            frame.to_csv(file, sep=SEPARATORS[ending], index=False)
 
 
 def _numbers(X):

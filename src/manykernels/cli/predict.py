@@ -1,7 +1,9 @@
 """``manykernels predict``."""
 
+import csv
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -19,19 +21,21 @@ def predict(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Where to write the predictions, one per line."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Where to write the predictions, as CSV; the standard output by default.",
+        ),
     ] = None,
     scores: Annotated[
         bool,
-        typer.Option(
-            "--scores", help="Add decision values, after tabs; for several classes one each."
-        ),
+        typer.Option("--scores", help="Add columns of decision values; for several classes each."),
     ] = False,
     probabilities: Annotated[
         bool,
         typer.Option(
             "--probabilities",
-            help="Add the probability of every class, after tabs; for models of train --tune or "
+            help="Add a column with the probability of every class; for models of train --tune or "
             "--loss logistic.",
         ),
     ] = False,
@@ -41,18 +45,24 @@ def predict(
     ] = None,
     json: Json = False,
 ):
-    """Predict the rows of a file, and score the predictions if the file holds targets."""
+    """Predict the rows of a file, and score the predictions if the file holds targets.
+
+    The predictions are CSV with a header: a column label (prediction for regression), then columns
+    such as score:CLASS and probability:CLASS.
+    """
+    from .._files import write_output
     from ._input import Origin, load_model
 
     pipeline = load_model(model)
+    _check_columns(pipeline, scores, probabilities)
     X, y = Origin.of(pipeline).read(data, target)
     predictions = pipeline.predict(X)
-    values = _decision_values(pipeline, X) if scores else None
-    chances = _probabilities(pipeline, X) if probabilities else None
+    values = pipeline.decision_function(X) if scores else None
+    chances = pipeline.predict_proba(X) if probabilities else None
     score = None if y is None else _score(y, predictions, pipeline)
-    lines = _lines(predictions, values, chances)
     if out is not None:
-        out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        lines = _lines(pipeline, predictions, values, chances)
+        write_output(out, (line.encode() for line in lines))
     if json:
         kept = {"predictions": predictions, "decision_values": values, "probabilities": chances}
         kept = {} if out is not None else kept
@@ -69,26 +79,23 @@ def predict(
         )
         return
     if out is None:
-        typer.echo("\n".join(lines))
+        sys.stdout.writelines(_lines(pipeline, predictions, values, chances))
+        sys.stdout.flush()
     if score is not None:
         note(f"{score[0]} {score[1]:.4f} on {len(predictions)} rows")
 
 
-def _decision_values(model, X):
-    if not hasattr(model, "decision_function"):
+def _check_columns(model, scores, probabilities):
+    """Raise for columns that the model cannot fill."""
+    if scores and not hasattr(model, "decision_function"):
         raise ValueError(
             "--scores are decision values, which regression does not have; leave it out."
         )
-    return model.decision_function(X)
-
-
-def _probabilities(model, X):
-    if not hasattr(model, "predict_proba"):
+    if probabilities and not hasattr(model, "predict_proba"):
         raise ValueError(
             "This model has no probabilities: train a classifier with --tune, which calibrates "
             "them on held-out rows, or with --loss logistic."
         )
-    return model.predict_proba(X)
 
 
 def _score(y, predictions, model):
@@ -110,11 +117,43 @@ def _score(y, predictions, model):
     return ("accuracy", float(np.mean(y == predictions))) if np.isin(y, classes).any() else None
 
 
-def _lines(predictions, *columns):
-    """A line per row: its prediction, and what else was asked for."""
-    labels = [str(label) for label in predictions.tolist()]
-    given = [values.reshape(len(labels), -1).tolist() for values in columns if values is not None]
-    rows = zip(labels, *given, strict=True)
-    return [
-        "\t".join([label, *(repr(x) for part in parts for x in part)]) for label, *parts in rows
-    ]
+def _lines(model, predictions, values, chances):
+    """The predictions as lines of CSV: labels, decision values and probabilities as far as they are
+    there, under a header.
+
+    Entries are quoted where they must be, with breaks of lines in them, too.
+    """
+    classes = getattr(model, "classes_", None)
+    first = "prediction" if classes is None and predictions.dtype.kind == "f" else "label"
+    tables = [(first, predictions), ("score", values), ("probability", chances)]
+    header, columns = [], []
+    for name, table in tables:
+        if table is not None:
+            table = table.reshape(len(predictions), -1)
+            header += _names(name, table.shape[1], None if name == first else classes)
+            columns += table.T.tolist()
+    lines: list[str] = []
+    writer = csv.writer(_Lines(lines))
+    writer.writerow(header)
+    writer.writerows(zip(*columns, strict=True))
+    return lines
+
+
+class _Lines(NamedTuple):
+    """What `csv` writes to: carriage returns are quoted only where lines end in them, too, so they
+    are taken off here.
+    """
+
+    kept: list
+
+    def write(self, line):
+        self.kept.append(line.removesuffix("\r\n") + "\n")
+
+
+def _names(name, count, classes):
+    """Names of columns: of one by itself, of those of classes, or by number."""
+    if classes is not None and count == 1:  # of two classes
+        return [f"{name}:{classes[1]}"]
+    if classes is not None and count == len(classes):
+        return [f"{name}:{label}" for label in classes.tolist()]
+    return [name] if count == 1 else [f"{name}:{place}" for place in range(count)]

@@ -1,8 +1,7 @@
 """``manykernels train``."""
 
-import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -12,6 +11,7 @@ import typer
 from ._output import (
     NOT_CONVERGED,
     Json,
+    Signals,
     described,
     ends_well,
     note,
@@ -165,14 +165,26 @@ def train(
     )  # fmt: skip
     plan = Plan(out, report, test, holdout, cv)
     began = time.perf_counter()
-    plan.check_folders()
-    outcome = plan.carry_out(
-        _read(data, target=target, task=task.value, n_features=n_features), settings
-    )
+    plan.check_files()
+    settings.check(task.value)
+    with Signals() as signals:
+        progress = Progress(signals)
+        try:
+            outcome = plan.carry_out(
+                _read(data, target=target, task=task.value, n_features=n_features),
+                settings,
+                progress,
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(progress.words(out)) from None
+        except Exception:  # such as a report that cannot be written
+            if progress.written:
+                note(progress.words(out))
+            raise
     outcome["seconds"] = time.perf_counter() - began
     _tell(outcome, json, quiet)
-    if outcome["status"] == "INTERRUPTED":
-        raise KeyboardInterrupt
+    if outcome["interrupted"]:
+        raise KeyboardInterrupt(progress.words(out))
     return None if outcome["converged"] else NOT_CONVERGED
 
 
@@ -191,6 +203,39 @@ def _read(path, **options):
     return read_training(path, **options)
 
 
+@dataclass
+class Progress:
+    """How far a training has come, for those who interrupt it.
+
+    Attributes
+    ----------
+    signals : Signals
+        Those that came while it went on.
+    chosen : bool
+        Whether C and p were chosen from a part of the grid.
+    written : bool
+        Whether the model is in its file.
+    """
+
+    signals: Signals
+    chosen: bool = False
+    written: bool = False
+
+    def interrupted(self, estimator):
+        """Whether a fit was interrupted; that of a tuned estimator goes on with what was finished
+        of its grid.
+        """
+        self.chosen = self.signals.came is not None and hasattr(estimator, "best_index_")
+        return self.chosen or estimator.result_.status.name == "INTERRUPTED"
+
+    def words(self, out):
+        """Whether there is a model, and of what."""
+        if not self.written:
+            return f"no model was written to {out}."
+        choice = "C and p were chosen by the part of the grid that was finished; "
+        return f"{choice if self.chosen else ''}the model was written to {out}."
+
+
 class Plan(NamedTuple):
     """What to write, and what to score the model on."""
 
@@ -200,14 +245,17 @@ class Plan(NamedTuple):
     holdout: float | None = None
     cv: int | None = None
 
-    def check_folders(self):
-        """Raise for a folder that is not there, before hours are spent on training."""
-        for path in (self.out, self.report):
-            folder = os.path.dirname(os.path.abspath(path)) if path is not None else "."
-            if not os.path.isdir(folder):
-                raise FileNotFoundError(f"There is no folder {folder} to write {path} to.")
+    def check_files(self):
+        """Raise for a file that cannot be written, before hours are spent on training."""
+        from .._files import check_replaceable
 
-    def carry_out(self, data, settings):
+        for path in (self.out, self.report):
+            if path is not None:
+                check_replaceable(path)
+        if self.test is not None and not self.test.is_file():
+            raise FileNotFoundError(f"There is no file {self.test}.")
+
+    def carry_out(self, data, settings, progress):
         """Train as planned and return what happened, as a mapping.
 
         After Ctrl-C the model is that of the best weights so far; it is written, but nothing more
@@ -218,12 +266,16 @@ class Plan(NamedTuple):
 
         scores = {}
         if self.cv is not None:
-            folds = fold_scores(data, replace(settings, checkpoint=None), self.cv)
-            scores["cross-validated"] = folds
+            settings_of_folds = replace(settings, checkpoint=None)
+            scores["cross-validated"] = fold_scores(
+                data, settings_of_folds, self.cv, progress.interrupted
+            )
         X, y, X_test, y_test = self._parts(data, settings.seed)
         pipeline = fit(settings.pipeline(X, data.task), X, y)
+        interrupted = progress.interrupted(pipeline[-1])
         save(pipeline, self.out, extra={"train": data.origin._asdict()})
-        if pipeline[-1].result_.status.name != "INTERRUPTED":
+        progress.written = True
+        if not interrupted:
             scores |= self._scores(pipeline, (X, y), (X_test, y_test))
             self._write_report(pipeline, X_test, y_test)
         return {
@@ -236,6 +288,7 @@ class Plan(NamedTuple):
                 "classes": sorted(set(y.tolist())) if data.task == "classification" else None,
             },
             **described(pipeline[-1]),
+            "interrupted": interrupted,
             "measure": "accuracy" if data.task == "classification" else "R²",
             "scores": scores,
         }

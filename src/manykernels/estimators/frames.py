@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
+from ..kernels.base import NumberedColumns
 from .annotated import Annotated, as_annotated, is_annotated
 
 PLAIN = (str, int, float, bool)
@@ -71,7 +72,7 @@ def column_names(X):
     seen = through_narwhals(X)
     if isinstance(seen, nw.DataFrame) and all(isinstance(name, str) for name in seen.columns):
         return list(seen.columns)
-    return [f"x{f}" for f in range(X.shape[1])]
+    return NumberedColumns(X.shape[1])
 
 
 def learned_categories(X, types=None, missing=False):

@@ -15,7 +15,8 @@ from .._callers import outside
 from ..banks import MissingBank
 from ..banks.views import listed_rows
 from ..kernels import KernelCollection
-from ..kernels.base import resolve_features
+from ..kernels.base import NumberedColumns, resolve_features
+from ..kernels.points import check_width
 from . import units
 from .annotated import Annotated
 from .checks import refuse_odd_arrays
@@ -66,6 +67,8 @@ class ReadsTables:
         options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         annotated = isinstance(X, Annotated)
         table = X.matrix if annotated else X
+        if sparse.issparse(table):
+            check_width(table)
         if lacking and not sparse.issparse(table):
             options["ensure_all_finite"] = "allow-nan"
         elif lacking and np.isnan(table.data).any():
@@ -89,14 +92,15 @@ class ReadsTables:
 
     def _by_column(self, categories):
         """Categories by the number of their column in place of its name."""
+        if not categories:
+            return {}
         return {
             f: categories[name] for f, name in enumerate(self._column_names()) if name in categories
         }
 
     def _column_names(self):
-        return list(
-            getattr(self, "feature_names_in_", [f"x{f}" for f in range(self.n_features_in_)])
-        )
+        names = getattr(self, "feature_names_in_", None)
+        return NumberedColumns(self.n_features_in_) if names is None else list(names)
 
 
 def _warn_of_empty(presence):

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,20 @@ class Kernel(ABC):
         """
         features = self.features if columns is None or isinstance(self.features, slice) else columns
         return f"{self.label} on {describe_features(features, feature_names)}"
+
+
+@dataclass(frozen=True)
+class NumberedColumns(Sequence[str]):
+    """The names of columns that have none, ``x0``, ``x1`` …, made when they are asked for."""
+
+    n_features: int
+
+    def __len__(self) -> int:
+        return self.n_features
+
+    def __getitem__(self, place: Any) -> Any:
+        places = range(self.n_features)[place]
+        return [f"x{f}" for f in places] if isinstance(places, range) else f"x{places}"
 
 
 def describe_features(features: Features, feature_names: Sequence[str] | None = None) -> str:

@@ -60,7 +60,7 @@ def auto_bank(
         )
     categorical = tuple(categorical)
     spans = _span(X)
-    numeric = tuple(f for f in range(X.shape[1]) if f not in categorical and spans[f] > 0.0)
+    numeric = tuple(np.setdiff1d(np.flatnonzero(spans > 0.0), categorical).tolist())
     kernels: list[Kernel] = []
     if numeric:
         together = None if len(numeric) == X.shape[1] else numeric

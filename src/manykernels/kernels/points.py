@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+WIDEST = 10**8  # columns of a table
+
 
 def is_sparse(X: Any) -> bool:
     """Whether the points are a sparse matrix."""
@@ -14,6 +16,18 @@ def is_sparse(X: Any) -> bool:
 def has_holes(X: Any) -> bool:
     """Whether a dense table of numbers has NaN."""
     return not is_sparse(X) and X.dtype.kind == "f" and bool(np.isnan(X).any())
+
+
+def check_width(X: Any) -> None:
+    """Raise for a sparse table with more columns than numbers are kept for: a few bytes can claim
+    any number of them.
+    """
+    if X.shape[1] > WIDEST:
+        raise ValueError(
+            f"The table has {X.shape[1]:,} columns, and a number is kept for each of at most "
+            f"{WIDEST:,}: number the columns that are used one after the other, or hash them into "
+            "fewer."
+        )
 
 
 def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
@@ -36,6 +50,7 @@ def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
         X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"Points must be a table of two dimensions, got shape {X.shape}.")
+    check_width(X)
     if X.dtype.kind not in "fiub":
         raise ValueError(
             f"Points must be real numbers, got {X.dtype}; strings and categories are read by the "

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import DTypeLike
 from scipy.linalg import eigh
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 
 from .._threads import Threads
@@ -98,6 +97,8 @@ class Nystroem(Approximation):
         if self.landmarks == "uniform" or count == n:
             return X[np.sort(rng.choice(n, count, replace=False))]
         if self.landmarks == "kmeans":
+            from sklearn.cluster import MiniBatchKMeans  # takes long to import
+
             kernels.refuse_indices("landmarks='kmeans'")
             clusters = MiniBatchKMeans(
                 count, random_state=rng, n_init=1, batch_size=max(4096, 4 * count)

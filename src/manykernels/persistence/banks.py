@@ -87,6 +87,38 @@ def categories(bank):
     return getattr(getattr(inner, "spec", None), "categories", {})
 
 
+def typical_points(bank, n_features):
+    """A few rows like those that a bank or feature map was fitted on: its first point, the one with
+    the largest entry, and zeros.
+    """
+    if isinstance(bank, MissingBank):
+        return np.concatenate([_typical_of_part(part, n_features) for part in bank.parts])
+    inner = bank.bank if isinstance(bank, CenteredBank) else bank
+    points = getattr(inner, "landmarks", None) if hasattr(inner, "landmarks") else None
+    points = getattr(inner, "right", points)
+    zeros = sparse.csr_array((1, n_features)) if sparse.issparse(points) else None
+    zeros = np.zeros((1, n_features)) if zeros is None else zeros
+    if points is None:  # of random frequencies
+        return zeros
+    rows = points[[0, _largest_row(points)]]
+    stack = sparse.vstack if sparse.issparse(points) else np.concatenate
+    return stack([rows, zeros])
+
+
+def _largest_row(points):
+    """The number of the row with the largest entry."""
+    sizes = abs(points).max(axis=1)
+    return int(np.argmax(sizes.toarray() if sparse.issparse(sizes) else sizes))
+
+
+def _typical_of_part(part, n_features):
+    """The same for the rows that have the views of a part; they lack the others."""
+    points = typical_points(part.bank, part.columns.size)
+    rows = np.full((points.shape[0], n_features), np.nan)
+    rows[:, part.columns] = dense(points)
+    return rows
+
+
 def _describe_tiled(bank, support):
     return {
         "kind": "TiledBank",

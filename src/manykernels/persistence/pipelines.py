@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from .._files import CorruptFile
 from ..estimators import MKLFeatureSelector
-from .checks import check_array, check_list
+from .checks import check_array, check_list, require
 from .values import CannotSave
 
 STEPS = {
@@ -112,8 +112,24 @@ def rebuild(described, unpacker, depth):
         if not key.isidentifier() or key in parameters or hasattr(kind, key):
             raise CorruptFile(f"{name} cannot have learned {key[:40]!r}.")
         vars(step)[key] = unpacker.unpack(one, depth)
+    _check_names(step, name)
     _check_features(step, name)
     return step
+
+
+def _check_names(step, name):
+    """Raise unless the steps within a step are named by texts, and the fitted ones are those that
+    were given.
+    """
+    for inner in ("steps", "transformer_list", "transformers", "transformers_"):
+        for one in getattr(step, inner, None) or ():
+            good = isinstance(one, (tuple, list)) and len(one) > 1 and isinstance(one[0], str)
+            require(good, f"{name} holds a step without a name.")
+    given = {one[0]: one[1] for one in getattr(step, "transformers", None) or ()}
+    for one in getattr(step, "transformers_", None) or ():
+        wanted = given.get(one[0])
+        same = not isinstance(wanted, BaseEstimator) or type(one[1]) is type(wanted)
+        require(same, f"{name} holds another step than it was given.")
 
 
 def _check_features(step, name):
@@ -122,8 +138,9 @@ def _check_features(step, name):
     names = vars(step).get("feature_names_in_")
     if seen is not None and (type(seen) is not int or seen < 0):
         raise CorruptFile(f"{name} has not seen a number of columns.")
-    if names is not None and np.shape(names) != (seen,):
-        raise CorruptFile(f"{name} has not a name for every column.")
+    if names is not None:
+        require(np.shape(names) == (seen,), f"{name} has not a name for every column.")
+        require(all(isinstance(one, str) for one in names), f"{name} has names that are no text.")
     if hasattr(step, "categories_"):
         for entries in check_list(step.categories_, f"Categories of {name}", seen):
             check_array(entries, f"Categories of {name}", (None,), "biufOU", finite=False)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from .._loops import libsvm as loops
-from .compressed import opened
+from .compressed import created, opened
 
 CHUNK = 2**22  # bytes read at a time
 MAX_LINE = 2**26
@@ -121,7 +121,8 @@ def write_libsvm(
     Parameters
     ----------
     path : path
-        Names that end in ``.gz`` or ``.bz2`` are compressed.
+        Names that end in ``.gz`` or ``.bz2`` are compressed. A file that is there is replaced when
+        everything is written.
     X : array or sparse matrix of shape (n_samples, n_features)
         Zeros are not written, apart from those that a sparse matrix stores.
     y : (n_samples,) array of numbers
@@ -150,7 +151,7 @@ def write_libsvm(
         f" {index}:{_written(value)}"
         for index, value in zip(indices, X.data.astype(float).tolist(), strict=True)
     ]
-    with opened(path, "wb") as file:
+    with created(path) as file:
         for label, start, end in zip(
             y.astype(float).tolist(), X.indptr[:-1], X.indptr[1:], strict=True
         ):

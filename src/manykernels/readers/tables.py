@@ -1,6 +1,8 @@
 """Data of any kind of file, by the ending of its name."""
 
+import csv
 import os
+import re
 import warnings
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +13,9 @@ from .libsvm import load_libsvm
 from .npz import read_archive
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+OTHERS = (";", "\t", ",")  # separators that files may have in the place of the ending's
+HEADER = 2**24  # bytes of the first line that are looked at
+COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")  # a number with a comma in the place of the point
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
 ENDINGS = (*SEPARATORS, ".parquet", ".npz", *LIBSVM)
 
@@ -49,7 +54,8 @@ def read_table(
     Parameters
     ----------
     path : path
-        ``.csv`` and ``.tsv`` (with a header line), ``.parquet``, ``.npz`` (arrays X and y), or
+        ``.csv`` and ``.tsv`` (with a header line; columns separated by what separates most names
+        there, of comma, semicolon and tab), ``.parquet``, ``.npz`` (arrays X and y), or
         LIBSVM text (``.libsvm``, ``.svm``, ``.svmlight``, ``.txt``). Text may be compressed, with a
         further ``.gz`` or ``.bz2``.
     target : str, optional
@@ -124,10 +130,43 @@ def _pandas(path):
     return pd
 
 
+def _separator(file, usual):
+    """What separates the most names in the first line of a file; of equals that of the ending."""
+    line = file.readline(HEADER).decode("utf-8-sig", "replace")
+    file.seek(0)
+    found = {separator: _count(line, separator) for separator in (usual, *OTHERS)}
+    return max(found, key=lambda separator: found[separator])
+
+
+def _count(line, separator):
+    """How many names a line has; one if they would be too long."""
+    try:
+        return len(next(csv.reader([line], delimiter=separator), []))
+    except csv.Error:
+        return 1
+
+
+def _with_points(frame):
+    """The frame with numbers in the place of texts like ``1,5``, as they are written where
+    semicolons separate columns.
+    """
+    for name in frame.columns:
+        words = frame[name].dropna()
+        if frame[name].dtype.kind in "fiub" or not len(words):
+            continue
+        commas = [bool(COMMA.fullmatch(str(word))) for word in words]
+        plain = (_is_number(word) for word, comma in zip(words, commas, strict=True) if not comma)
+        if any(commas) and all(plain):
+            numbers = words.map(lambda word: float(str(word).replace(",", ".")))
+            frame[name] = numbers.reindex(frame.index)
+    return frame
+
+
 def _read_text(path, separator):
     pd = _pandas(path)
     try:
         with opened(path) as file, warnings.catch_warnings():
+            separator = _separator(file, separator)
             # lines longer than the header would lose their last fields
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
@@ -138,6 +177,7 @@ def _read_text(path, separator):
             f"{path} is not a table with one name in its header for every column: "
             f"{str(error).strip()}"
         ) from error
+    frame = _with_points(frame) if separator == ";" else frame
     _refuse_numbers_as_header(frame, path)
     for name in frame.columns:
         _refuse_mixed(frame[name], path)
@@ -220,7 +260,10 @@ def _checked(data, has_target, path):
     if data.X.shape[0] == 0:
         raise ValueError(f"{path} has no rows.")
     if data.X.shape[1] == 0:
-        raise ValueError(f"{path} has no features.")
+        raise ValueError(
+            f"{path} has no features: one column alone was found, the target. Columns are "
+            "separated by commas, semicolons or tabs."
+        )
     if has_target and data.y is None:
         raise ValueError(f"{path} has no target y.")
     return data

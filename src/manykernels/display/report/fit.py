@@ -73,7 +73,8 @@ def tuning_section(story):
         f"{len(scores.costs)} values of C and {len(scores.norms)} of p were tried on "
         f"{count(len(story.model.scores_), 'fold')}. Chosen: C = {number(scores.costs[cost])}, "
         f"p = {number(scores.norms[norm])}, mean score {scores.means[cost, norm]:.4f} ± "
-        f"{scores.errors[cost, norm]:.4f}. The score of the best of many is a little too good."
+        f"{scores.errors[cost, norm]:.4f} (standard error). The score of the best of many is a "
+        "little too good."
     )
     best = np.argsort(-np.nan_to_num(scores.means.ravel(), nan=-np.inf), kind="stable")[:LISTED]
     kernels = np.nanmean(story.model.n_kernels_, axis=0)
@@ -98,7 +99,7 @@ def tuning_section(story):
         ),
         folded(
             "Table of the scores, best first",
-            table(["C", "p", "mean score", "kernels with weight"], rows),
+            table(["C", "p", "mean score ± standard error", "kernels with weight"], rows),
         ),
     )
 

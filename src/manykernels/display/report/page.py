@@ -5,6 +5,7 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from ..._html import Markup, element
 
@@ -29,6 +30,8 @@ def folded(summary, *parts):
     return element("details", element("summary", summary), *parts)
 
 
+GIB = 2**30
+ADDRESSES = 65 * GIB  # 64.3 were measured with vl-convert-python 1.9
 _NOTHING = "'none'"
 
 
@@ -91,6 +94,33 @@ def _head(title, scripts):
 def _inline(code):
     """Code that does not end the element which it stands in."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def check_room():
+    """Raise if the engine within vl-convert could not start: it reserves so many addresses at once
+    (not memory), and ends the process where a limit refuses them.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit - _taken(resource) < ADDRESSES:
+        raise MemoryError(
+            f"The report's charts need {ADDRESSES // GIB} GiB of addresses (not of memory), and "
+            f"this process is limited to {limit / GIB:.1f} GiB: raise the limit (ulimit -v "
+            "unlimited), or save the model and write its report from a process without one "
+            "(manykernels report)."
+        )
+
+
+def _taken(resource):
+    """Bytes of addresses that this process has, where the system says so."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError):
+        return 0
+    return pages * resource.getpagesize()
 
 
 @cache

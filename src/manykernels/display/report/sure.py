@@ -79,7 +79,7 @@ def _important(found):
     return [
         element("h3", "Added to the held-out score"),
         element("p", words),
-        table(["group", "drop", "± between splits", "p", "corrected p"], rows),
+        table(["group", "drop", "standard deviation between splits", "p", "corrected p"], rows),
         _scores(found),
     ]
 
@@ -87,7 +87,11 @@ def _important(found):
 def _scores(found):
     return facts(
         [
-            ("score at held-out rows", f"{number(found.scores.mean())} ± {found.scores.std():.2g}"),
+            (
+                "score at held-out rows",
+                f"{number(found.scores.mean())} ± {found.scores.std():.2g} (standard deviation "
+                "between splits)",
+            ),
             ("the same without looking at the data", number(found.baseline)),
         ]
     )

@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..._files import replace_file
+from ..._files import check_replaceable, replace_file
 from ..._html import element
 from ..._words import count, number, percent, seconds
 from ..facts import Shares, fitted_model
 from .background import data_section, formulation_section, work_section
 from .fit import certificate_section, convergence_section, tuning_section, weights_section
 from .outcome import outcome_section, score
-from .page import page
+from .page import check_room, page
 from .story import Story
 from .sure import sure_section
 
@@ -46,7 +46,8 @@ def report(
         Best data that it was not trained on, as the estimator takes them: a confusion matrix,
         residuals, or scores are shown for them.
     path : str or path
-        The file to write. It is replaced in one move, so nobody reads half a report.
+        The file to write, in a folder that is there. It is replaced in one move, so nobody reads
+        half a report.
     title : str, optional
         The kind of the model and its number of features by default.
     stability, importance : Stability and Importance, optional
@@ -61,11 +62,18 @@ def report(
     ------
     ImportError
         Without altair and vl-convert-python (``manykernels[report]``).
+    MemoryError
+        Where a limit on the addresses of the process (``ulimit -v``) is too low for the engine that
+        prepares the charts.
+    CannotWrite
+        An OSError: what was there before still is.
     """
     model = fitted_model(estimator)
     check_is_fitted(model)
     if X is None and y is not None:
         raise ValueError("report() was given y without X; give both, or neither of them.")
+    check_replaceable(path)
+    check_room()
     # a feature selector does not predict
     judged = estimator if hasattr(estimator, "predict") else model
     shares = Shares(model, with_contributions=True)
@@ -83,7 +91,8 @@ def report(
     parts = [_header(story, title), _tiles(story)]
     parts += [part(story) for part in (*sections, formulation_section, work_section)]
     text = page(title, [part for part in parts if part], story.charts)
-    return _replace(Path(path), text)
+    replace_file(path, [text.encode()])
+    return Path(path)
 
 
 def _header(story, title):
@@ -121,10 +130,3 @@ def _tiles(story):
         for value, word in tiles
     ]
     return element("div", *made, class_="tiles")
-
-
-def _replace(path, text):
-    """Write a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [text.encode()])
-    return path
