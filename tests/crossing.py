@@ -421,12 +421,18 @@ class Way:
         Of the estimator.
     concerns : dict from axis to values
         The rows that may go this way; others should take no notice of the thresholds.
+    refused : tuple of Refusal
+        What does not go with the parameters.
+    needs : str
+        A package without which nobody goes this way.
     """
 
     lowered: dict[str, Any]
     walked: tuple[str, ...]
     parameters: dict[str, Any] = field(default_factory=dict)
     concerns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    refused: tuple[Refusal, ...] = ()
+    needs: str = ""
 
     def takes(self, row):
         return all(row[axis] in values for axis, values in self.concerns.items())
@@ -516,7 +522,36 @@ WAYS = {
         ("estimators.tuning._fold_by_fold",),
         concerns={"task": TUNED},
     ),
+    "on a device": Way(
+        {
+            "banks.torch.place.LEAST": 0,
+            "run_state.FEW": 5,
+            "machines.device.SIZE": 16,
+            "machines.device.FEW": 4,
+        },
+        ("banks.torch.device.Device.__init__",),
+        {"device": "torch"},
+        refused=(
+            Refusal("is for sums and products of kernels", {"kernels": ("polynomial",)}),
+            Refusal("is for exact kernels on the CPU", {"input": ("missing",)}),
+        ),
+        needs="torch",
+    ),
+    "on a cluster": Way(
+        {},
+        ("dask.parts.Parts.ask", "dask.parts.Parts.total"),
+        concerns={"task": _all_but("task", "one class")},
+        refused=(Refusal("A cluster works with sums of kernels", {"kernels": tuple(MIXTURES)}),),
+        needs="distributed",
+    ),
 }
+
+
+def on_cluster(estimator):
+    """The same estimator for the current client's cluster."""
+    from manykernels import dask
+
+    return getattr(dask, type(estimator).__name__)(**estimator.get_params(deep=False))
 
 
 def _place(name):

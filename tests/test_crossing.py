@@ -24,25 +24,52 @@ def _runs():
     for number, row in enumerate(ROWS):
         for place, (name, way) in enumerate(crossing.WAYS.items()):
             usual = way.takes(row) and not _is_dear(row, name)
-            marks = () if usual else pytest.mark.long
+            if way.needs == "distributed":
+                usual = usual and number % 8 == 0
+            marks = [] if usual else [pytest.mark.long]
+            marks += [pytest.mark.device] if way.needs == "torch" else []
             ident = f"{number}-{name}".replace(" ", "_")
             yield pytest.param(row, name, (number + place) % 2 == 0, id=ident, marks=marks)
 
 
-@pytest.mark.parametrize(("row", "name", "interrupted"), _runs())
-def test_holds(row, name, interrupted, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers inside of this process."""
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize(("row", "name", "interrupted"), list(_runs()))
+def test_holds(row, name, interrupted, tmp_path, monkeypatch, request):
     """A fit ends, is finite, keeps its claim, comes back from a file, and obeys Ctrl-C."""
     way, case = crossing.WAYS[name], crossing.case(row)
+    if way.needs:
+        pytest.importorskip(way.needs)
+    if way.needs == "distributed" and row["task"] != "one class":
+        request.getfixturevalue("cluster")
+        case.estimator = crossing.on_cluster(case.estimator)
+    refusal = next((one for one in way.refused if one.holds(row)), None)
+    if refusal is not None:
+        with pytest.raises(ValueError, match=refusal.sentence):
+            crossing.fitted(case, **way.parameters)
+        return
     with crossing.going(way):
         model = crossing.fitted(case, **way.parameters)
         if interrupted:
             monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
             crossing.check_interrupt(case, 3, **way.parameters)
+    if way.needs == "distributed" and row["task"] != "one class":
+        model = model.ordinary()
     crossing.check_model(case, model, crossing.AXES["tolerance"][row["tolerance"]])
     crossing.check_file(case, model, tmp_path)
 
 
-@pytest.mark.parametrize("name", crossing.WAYS)
+@pytest.mark.parametrize("name", [name for name, way in crossing.WAYS.items() if not way.needs])
 def test_every_way_is_walked(name):
     """The thresholds of a way still lead there: one of its rows goes that way."""
     way = crossing.WAYS[name]
