@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses import Loss
@@ -20,6 +21,16 @@ from .regressor import MKLRegressor
 from .scoring import HeldOutClassifier, HeldOutRegressor
 from .tuned import FOUND, NORMS, Tuned
 from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
+
+
+def _is_calibrated(estimator):
+    """Whether there are, or will be, probabilities; raise AttributeError if not."""
+    wanted = estimator.calibration is not None and estimator.multiclass == "ovr"
+    if wanted and getattr(estimator, "calibration_table_", True) is not None:
+        return True
+    raise AttributeError(
+        "There are no probabilities: they need calibration='auto' and multiclass='ovr'."
+    )
 
 
 class MKLClassifierCV(Tuned, MKLClassifier):
@@ -235,6 +246,7 @@ normalize, missing, cache_size, device, n_jobs, random_state
         )
         self.calibration_kind_, self.calibration_table_ = kind, [table] * len(sides)
 
+    @available_if(_is_calibrated)
     def predict_proba(self, X: Points) -> np.ndarray:
         """Probability of every class, (n_samples, n_classes).
 
@@ -243,12 +255,9 @@ normalize, missing, cache_size, device, n_jobs, random_state
         X : as for `decision_function`
         """
         check_is_fitted(self)
-        if getattr(self, "calibration_table_", None) is None:
-            raise AttributeError(
-                "There are no probabilities: they need calibration='auto' and multiclass='ovr'."
-            )
         return self._probabilities(self._scores(X))
 
+    @available_if(_is_calibrated)
     def predict_log_proba(self, X: Points) -> np.ndarray:
         """Logarithms of `predict_proba`.
 
