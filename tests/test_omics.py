@@ -576,7 +576,7 @@ class TestEstimators:
         pd.testing.assert_frame_equal(by_name(v), by_name(expected).loc[v.samples])
         assert model.score(v, v.y) == model.score(expected, expected.y)
         with pytest.raises(ValueError, match="NaN"):
-            MKLClassifier(groups).fit(views(tissue(np.asarray), incomplete="drop"), LABELS[5:]).predict(v)
+            MKLClassifier(groups).fit(trained[5:], LABELS[5:]).predict(v)
 
     def test_new_data_that_lack_something(self):
         trained = views(cells(), groups=SETS, min_size=2)
