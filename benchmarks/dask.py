@@ -307,8 +307,10 @@ def faults():
                 break
             way, victim = WAYS[len(rows) % len(WAYS)], int(rng.integers(CREW))
             watching.wait_for_workers(CREW, timeout=120)
-            plain_seconds, registered, plain_model = usual[way]
-            moment = rng.uniform(0.0, plain_seconds if attempt % 2 else registered)
+            seconds, registered, undisturbed = usual[way]
+            if attempt % 2:  # a new worker registers the plugin once it has imported what it needs
+                watching.run(_ready)
+            moment = rng.uniform(0.0, seconds if attempt % 2 else registered)
             timer = threading.Timer(moment, crew.kill, (victim,))
             timer.start()
             seconds, registered, model = _seconds_of(small, way, watching, X, y)
@@ -317,7 +319,7 @@ def faults():
             if moment >= seconds:  # it was over before
                 continue
             crew.replace(victim)
-            result, optimum = model.result_, plain_model.result_.objective
+            result, optimum = model.result_, undisturbed.result_.objective
             rows.append(
                 {
                     "way": way,
