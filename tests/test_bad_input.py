@@ -115,13 +115,19 @@ def test_bad_parameters(options, error, message):
         (np.ones(29), "inconsistent"),
         (np.ones((30, 2)), "1D"),
         (np.zeros(30), "zero"),
+        (np.full(30, 1e200), "divide sample_weight"),
         (np.where(y > 0, 1.0, 0.0), "1 class"),
         (np.ma.masked_array(np.ones(30), np.arange(30) == 2), "masked"),
     ],
 )
 def test_bad_sample_weights(weight, message):
     with pytest.raises(ValueError, match=message):
-        MKLClassifier(KERNELS).fit(X, y, sample_weight=weight)
+        MKLClassifier(KERNELS, loss="logistic").fit(X, y, sample_weight=weight)
+
+
+def test_targets_out_of_range():
+    with pytest.raises(ValueError, match="larger units"):
+        MKLRegressor(KERNELS).fit(X, 1e50 * X[:, 0])
 
 
 @pytest.mark.parametrize(

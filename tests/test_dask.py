@@ -18,6 +18,7 @@ pytest.importorskip("distributed")
 import dask.array as da
 import dask.dataframe as dd
 from distributed import Client, LocalCluster, Status, get_worker
+from distributed.comm import CommClosedError
 
 import manykernels as mk
 from manykernels import dask as mkd
@@ -28,7 +29,7 @@ from manykernels.dask.cut import choose_cut, factor_columns
 from manykernels.dask.kernels import KernelsBank
 from manykernels.dask.parts import Parts
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
-from manykernels.lowrank import Nystroem
+from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
@@ -145,6 +146,31 @@ class TestByPoints:
 
     def test_bank(self, made):
         check_bank(made[0].bank)
+
+    @pytest.mark.parametrize(
+        "approximation",
+        [
+            Nystroem(15, random_state=3),
+            Nystroem(15, "kmeans", random_state=3),
+            Nystroem(15, "leverage", random_state=3),
+            RandomFourier(15, random_state=3),
+            IncompleteCholesky(15),
+        ],
+        ids=["uniform", "kmeans", "leverage", "frequencies", "pivots"],
+    )
+    def test_landmarks_of_one_machine(self, client, data, approximation):
+        """Of the same statement: with rows that come twice, and rows without weight."""
+        X, y = (np.concatenate([of, of[:20]]) for of in data)
+        weight = np.where(np.arange(170) % 7 == 0, 0.0, 1.0 + np.arange(170) % 3)
+        kernels = KERNELS[:2] if isinstance(approximation, RandomFourier) else KERNELS
+        given = {"loss": "squared_hinge", "tol": 1e-6, "approximation": approximation}
+        there = mkd.MKLClassifier(kernels, cut="points", **given).fit(X, y, weight)
+        here = mk.MKLClassifier(kernels, **given).fit(X, y, weight)
+        assert there.result_.objective == pytest.approx(here.result_.objective, rel=3e-6)
+        np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), atol=1e-2)
+        found, expected = (vars(model.decision_.bank) for model in (there, here))
+        name = "frequencies" if isinstance(approximation, RandomFourier) else "landmarks"
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
 
     def test_several_classes(self, client):
         X, y = load_iris(return_X_y=True)
@@ -377,6 +403,48 @@ class TestFaults:
             model.callbacks = [AtTheSecond(lambda: client.retire_workers(n=1))]
             assert model.fit(*data).result_.status.converged
             assert model.callbacks[0].done
+
+    def test_a_worker_is_lost_while_plugins_are_registered(self, client, data, monkeypatch):
+        """As seen from the client: the call fails, and the scheduler is there."""
+        calls = []
+
+        def fails(plugin):
+            calls.append(plugin)
+            raise CommClosedError("in <TCP (closed) Scheduler Broadcast>")
+
+        monkeypatch.delitem(cluster_module._REACHES, client, raising=False)
+        monkeypatch.setattr(client, "register_plugin", fails)
+        assert mkd.MKLClassifier(KERNELS, client=client).fit(*data).result_.status.converged
+        assert len(calls) == 1
+
+    @pytest.mark.parametrize("moment", ["before", "while plugins are registered", "in a fit"])
+    def test_a_client_that_is_closed(self, client, data, monkeypatch, moment):
+        other = Client(client.scheduler.address, set_as_default=False)
+        model = mkd.MKLClassifier(KERNELS, client=other)
+        if moment == "before":
+            other.close()
+        elif moment == "in a fit":
+            model.set_params(callbacks=[AtTheSecond(other.close)], tol=1e-7)
+        else:
+            register = other.register_plugin
+
+            def closed(plugin):
+                other.close()
+                return register(plugin)
+
+            monkeypatch.setattr(other, "register_plugin", closed)
+        with pytest.raises(mkd.ClusterError, match="client is closed"):
+            model.fit(*data)
+
+    def test_a_scheduler_that_is_gone_while_plugins_are_registered(self, client, monkeypatch):
+        def lost(*of, **options):
+            raise CommClosedError("in <TCP (closed) Client->Scheduler>")
+
+        monkeypatch.delitem(cluster_module._REACHES, client, raising=False)
+        monkeypatch.setattr(client, "register_plugin", lost)
+        monkeypatch.setattr(client, "sync", lost)
+        with pytest.raises(mkd.ClusterError, match="is gone"):
+            Cluster(client, 60.0)
 
     def test_a_worker_is_paused(self, client, data):
         """As one whose memory is full: it takes no new tasks, and keeps what it has."""

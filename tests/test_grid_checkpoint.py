@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from altered import Sound, altered
 from manykernels import Checkpoint, MKLClassifierCV, MKLRegressorCV
-from manykernels._files import CorruptFile
+from manykernels._files import CorruptFile, read, write
 from manykernels.estimators import folds, tuning
 from manykernels.estimators.checkpoints import OtherProblem
 from manykernels.kernels import RBF, Linear
@@ -96,6 +97,28 @@ class TestResume:
         path.write_bytes(b"nonsense")
         with pytest.raises(CorruptFile):
             model(path).fit(X, y)
+
+    @pytest.mark.parametrize("task", ["classes", "pairs", "regression"])
+    def test_altered_files_are_refused_or_sound(self, tmp_path, task):
+        """With one thing altered and a sound checksum."""
+        file, labels = tmp_path / "grid.mk", np.array(["a", "b", "c"])
+        grid = {"Cs": [1.0], "ps": [1.0], "cv": 2, "refit": False, "checkpoint": file}
+        targets = X[:, 0] if task == "regression" else labels[np.digitize(X[:, 0], [-0.5, 0.5])]
+        kind = MKLRegressorCV if task == "regression" else MKLClassifierCV
+        more = {"multiclass": "ovo"} if task == "pairs" else {}
+        tuned, refused = kind(KERNELS, **grid, **more).fit(X, targets), 0
+        sound = Sound(*read(file, "grid"), None)
+        file.with_name("grid.mk.previous").unlink(missing_ok=True)
+        for seed in range(40):
+            arrays, content, _ = altered(sound, np.random.default_rng(seed))
+            write(file, arrays, content, "grid")
+            try:
+                tuned.fit(X, targets)
+            except (CorruptFile, OtherProblem):
+                refused += 1
+            assert np.isfinite(tuned.scores_).all() if hasattr(tuned, "scores_") else True
+            file.with_name("grid.mk.previous").unlink(missing_ok=True)
+        assert refused > 20
 
     def test_regression_and_folds_one_by_one(self, tmp_path, monkeypatch):
         file = tmp_path / "grid.mk"

@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import shutil
 import sys
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -115,7 +117,11 @@ class TestGmt:
             (b"A\tx\tG1\nB\tx\tG1\nA\tx\tG2\n", "line 3: the set 'A' is on line 1, too"),
             (b"A\tx\tG1\nB\t\xff\tG1\n", "line 2: this is not UTF-8"),
             (b"\n  \n", "no gene sets"),
-            (gzip.compress(b"A\tx\tG1\n"), "is compressed, but its name"),
+            (gzip.compress(b"A\tx\tG1\n", mtime=0), "is compressed, but its name"),
+        ],
+        ids=[
+            *("no tab", "no name", "no genes", "one field", "twice", "no text", "blank"),
+            "compressed",
         ],
     )
     def test_errors_name_the_line(self, content, message, tmp_path):
@@ -301,6 +307,63 @@ class TestAnnData:
         words.obsm["words"] = pd.DataFrame({"a": ["b"] * N}, index=SAMPLES)
         with pytest.raises(ValueError, match="'words' must hold numbers, but the columns a do not"):
             views(words, obsm="words")
+        with pytest.raises(ValueError, match="The view 'X' has no columns"):
+            views(cells()[:, :0].copy())
+        empty = ad.AnnData(np.zeros((N, 0)), obs=pd.DataFrame(index=SAMPLES))
+        with pytest.raises(ValueError, match="The view 'protein' has no columns"):
+            views(md.MuData({"rna": cells(), "protein": empty}))
+
+
+class TestDamagedFiles:
+    """They are read or refused with a sentence that names the file, whichever package notices."""
+
+    @pytest.fixture(scope="class", params=["h5ad", "h5mu"])
+    def sound(self, request, tmp_path_factory):
+        path = tmp_path_factory.mktemp("omics") / f"sound.{request.param}"
+        cells().write_h5ad(path) if request.param == "h5ad" else tissue().write_h5mu(path)
+        return path
+
+    def read(self, path):
+        try:
+            views(path, labels="state")
+        except (ValueError, OSError) as error:
+            assert str(path) in str(error)  # noqa: PT017
+            return False
+        return True
+
+    def test_cut_short_or_overwritten(self, sound, tmp_path):
+        whole, rng = sound.read_bytes(), np.random.default_rng(0)
+        for number, end in enumerate(np.linspace(0, len(whole) - 1, 12).astype(int)):
+            path = tmp_path / f"{number}{sound.suffix}"
+            path.write_bytes(whole[:end])
+            assert not self.read(path)
+        for number in range(12):
+            path, other = tmp_path / f"other{number}{sound.suffix}", bytearray(whole)
+            for place in rng.integers(len(whole), size=20):
+                other[place] = rng.integers(256)
+            path.write_bytes(bytes(other))
+            self.read(path)
+
+    @pytest.mark.parametrize("change", ["dropped", "without attributes", "numbers"])
+    def test_entries_of_another_kind(self, sound, change, tmp_path):
+        names: list[str] = []
+        with h5py.File(sound, "r") as file:
+            file.visit(names.append)
+        chosen = [name for name in names if not name.endswith("/indptr")][:: len(names) // 10]
+        main = [name for name in names if name in ("X", "obs", "mod/rna/X", "mod/rna/X/indices")]
+        refused = 0
+        for number, name in enumerate([*chosen, *main]):
+            path = tmp_path / f"{number}{sound.suffix}"
+            shutil.copy(sound, path)
+            with h5py.File(path, "a") as file:
+                if change == "without attributes":
+                    file[name].attrs.clear()
+                else:
+                    del file[name]
+                if change == "numbers":
+                    file[name] = np.full(3, 2**20)
+            refused += not self.read(path)
+        assert refused
 
 
 class TestMuData:
@@ -483,6 +546,37 @@ class TestEstimators:
         assert model.score(v, v.y) == model.score(trained, trained.y)
         with pytest.raises(ValueError, match="like= says what the columns are; leave out groups"):
             views(new, groups=SETS, like=trained)
+
+    @pytest.mark.parametrize("make", [cells, tissue])
+    def test_labels_of_new_data(self, make):
+        """They come along where every sample has one."""
+        trained, new = views(make(), labels="state"), make()[::-1].copy()
+        np.testing.assert_array_equal(views(new, like=trained).y, trained.y[::-1])
+        new.obs["state"] = new.obs["state"].astype(object).where(np.arange(N) > 4)
+        assert views(new, like=trained).y is None
+        assert len(views(new, like=trained, unlabeled="drop").y) == N - 5
+        del new.obs["state"]
+        assert views(new, like=trained).y is None
+        assert views(make(), like=views(make())).y is None
+
+    def test_a_modality_that_all_new_samples_lack(self):
+        trained = views(tissue(np.asarray), labels="state")
+        groups = on_groups(trained.groups)
+        model = MKLClassifier(groups, missing="mean").fit(trained, trained.y)
+        alone = md.MuData({"rna": cells(np.asarray)})
+        alone.obs["state"] = pd.Series(LABELS, index=SAMPLES)
+        v = views(alone, like=trained)
+        assert list(v.columns) == list(trained.columns)
+        assert v.present.all(axis=0).tolist() == [True, False]
+        assert v.report.lacking == {"protein": N}
+        lacking = tissue(np.asarray)
+        lacking.mod["protein"].X[:] = np.nan
+        lacking.update()
+        expected = views(lacking, like=trained)
+        pd.testing.assert_frame_equal(by_name(v), by_name(expected).loc[v.samples])
+        assert model.score(v, v.y) == model.score(expected, expected.y)
+        with pytest.raises(ValueError, match="NaN"):
+            MKLClassifier(groups).fit(trained[5:], LABELS[5:]).predict(v)
 
     def test_new_data_that_lack_something(self):
         trained = views(cells(), groups=SETS, min_size=2)

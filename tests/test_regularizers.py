@@ -5,9 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 from conftest import MIXED, toy
+from manykernels import MKLClassifier
 from manykernels._loops.conjugates import respond
 from manykernels.banks import make_bank
-from manykernels.kernels import KernelCollection, Linear
+from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.problem import Problem
 from manykernels.regularizers import (
     L1,
@@ -356,3 +357,19 @@ def test_weights_just_outside_a_ball_are_not_feasible(p):
     d = PNormBall(p).start(5)
     assert PNormBall(p).value(d) == 0.0
     assert PNormBall(p).value(1.001 * d) == np.inf
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_exponents_next_to_one_are_one(loss):
+    """The conjugate exponent would overflow, and the answer is that of p = 1."""
+    points = np.random.default_rng(0).standard_normal((60, 3))
+    labels = np.where(points[:, 0] + points[:, 1] ** 2 > 0.5, 1, -1)
+    kernels = [RBF(0.2), RBF(2.0, features=[0]), Linear()]
+    found = [
+        MKLClassifier(kernels, p=p, loss=loss).fit(points, labels).result_
+        for p in (1.0, 1.0 + 1e-12)
+    ]
+    assert found[1].status.converged
+    assert found[1].objective == pytest.approx(found[0].objective, rel=1e-3)
+    assert PNormBall(1.0 + 1e-8).smooth is SquaredPNorm(1.0 + 1e-8).smooth is False
+    assert BlockNorm([0, 1], r=1.0 + 1e-8, p=2.0).smooth is False

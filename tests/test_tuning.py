@@ -333,6 +333,47 @@ class TestChoice:
             max_error(target[expected[0]], alone.predict(X[expected[0]])), rel=0.05
         )
 
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"Cs": []}, "Cs is empty"),
+            ({"cv": []}, "cv gave no splits"),
+            ({"cv": [(np.arange(40), np.arange(60, 91))]}, "row 90, and X has 90 rows"),
+            ({"cv": [(np.arange(40), np.array([-91]))]}, "row -91"),
+            ({"cv": [(np.arange(95), np.arange(60, 70))]}, "training rows of split 0 have row 94"),
+            ({"cv": [(np.arange(40), np.arange(0))]}, "no test rows of split 0"),
+            ({"cv": [(np.arange(40), np.array([0.5]))]}, "list of row numbers"),
+        ],
+        ids=["costs", "splits", "test", "negative", "training", "empty", "fractions"],
+    )
+    def test_grids_and_splits_that_are_none(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            MKLClassifierCV(FIXED, **{"Cs": [1.0], "ps": [1.0], **options}).fit(X, y)
+
+    def test_rows_without_weight(self):
+        """A fold of nothing else has no score, and nothing to learn from."""
+        weight = np.where(np.arange(90) < 30, 0.0, 1.0)
+        fold = np.arange(30, 90), np.arange(30)
+        for cv, part in (([fold], "test rows"), ([fold[::-1]], "training rows")):
+            with pytest.raises(ValueError, match=f"The {part} of split 0 all have a sample weight"):
+                MKLRegressorCV(FIXED, Cs=[1.0], ps=[1.0], cv=cv).fit(X, target, weight)
+
+    def test_scores_that_are_no_numbers(self):
+        """They are never chosen."""
+        names = iter([np.nan, 0.1, np.inf, 0.3, 0.2, 0.9] * 2)
+
+        def odd(*of):
+            return next(names)
+
+        model = MKLClassifierCV(FIXED, Cs=[0.1, 1.0, 10.0], ps=[1.0], cv=2, scoring=odd)
+        with pytest.warns(UserWarning, match="2 of 6 scores are NaN or infinite"):
+            model.fit(X, y)
+        assert model.C_ == 10.0
+        assert model.cv_results_["rank_test_score"].iloc[0] > 1
+        model.set_params(scoring=lambda *of: np.nan)
+        with pytest.raises(ValueError, match="nothing to choose C and p by: 6 of 6 scores"):
+            model.fit(X, y)
+
 
 class TestAgain:
     def test_a_second_fit_forgets_the_first(self):
@@ -475,6 +516,7 @@ class TestProbabilities:
         with pytest.raises(AttributeError) as error:
             model.predict_proba(points)
         assert "calibration='auto' and multiclass='ovr'" in str(error.value.__cause__)
+        assert not hasattr(clone(model), "predict_proba")
 
     def test_sigmoid_is_that_of_the_largest_likelihood(self):
         """With Platt's targets, and for values of any size."""

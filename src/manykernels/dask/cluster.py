@@ -27,6 +27,7 @@ REACH = 2.0  # seconds in which a worker must be reached, or answers go by way o
 PER_THREAD, FEWEST = 2, 4
 ROOM = 0.6  # of a worker's memory that parts may take
 MEGABYTE = 2**20
+GONE = ("closing", "closed")  # statuses of a client that does nothing any more
 # what a client raises when its scheduler does not answer any more
 LOSSES = (OSError, CommClosedError, CancelledError, ClosedClientError)
 
@@ -61,8 +62,10 @@ class Cluster:
     def __init__(self, client: Client, timeout: float) -> None:
         self.client, self.timeout = client, timeout
         self._before: list[Future] = []  # what was answered last, still to be released
+        if client.status in GONE:
+            raise self._lost()
         if client not in _REACHES:
-            client.register_plugin(SetThreads())
+            self._set_threads()
             _REACHES[client] = None
 
     @classmethod
@@ -81,6 +84,20 @@ class Cluster:
                     "for the cores of this machine, or give client=."
                 ) from None
         return cls(client, timeout)
+
+    def _set_threads(self):
+        """One thread of linear algebra for the workers that are there and those to come. The
+        scheduler takes note of it before it tells the workers: one that is lost meanwhile fails the
+        call, and nobody misses it.
+        """
+        try:
+            self.client.register_plugin(SetThreads())
+        except Exception as error:
+            if self.client.status in GONE:
+                raise self._lost() from error
+            if not isinstance(error, LOSSES):
+                raise
+            self._asked_scheduler()  # raises if it is the scheduler that is lost
 
     @property
     def workers(self) -> dict[str, dict]:
@@ -217,7 +234,12 @@ class Cluster:
         again : callable, optional
             In the place of `ask` for the second time.
         """
-        futures, watched = self.client.sync(_asked, self._before, ask)
+        try:
+            futures, watched = self.client.sync(_asked, self._before, ask)
+        except Exception as error:
+            if self.client.status in GONE:
+                raise self._lost() from error
+            raise
         found = self.answers(futures, watched, ask if again is None else again)
         self._before += futures
         return found
@@ -251,6 +273,11 @@ class Cluster:
         )
 
     def _lost(self):
+        if self.client.status in GONE:
+            return ClusterError(
+                "The Dask client is closed: make a new one and give it as client=, or leave client "
+                "out for the current one. With checkpoint= fit goes on from the last iterate."
+            )
         return ClusterError(
             f"The scheduler at {self.client.scheduler.address if self.client.scheduler else '?'} "
             "is gone, or was told to forget the work. With checkpoint= the same call of fit on "

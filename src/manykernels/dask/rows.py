@@ -1,8 +1,8 @@
 """Training rows in blocks on a cluster, and the bank of their low-rank factors.
 
-Landmarks, widths, units and scales are those of a sample of the rows, brought to the client: of all
-rows, where there are no more. (One machine draws its landmarks after it has sorted the rows and
-merged equal ones, so they are others.)
+Landmarks, widths, units and scales are those of a sample of the rows, brought to the client and put
+into the canonical form that one machine trains on: equal rows merged, in an order of their own.
+Where the sample is all rows, they are those of one machine.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
 
+from .._canonical import canonical_rows, taken
 from .._threads import Threads, one_thread, thread_count
 from ..banks import KernelsOnPoints
 from ..estimators.checks import choose_combination
@@ -102,11 +103,14 @@ class ClusterRows(RowsElsewhere):
         asked = self.cluster.submit("sample", chosen_rows, list(zip(blocks, mine, strict=True)))
         return stacked(self.cluster.answers(asked))
 
-    def make_kernels(self, estimator, sample_weight):
+    def note(self, codes, sample_weight):
+        self._distinct = canonical_rows(self.sample, codes[self.chosen], sample_weight[self.chosen])
+
+    def make_kernels(self, estimator):
         _refuse(estimator)
-        weight = sample_weight[self.chosen]
-        learn_units(estimator, self.sample, weight)
-        sample = as_points(in_units(estimator, self.sample))
+        weight, rows = self._distinct.weight, taken(self.sample, self._distinct.rows)
+        learn_units(estimator, rows, weight)
+        sample = as_points(in_units(estimator, rows))
         names = getattr(estimator, "feature_names_in_", None)
         kernels = collection(estimator, sample)
         if not isinstance(kernels, MaskedCollection):

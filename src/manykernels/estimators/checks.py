@@ -17,6 +17,8 @@ from ..regularizers import PNormBall, Regularizer
 from .checkpoints import Checkpoint
 from .frames import column_types
 
+LARGEST = 1e36  # cost or target; a hundredth of the largest number of float32
+
 
 def check_parameters(estimator):
     """Raise for a parameter out of its range."""
@@ -84,6 +86,21 @@ def check_real(name, value):
     """Raise unless a parameter is a finite number above zero."""
     if not isinstance(value, numbers.Real) or not np.isfinite(value) or value <= 0:
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
+
+
+def check_sizes(costs, targets):
+    """Raise for costs of points or targets that are too large for sums in float32."""
+    if np.max(np.abs(targets)) > LARGEST:
+        raise ValueError(
+            f"The targets are up to {np.max(np.abs(targets)):.3g} in size, and solvers work with "
+            f"{LARGEST:.0e} at most: give them in larger units."
+        )
+    if np.max(costs) > LARGEST:
+        raise ValueError(
+            f"C times the weight of a row is {np.max(costs):.3g}, and solvers work with "
+            f"{LARGEST:.0e} at most: give a smaller C, or divide sample_weight and class_weight by "
+            "a number; only their product with C matters."
+        )
 
 
 def choose_regularizer(p, regularizer):

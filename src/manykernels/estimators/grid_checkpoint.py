@@ -39,6 +39,8 @@ class GridJournal(Keeper):
         super().__init__(checkpoint, _marks(tasks, X, y))
         self.cells: dict[Place, Cell] = {}
         self._shapes = [len(test) for _, test in tasks[0].splits]
+        self._targets = 1 if y.ndim == 1 else y.shape[1]
+        self._by_pairs = getattr(tasks[0].template, "multiclass", "ovr") == "ovo"
         self._known = {place for task in tasks for place in task.places()}
 
     def keep(self, cells):
@@ -64,20 +66,48 @@ class GridJournal(Keeper):
         for name, used in content["cells"].items():
             place, classes = Place(*map(int, name.split())), arrays.get(f"{name} classes")
             scores = arrays[f"{name} scores"]
-            fits = place in self._known and scores.ndim == 2 and _is_pair(used)
-            if not fits or scores.shape[1] != self._shapes[place.fold]:
+            if place not in self._known or not _is_pair(used):
                 raise ValueError(f"cell {name!r} is not as it should be")
-            if (classes is None) != (self.classes is None):
+            if (classes is None) != (self.classes is None) or not self._are_sound(classes):
                 raise ValueError(f"cell {name!r} has other classes")
+            shape = self._outputs(classes), self._shapes[place.fold]
+            if scores.shape != shape or scores.dtype.kind != "f" or not _in_range(scores):
+                raise ValueError(f"cell {name!r} has other decision values")
             if classes is not None:
                 classes = self.classes[classes]
             self.cells[place] = Cell(scores, *used, True, classes)
         return marks
 
+    def _are_sound(self, classes):
+        """Whether these are numbers of at least two classes, ascending."""
+        if classes is None:
+            return True
+        if classes.ndim != 1 or classes.dtype.kind not in "iu" or classes.size < 2:
+            return False
+        ascending = (np.diff(classes.astype(np.int64)) > 0).all()
+        return bool(ascending and 0 <= classes[0] and classes[-1] < self.classes.size)
+
+    def _outputs(self, classes):
+        """How many outputs a model of some classes has, or of the targets."""
+        if classes is None:
+            return self._targets
+        if self._by_pairs:
+            return classes.size * (classes.size - 1) // 2
+        return 1 if classes.size == 2 else classes.size
+
+
+def _in_range(scores):
+    """Whether decision values are such as kernels in float32 can give."""
+    return bool((np.abs(scores) < np.finfo(np.float32).max).all())
+
 
 def _is_pair(used):
     """Whether this is a number of kernels and one of groups."""
-    return isinstance(used, list) and len(used) == 2 and all(isinstance(n, int) for n in used)
+    return (
+        isinstance(used, list)
+        and len(used) == 2
+        and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in used)
+    )
 
 
 def _marks(tasks, X, y):

@@ -18,6 +18,7 @@ from .checks import check_choice, check_weights
 from .frames import data_frame
 from .resampling import Job, Resampling, plain
 from .scoring import HeldOutRows
+from .splits import checked_splits, refuse_weightless_tests
 from .types import Points, RandomState
 
 SPLITS, HELD_OUT = 10, 1 / 3  # random splits by default, and the part of the rows they hold out
@@ -213,8 +214,8 @@ def _splits(cv, y, counted, classes):
     """The splits of rows that count; those that are given may have others, which are left out."""
     rows = np.flatnonzero(counted)
     if cv is not None and not isinstance(cv, numbers.Integral) and not hasattr(cv, "split"):
-        pairs = [tuple(np.asarray(part) for part in pair) for pair in cv]
-        pairs = [tuple(np.flatnonzero(p) if p.dtype == bool else p for p in pair) for pair in pairs]
+        pairs = checked_splits(cv, counted.astype(float))
+        refuse_weightless_tests(pairs, counted)
         return [(train[counted[train]], test[counted[test]]) for train, test in pairs]
     splitter = check_cv(cv, y[rows], classifier=classes)
     return [

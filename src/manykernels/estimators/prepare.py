@@ -63,7 +63,11 @@ class RowsElsewhere(ABC):
         return self.shape[0]
 
     @abstractmethod
-    def make_kernels(self, estimator, sample_weight) -> Bank:
+    def note(self, codes, sample_weight) -> None:
+        """Take note of the targets of all rows, as `distinct_rows` has them, and of weights."""
+
+    @abstractmethod
+    def make_kernels(self, estimator) -> Bank:
         """The kernels that an estimator asks for, on all rows."""
 
     @abstractmethod
@@ -126,7 +130,7 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     if kernels is not None:
         return Prepared(kernels(estimator, X, distinct), *targets, distinct)
     if isinstance(X, RowsElsewhere):
-        bank = X.make_kernels(estimator, distinct.weight)
+        bank = X.make_kernels(estimator)
         marks = None if estimator.checkpoint is None else X.marks(estimator, *targets[:2])
         return Prepared(bank, *targets, distinct, marks=marks)
     missing = missing_views(estimator, X, distinct.group >= 0)
@@ -186,6 +190,7 @@ def distinct_rows(estimator, X, codes, sample_weight):
     """
     bank = estimator.kernels
     if isinstance(X, RowsElsewhere):
+        X.note(codes, sample_weight)
         return fixed_rows(sample_weight)
     if not isinstance(bank, Bank):
         return canonical_rows(X, codes, sample_weight)

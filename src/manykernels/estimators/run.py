@@ -20,7 +20,7 @@ from ..run_state import Point, RunState
 from ..solvers import Solver, choose_solver, drive
 from ..solvers.wrappers.resumed import FromIterate
 from .checkpoints import Journal
-from .checks import choose_regularizer, memory_budget
+from .checks import check_sizes, choose_regularizer, memory_budget
 from .signals import Termination
 
 HELD = 2**31  # bytes of memory, of which Gram matrices may take a quarter
@@ -263,10 +263,12 @@ def _outcome(parts, shared):
 
 def _run_state(estimator, prepared, start):
     """A run on the problem with the estimator's C and regularizer."""
+    costs = estimator._costs(prepared.cost)
+    check_sizes(costs, prepared.targets)
     problem = Problem(
         prepared.bank,
         prepared.targets,
-        estimator._costs(prepared.cost),
+        costs,
         choose_regularizer(_norm(estimator), estimator.regularizer),
         estimator._loss(),
     )

@@ -30,6 +30,7 @@ from .frames import as_table, data_frame
 from .grid_checkpoint import GridJournal, kept
 from .prepare import missing_views
 from .scoring import refuse_probabilities, takes_weights
+from .splits import checked_splits, refuse_weightless_tests
 from .tuning import Place, Task, cells
 from .types import Points
 from .units import MADE
@@ -116,7 +117,9 @@ class Tuned:
         refuse_probabilities(scorer, plain)
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
-        splits = list(splitter.split(X, y, **routed.splitter.split))
+        splits = checked_splits(splitter.split(X, y, **routed.splitter.split), weight)
+        if routed.scorer.score.get("sample_weight") is not None:
+            refuse_weightless_tests(splits, weight)
         incomplete = missing is not None and has_holes(read)
         tasks = []
         for number, kernels in enumerate(self._choices()):
@@ -144,6 +147,7 @@ class Tuned:
         if not found:
             raise KeyboardInterrupt
         judged = [self._judged(task, found, scorer, routed.scorer.score) for task in tasks]
+        self._check_scores(judged)
         if not finished:
             warnings.warn(
                 "The grid was broken off; what was finished decides.",
@@ -171,6 +175,8 @@ class Tuned:
             costs = default_costs(plain, X, y, weight, norms, int(self.Cs))
         else:
             costs = sorted(float(cost) for cost in np.atleast_1d(self.Cs))
+            if not costs:
+                raise ValueError("Cs is empty: give at least one value of C, or how many to make.")
         for cost in costs:
             check_real("Cs", cost)
         return list(costs), norms
@@ -210,7 +216,9 @@ class Tuned:
         return MADE if is_free and self.combination == "sum" else [self.kernels]
 
     def _judged(self, task, found, scorer, score_params):
-        """Scores and numbers of kernels and groups of every cell that is there, NaN elsewhere."""
+        """Scores and numbers of kernels and groups of every cell that is there, NaN elsewhere. What
+        has no score on some fold is not chosen.
+        """
         shape = len(task.splits), len(task.costs), len(task.norms)
         scores, kernels, groups = (np.full(shape, np.nan) for _ in range(3))
         for place in [place for place in task.places() if place in found]:
@@ -227,17 +235,37 @@ class Tuned:
                 **given,
             )
             kernels[at], groups[at] = cell.kernels, cell.groups
-        whole = ~np.isnan(scores).any(axis=0)
-        if whole.any():
-            means = np.where(whole, scores.mean(axis=0), -np.inf)
-        else:  # broken off before any C and p was through
-            known = ~np.isnan(scores)
-            totals, counts = np.where(known, scores, 0.0).sum(axis=0), known.sum(axis=0)
-            means = np.where(counts > 0, totals / np.maximum(counts, 1), -np.inf)
+        known, finite = ~np.isnan(kernels), np.isfinite(scores)
+        whole, counts = finite.all(axis=0), known.sum(axis=0)
+        # none, where the grid was broken off before any C and p was through
+        fair = whole if whole.any() else (counts > 0) & (finite == known).all(axis=0)
+        totals = np.where(finite, scores, 0.0).sum(axis=0)
+        means = np.where(fair, totals / np.maximum(counts, 1), -np.inf)
         if self.rule == "auto" and self.scoring is None:
             for cost, norm in np.argwhere(np.isfinite(means)):
                 means[cost, norm] += self._finer(*self._at_held_out(task, found, cost, norm), task)
         return Judged(task, scores, kernels, groups, means, bool(whole.any()))
+
+    def _check_scores(self, judged):
+        """Warn of scores that are not numbers; raise if no C and p is without."""
+        known = [~np.isnan(one.kernels) for one in judged]
+        failed = [at & ~np.isfinite(one.scores) for at, one in zip(known, judged, strict=True)]
+        count, total = (int(sum(map(np.count_nonzero, of))) for of in (failed, known))
+        if not count:
+            return
+        name = getattr(self.scoring, "__name__", repr(self.scoring))
+        found = f"{count} of {total} scores are NaN or infinite (scoring={name})"
+        if not any(np.isfinite(one.means).any() for one in judged):
+            folds = np.flatnonzero(np.any([one.any(axis=(1, 2)) for one in failed], axis=0))
+            raise ValueError(
+                f"There is nothing to choose C and p by: {found}, every C and p having one on the "
+                f"folds {folds.tolist()}. Give another scoring, or a cv of fewer or stratified "
+                "folds, whose test rows have what the score needs, such as every class."
+            )
+        warnings.warn(
+            f"{found}: a C and p with such a score on any fold is not chosen.",
+            stacklevel=outside(),
+        )
 
     def _choose_cell(self, judged):
         """C, p and kernels by the rule; of equals the sparsest and smallest. The task that they
@@ -307,13 +335,15 @@ class Tuned:
         """
         check_is_fitted(self, "scores_")
         flat = self.scores_.reshape(len(self.scores_), -1)
-        means = flat.mean(axis=0)
-        ranks = 1 + (means[None] > means[:, None]).sum(axis=1)
+        with np.errstate(invalid="ignore"):  # of infinite scores
+            means, deviations = flat.mean(axis=0), flat.std(axis=0)
+        ordered = np.where(np.isfinite(means), means, -np.inf)
+        ranks = 1 + (ordered[None] > ordered[:, None]).sum(axis=1)
         columns = {
             "C": np.repeat(self.Cs_, self.ps_.size),
             "p": np.tile(self.ps_, self.Cs_.size),
             "mean_test_score": means,
-            "std_test_score": flat.std(axis=0),
+            "std_test_score": deviations,
             "rank_test_score": ranks,
             "mean_kernels": self.n_kernels_.mean(axis=0).ravel(),
             "mean_groups": self.n_groups_.mean(axis=0).ravel(),

@@ -3,6 +3,7 @@ columns are known that are needed.
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._files import CorruptFile
 from ..estimators.annotated import in_memory, unique_names
 from .report import some
 
@@ -102,31 +104,61 @@ def opened_data(data):
             f"{path}: files that end in {ending or 'nothing'} are not known; use .h5ad or .h5mu, "
             "or open it and give the object."
         )
-    found = _read_h5ad(path) if ending == ".h5ad" else _read_h5mu(path)
+    read = _h5ad_reader(path) if ending == ".h5ad" else _h5mu_reader(path)
+    with _reading(path):
+        found = read(path, backed="r")
     try:
         yield found
+    except CorruptFile:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     finally:
         found.file.close()
 
 
-def _read_h5ad(path):
+def _h5ad_reader(path):
     try:
         from anndata import read_h5ad
     except ImportError as error:
         raise _needs("anndata", path) from error
-    return read_h5ad(path, backed="r")
+    return read_h5ad
 
 
-def _read_h5mu(path):
+def _h5mu_reader(path):
     try:
         from mudata import read_h5mu
     except ImportError as error:
         raise _needs("mudata", path) from error
-    return read_h5mu(path, backed="r")
+    return read_h5mu
 
 
 def _needs(package, path):
     return ImportError(f"Reading {path} needs {package}: install it, or manykernels[omics].")
+
+
+@contextlib.contextmanager
+def _reading(path):
+    """A context in which a file is read: whatever h5py, anndata or mudata make of its damage, the
+    error names the file.
+    """
+    try:
+        yield
+    except PermissionError:
+        raise
+    except MemoryError as error:
+        raise OSError(
+            errno.ENOMEM,
+            f"it needs more memory than there is, or the sizes in it are damaged ({error}): name "
+            "fewer columns, or write it again",
+            path,
+        ) from error
+    except Exception as error:
+        raise CorruptFile(
+            f"{path} could not be read: it is damaged, cut short, or not what its name says "
+            f"({type(error).__name__}: {error}). Write it again with anndata or mudata, or copy it "
+            "again."
+        ) from error
 
 
 def _checked(data):
@@ -212,6 +244,12 @@ def block_of(data, source):
     return (_table if source.kind == "layers" else _embedding)(part, source, rows)
 
 
+def absent_block(data, source, names):
+    """The table of a modality that a MuData lacks, so that every sample does."""
+    nothing = np.empty((0, len(names)))
+    return Block(source, nothing, np.array(names, dtype=object), None, np.full(data.n_obs, -1))
+
+
 def _aligned(data, part, name):
     """The row of each sample in a modality, -1 where it is not there."""
     unique_names(part.obs_names, "obs_names")
@@ -226,8 +264,10 @@ def _aligned(data, part, name):
 
 def _table(part, source, rows):
     names = unique_names(part.var_names, "var_names")
+    path = getattr(getattr(part, "file", None), "filename", None)
     if source.key == MAIN:
-        matrix = part.X
+        with contextlib.nullcontext() if path is None else _reading(path):
+            matrix = part.X
     elif source.key in part.layers:
         matrix = part.layers[source.key]
     else:
@@ -260,17 +300,40 @@ def _columns(matrix, columns, view):
         if wrong:
             raise ValueError(f"{view!r} must hold numbers, but the columns {some(wrong)} do not.")
         matrix = matrix.to_numpy(dtype=float, na_value=np.nan)
-    everything = columns.size == matrix.shape[1]
-    in_file = hasattr(matrix, "to_memory") or type(matrix).__module__.split(".")[0] == "h5py"
-    if everything or not in_file or getattr(matrix, "format", "csr") != "csr":
+    path = _file_of(matrix)
+    if path is None:
         table = in_memory(matrix)
+        return table if columns.size == matrix.shape[1] else table[:, columns]
+    with _reading(path):
+        return _columns_of_file(matrix, columns)
+
+
+def _file_of(matrix):
+    """The path of the file that a matrix lies in; None for one in memory."""
+    dataset = getattr(matrix, "group", matrix)  # anndata's sparse matrices are groups of h5py
+    return dataset.file.filename if type(dataset).__module__.split(".")[0] == "h5py" else None
+
+
+def _columns_of_file(matrix, columns):
+    everything = columns.size == matrix.shape[1]
+    if everything or getattr(matrix, "format", "csr") != "csr":
+        table = _sound(in_memory(matrix))
         return table if everything else table[:, columns]
     step = max(1, ENTRIES // matrix.shape[1])
     parts = [
-        in_memory(matrix[start : start + step])[:, columns]
+        _sound(in_memory(matrix[start : start + step]))[:, columns]
         for start in range(0, matrix.shape[0], step)
     ]
     return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.vstack(parts)
+
+
+def _sound(table):
+    """A table of a file; raise if the indices of a sparse one lead out of it, which is not looked
+    at again.
+    """
+    if sparse.issparse(table):
+        table.check_format(full_check=True)
+    return table
 
 
 def _floats(table, view):

@@ -105,6 +105,11 @@ def choose(blocks, groups, naming, sizes, split, several):
                 raise ValueError(
                     f"{block.source.view!r} is a gene set and a table; rename the set."
                 )
+            if not len(block.names):
+                raise ValueError(
+                    f"The view {block.source.view!r} has no columns: give data with some, or name "
+                    "the other layers, obsm or modalities."
+                )
             chosen[block.source.view] = {number: np.arange(len(block.names))}
     return chosen, matches
 

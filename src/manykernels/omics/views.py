@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..estimators.annotated import unique_names
-from .blocks import Source, block_of, is_several, opened_data, sources_of
+from .blocks import Source, absent_block, block_of, is_several, opened_data, sources_of
 from .report import Report, some
 from .sets import Naming, Sizes, choose
 
@@ -57,6 +57,8 @@ class Views:
         What was not found and what was left out.
     origins : list of Column
         The table of each column, and its name there.
+    labels : str or None
+        The column of ``obs`` that y is.
     """
 
     X: Any
@@ -68,6 +70,7 @@ class Views:
     present: np.ndarray
     report: Report
     origins: list[Column] = field(default_factory=list)
+    labels: str | None = None
 
     # what estimators ask of a table with names
     @property
@@ -186,7 +189,9 @@ def views(
         NaN, or leave them out.
     like : Views, optional
         Take the same columns and groups as these, such as those of the training samples for new
-        ones, in whatever order the new data have them. What chooses columns is then left out.
+        ones, in whatever order the new data have them, and the same labels, where the new data have
+        them for every sample. What chooses columns is then left out. A MuData may lack modalities
+        as a whole: all samples then lack that view.
 
     Returns
     -------
@@ -219,8 +224,11 @@ def views(
             naming.check(sources)
             sizes = Sizes(min_size, max_size)
             plan = _planned(found, sources, groups, naming, sizes, split)
+        if labels is None and like is not None:
+            labels = _known_labels(found, like.labels, unlabeled)
         y, labeled = _labels(found, labels, unlabeled)
-        return _assembled(found, plan, y, labeled, incomplete == "drop")
+        made = _assembled(found, plan, y, labeled, incomplete == "drop")
+        return replace(made, labels=labels)
 
 
 def _check_options(min_size, max_size, unlabeled, incomplete):
@@ -274,12 +282,17 @@ def _planned(data, sources, groups, naming, sizes, split):
 
 
 def _same(data, like):
-    """The plan that gives the columns of other views."""
+    """The plan that gives the columns of other views; samples may lack a modality, and so may all
+    of them.
+    """
     blocks, columns = [], []
     for chosen in like.views.values():
         source = like.origins[chosen[0]].source
         wanted = [like.origins[column].name for column in chosen]
-        block = block_of(data, source)
+        if source.modality and is_several(data) and source.modality not in data.mod:
+            block = absent_block(data, source, wanted)
+        else:
+            block = block_of(data, source)
         places = {name: place for place, name in enumerate(block.names)}
         missing = [name for name in wanted if name not in places]
         if missing:
@@ -290,6 +303,18 @@ def _same(data, like):
         blocks.append(block)
         columns.append(np.array([places[name] for name in wanted], dtype=np.intp))
     return _Plan(blocks, columns, like.columns, like.groups, list(like.report.matches))
+
+
+def _known_labels(data, labels, unlabeled):
+    """The labels of other views, if these data have them, too; nobody asked for them."""
+    if labels is None:
+        return None
+    try:
+        column = _label_column(data, labels)
+    except ValueError:
+        return None
+    missing = column.isna()
+    return None if missing.all() or (missing.any() and unlabeled == "error") else labels
 
 
 def _labels(data, labels, unlabeled):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import TINY, Regularizer, check_strength, conjugate_exponent, p_norm
+from .base import TINY, Regularizer, check_strength, checked_p, conjugate_exponent, p_norm
 from .norms import SquaredPNorm
 
 
@@ -36,7 +36,8 @@ class BlockNorm(Regularizer):
                 )
         check_strength("BlockNorm", strength)
         self.groups = np.unique(labels, return_inverse=True)[1]
-        self.r, self.p, self.strength = float(r), float(p), float(strength)
+        self.r, self.p = checked_p("BlockNorm", r), checked_p("BlockNorm", p)
+        self.strength = float(strength)
         self._across = SquaredPNorm(p, strength)
 
     @property

@@ -4,7 +4,15 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .._loops.conjugates import BALL, SQUARED, Law
-from .base import TINY, Curvature, Regularizer, check_p, check_strength, conjugate_exponent, p_norm
+from .base import (
+    TINY,
+    Curvature,
+    Regularizer,
+    check_strength,
+    checked_p,
+    conjugate_exponent,
+    p_norm,
+)
 from .projections import project_ball, project_simplex, stationary_point, threshold_by_sum
 
 
@@ -55,14 +63,13 @@ class _PNorm(Regularizer):
 class PNormBall(_PNorm):
     """``r(d) = 0`` if ``|d|_p <= 1``, else infinite, for 1 <= p <= inf.
 
-    p = 1 is classic sparse MKL, p = inf the plain sum of the kernels.
+    p = 1 is classic sparse MKL, p = inf the plain sum of the kernels. Below 1.00001 p counts as 1.
     """
 
     homogeneous = True
 
     def __init__(self, p):
-        check_p("PNormBall", p)
-        self.p = float(p)
+        self.p = checked_p("PNormBall", p)
 
     @property
     def is_simplex(self):
@@ -122,16 +129,15 @@ class PNormBall(_PNorm):
 
 
 class SquaredPNorm(_PNorm):
-    """``r(d) = strength / 2 |d|_p^2`` for 1 <= p <= inf.
+    """``r(d) = strength / 2 |d|_p^2`` for 1 <= p <= inf. Below 1.00001 p counts as 1.
 
     For p = inf the optimal weights are all equal (kernels are positive semidefinite, so more weight
     never hurts), and the feasible set is that ray.
     """
 
     def __init__(self, p, strength=1.0):
-        check_p("SquaredPNorm", p)
         check_strength("SquaredPNorm", strength)
-        self.p, self.strength = float(p), float(strength)
+        self.p, self.strength = checked_p("SquaredPNorm", p), float(strength)
 
     @property
     def steep(self):
