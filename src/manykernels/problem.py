@@ -179,6 +179,16 @@ class Problem:
         gap = (primal - dual) / max(abs(primal), tiny) if np.isfinite(primal) else primal
         return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
 
+    def uncertified(self, weights, beta) -> Certificate:
+        """The intercepts at any weights and any beta, and nothing proven of them: for those who
+        cannot wait.
+        """
+        beta = self.feasible(np.atleast_2d(np.asarray(beta, dtype=float)))
+        scores = self.bank.decision(weights, beta)
+        data = zip(self.targets, self.cost, scores, strict=True)
+        intercept = np.array([self.loss.intercept(*of) for of in data])
+        return Certificate(np.inf, -np.inf, np.inf, intercept, 0.0)
+
     def primal(self, weights, beta, scores) -> tuple[float, np.ndarray]:
         """The primal value at ``scores = K_d beta``, and the intercepts that make it smallest."""
         data = list(zip(self.targets, self.cost, scores, strict=True))

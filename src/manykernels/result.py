@@ -239,7 +239,9 @@ def merged(results):
     """
     certificates = [result.certificate for result in results]
     primal, dual = sum(c.primal for c in certificates), sum(c.dual for c in certificates)
-    gap = (primal - dual) / max(abs(primal), np.finfo(float).tiny)
+    gap = (
+        (primal - dual) / max(abs(primal), np.finfo(float).tiny) if np.isfinite(primal) else np.inf
+    )
     intercept = np.concatenate([result.intercept for result in results])
     rounding = float(np.sqrt(sum(c.rounding**2 for c in certificates)))
     counters = Counters(

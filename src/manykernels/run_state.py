@@ -148,6 +148,11 @@ class RunState:
         return self.bank.n**2 * itemsize <= self.memory_budget
 
     @property
+    def is_dear_to_judge(self) -> bool:
+        """Whether the value of a point takes more than a pass over the kernels."""
+        return self.problem.regularizer.needs_bank
+
+    @property
     def work(self) -> float:
         """What was done so far, in passes over the kernels.
 

@@ -4,6 +4,7 @@ the checkpoint, signals that end it).
 
 import logging
 import sys
+import time
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from .checkpoints import Journal
 from .checks import check_sizes, choose_regularizer, memory_budget
 from .signals import Termination
 
+SECONDS_AFTER_THE_END = 1.0  # for an SVM of each output whose turn had not come
 HELD = 2**31  # bytes of memory, of which Gram matrices may take a quarter
 HOLDING = ("auto", "newton", "spg", "group_lasso", "simple", "silp", "mirror", "pgd")
 
@@ -113,7 +115,8 @@ class Run:
         """The problems of a fit, one after the other: for every output that has weights of its own,
         for every start. Whoever drives them gives each its result; the last leaves the `outcome`.
 
-        After Ctrl-C other outputs get one SVM at their first weights.
+        After Ctrl-C other outputs get one SVM at their first weights, or what comes of it in a
+        second.
         """
         parts, max_iter = [], self.estimator.max_iter
         for part, begin, stage in self._outputs(prepared, start):
@@ -174,8 +177,10 @@ class Run:
             solver = FromIterate(solver, state.start, ended, proved)
             state.start = state.latest = Point(section.weights, section.beta)
         state.watch = self.announcer.watch(stage)
-        if max_iter == self.estimator.max_iter:  # an SVM after the end is to be finished
+        if max_iter == self.estimator.max_iter:
             state.poll = self.announcer.poll
+        else:
+            state.poll = _after(SECONDS_AFTER_THE_END)
         task = Task(state, solver, stage, max_iter, before)
         state.keep = self._keeper(task)
         return task
@@ -251,6 +256,12 @@ class Outcome(NamedTuple):
     result: Result
     bank: Bank
     others: list
+
+
+def _after(seconds):
+    """Whether so many seconds have passed from now on, as a function."""
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() > end
 
 
 def _outcome(parts, shared):

@@ -43,14 +43,17 @@ class LogDet(Regularizer):
 
     def gradient(self, d):
         factor, (n, m), traces = self._factor(d), (self.bank.n, self.bank.m), np.zeros(self.bank.m)
-        if not self.bank.is_sum:
-            # tr(L L' dK_d / dd_k) over the rows of L', the inverse of the factor
-            inverse = solve_triangular(factor, np.eye(n), lower=True)
-            return 0.5 * self.strength * self.bank.weight_gradient(d, inverse)
-        # tr((I + K_d)^-1 K_k), some rows of both at a time
-        for rows in np.array_split(np.arange(n), -(-n * n * m // ENTRIES_AT_ONCE)):
+        width = m if self.bank.is_sum else 1
+        for rows in np.array_split(np.arange(n), -(-n * n * width // ENTRIES_AT_ONCE)):
             unit = np.zeros((n, rows.size))
             unit[rows, np.arange(rows.size)] = 1.0
+            pulse()
+            if not self.bank.is_sum:
+                # tr(L L' dK_d / dd_k), with rows of L', the inverse of the factor
+                inverse = solve_triangular(factor, unit, lower=True, trans="T", check_finite=False)
+                traces[:] += self.bank.weight_gradient(d, inverse.T)
+                continue
+            # tr((I + K_d)^-1 K_k), some rows of both
             inverse = cho_solve((factor, True), unit, overwrite_b=True, check_finite=False).T
 
             def add(kernels, values, first, inverse=inverse):
@@ -58,7 +61,6 @@ class LogDet(Regularizer):
                     traces[k] += np.vdot(values[:, place], inverse)
 
             self.bank.visit_kernel_rows(rows, add)
-            pulse()
         return 0.5 * self.strength * traces
 
     def _factor(self, d):
