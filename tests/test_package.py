@@ -70,8 +70,8 @@ def test_type_checkers_see_every_public_name():
         assert f"import {name} as {name}\n" in source
 
 
-def test_workers_collect_at_different_hours():
-    """Compressed bytes, which hold the time, differ between the workers that collect them."""
+def test_a_clock_that_is_ahead():
+    """Compressed bytes, which hold the time, differ by it."""
     here = gzip.compress(b"rows")
     with clock_ahead(1):
         there = gzip.compress(b"rows")
@@ -85,7 +85,7 @@ COLLECT = ("-m", "pytest", "--collect-only", "-q", "-m", "", "-p", "no:cacheprov
 
 def collected(number):
     """What a process with hash seed and hour of its own collects, line by line."""
-    own = {"PYTHONHASHSEED": str(number), "PYTEST_XDIST_WORKER": f"gw{number}"}
+    own = {"PYTHONHASHSEED": str(number), "MANYKERNELS_HOURS_AHEAD": str(number)}
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, *COLLECT],
@@ -96,6 +96,12 @@ def collected(number):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def test_another_process_collects_the_same_tests(request):
+    """At another hour and with other hashes, or workers of pytest-xdist would differ by chance."""
+    missing = {item.nodeid for item in request.session.items} - set(collected(1))
+    assert sorted({name.partition("[")[0] for name in missing}) == []
 
 
 @pytest.mark.long
