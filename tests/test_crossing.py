@@ -48,21 +48,23 @@ def cluster():
 def test_holds(row, name, interrupted, tmp_path, monkeypatch, request):
     """A fit ends, is finite, keeps its claim, comes back from a file, and obeys Ctrl-C."""
     way, case = crossing.WAYS[name], crossing.case(row)
-    if way.needs:
-        pytest.importorskip(way.needs)
+    parameters = dict(way.parameters)
+    package = pytest.importorskip(way.needs) if way.needs else None
+    if way.needs == "torch" and package.cuda.is_available():
+        parameters["device"] = "cuda"
     if way.needs == "distributed" and row["task"] != "one class":
         request.getfixturevalue("cluster")
         case.estimator = crossing.on_cluster(case.estimator)
     refusal = next((one for one in way.refused if one.holds(row)), None)
     if refusal is not None:
         with pytest.raises(ValueError, match=refusal.sentence):
-            crossing.fitted(case, **way.parameters)
+            crossing.fitted(case, **parameters)
         return
     with crossing.going(way):
-        model = crossing.fitted(case, **way.parameters)
+        model = crossing.fitted(case, **parameters)
         if interrupted:
             monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
-            crossing.check_interrupt(case, 3, **way.parameters)
+            crossing.check_interrupt(case, 3, **parameters)
     if way.needs == "distributed" and row["task"] != "one class":
         model = model.ordinary()
     crossing.check_model(case, model, crossing.AXES["tolerance"][row["tolerance"]])
