@@ -184,7 +184,8 @@ class TestTheBank:
         joblib.dump(bank, tmp_path / "bank")
         again = joblib.load(tmp_path / "bank")
         assert again.symmetric
-        np.testing.assert_array_equal(again.combine(np.ones(6)), bank.combine(np.ones(6)))
+        # sums of matrix libraries depend on how arrays lie in memory
+        np.testing.assert_allclose(again.combine(np.ones(6)), bank.combine(np.ones(6)), rtol=1e-12)
         some = bank.subset([4, 0], 2.0)
         assert some.names == [bank.names[4], bank.names[0]]
         np.testing.assert_allclose(

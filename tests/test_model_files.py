@@ -240,7 +240,11 @@ class TestRoundTrip:
         np.testing.assert_allclose(
             decisions(loaded, points), decisions(model, points), rtol=1e-10, atol=1e-12
         )
-        np.testing.assert_array_equal(loaded.predict(points), model.predict(points))
+        before, after = model.predict(points), loaded.predict(points)
+        if before.dtype.kind == "f":
+            np.testing.assert_allclose(after, before, rtol=1e-10, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(after, before)
         assert loaded.extra_ == {"scaled by": [1.0, 2.0]}
 
     def test_attributes_are_there(self, name, fitted, tmp_path):
@@ -994,7 +998,8 @@ class TestWriting:
             for path in package.rglob("*.py")
             if any(re.search(word, path.read_text("utf-8")) for word in words)
         ]
-        assert found == ["_files/atomic.py"]
+        # Numba writes compiled loops, into a folder that is made for it
+        assert sorted(found) == ["_files/atomic.py", "_loops/jit.py"]
 
 
 def test_no_pickle_in_the_package():

@@ -49,6 +49,11 @@ def on_device(bank: Bank, name: str) -> Bank:
         return bank
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
+    if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
+        raise ValueError(
+            f"device={device.name!r} is for sums and products of kernels, not for "
+            f"{bank.combination!r}: use 'cpu'."
+        )
     if name != "torch" and not _large(bank, LEAST):
         return bank
     translated = _ON_DEVICE.get(type(bank))
@@ -109,11 +114,6 @@ def _masked(bank, device):
 
 
 def _product(bank, device):
-    if type(bank.combination) is not Product:
-        raise ValueError(
-            f"device={device.name!r} is for sums and products of kernels, not for "
-            f"{bank.combination!r}: use 'cpu'."
-        )
     options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count, "device": device}
     return DeviceProductBank(bank.combination, **options)
 
