@@ -486,7 +486,6 @@ WAYS = {
             "lowrank.maps.ROWS": 16,
             "estimators.decision.FACTOR_ROWS": 8,
             "_algebra.LARGEST_CALL": 8,
-            "_algebra.BLOCK_COLUMNS": 8,
             "_threads.CACHED": 64,
             "machines.dense.ENTRIES_PER_CALL": 1,
         },

@@ -5,6 +5,7 @@ import io
 import logging
 import pickle
 import sys
+import threading
 import warnings
 from typing import ClassVar
 
@@ -369,7 +370,6 @@ class TestInsideAnIteration:
     def quick_pulse(self, monkeypatch):
         monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
         monkeypatch.setattr(_algebra, "LARGEST_CALL", 20)
-        monkeypatch.setattr(_algebra, "BLOCK_COLUMNS", 16)
 
     @pytest.mark.parametrize("name", FITS)
     def test_a_tick_ends_the_fit(self, name):
@@ -394,6 +394,25 @@ class TestInsideAnIteration:
         assert model.result_.status is Status.STOPPED
         assert (np.abs(model.result_.beta[1:]).sum(axis=1) > 0.0).all()
 
+    def test_a_fit_inside_of_a_callback_is_not_stopped(self):
+        """A stop that is asked for while a callback trains a model is for the fit outside."""
+
+        class Nesting(Callback):
+            def __init__(self):
+                self.ticks, self.inner = 0, []
+
+            def on_iteration(self, estimator, record):
+                self.inner.append(MKLClassifier(KERNELS).fit(X, y).result_.status)
+
+            def on_tick(self, estimator):
+                self.ticks += 1
+                return bool(self.inner)
+
+        nesting = Nesting()
+        model = MKLClassifier(KERNELS, tol=1e-6, callbacks=[nesting]).fit(X, y)
+        assert model.result_.status is Status.STOPPED
+        assert set(nesting.inner) == {Status.OPTIMAL}
+
     def test_nobody_is_asked_who_does_not_want_to(self):
         assert Announcer(MKLClassifier(callbacks=[Diary(), print])).poll is None
 
@@ -404,14 +423,31 @@ class TestInsideAnIteration:
         assert not EarlyStop(patience=3).on_tick(None)
 
 
-def test_factorization_in_pieces(monkeypatch):
+def test_factorization_beside_a_pulse(monkeypatch):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((70, 90))
     H, right = A @ A.T, rng.standard_normal((70, 2))
     monkeypatch.setattr(_algebra, "LARGEST_CALL", 20)
-    for block in (16, 69, 70):
-        monkeypatch.setattr(_algebra, "BLOCK_COLUMNS", block)
-        found = cho_solve(_algebra.cholesky_factor(H.copy(order="F")), right)
+    for order in "CF":
+        found = cho_solve(_algebra.cholesky_factor(H.copy(order=order)), right)
         np.testing.assert_allclose(found, np.linalg.solve(H, right), rtol=1e-9)
     with pytest.raises(np.linalg.LinAlgError):
         _algebra.cholesky_factor(H - 200.0 * np.eye(70))
+
+
+def test_a_long_factorization_is_left_to_itself(monkeypatch):
+    """One that would not end in hours."""
+    going = threading.Event()
+
+    def endless(*_, **__):
+        going.wait(3600.0)
+
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_algebra, "LARGEST_CALL", 1)
+    monkeypatch.setattr(_algebra, "cho_factor", endless)
+    monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
+    with _pulse.listening(stop), pytest.raises(KeyboardInterrupt):
+        _algebra.cholesky_factor(np.eye(2))
+    going.set()

@@ -29,7 +29,7 @@ from sklearn.base import clone
 import manykernels
 from conftest import examples, toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
-from manykernels._files import CannotWrite, CorruptFile, container, read, write
+from manykernels._files import CannotWrite, CorruptFile, container, read, replace_file, write
 from manykernels.banks import make_bank
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.kernels import (
@@ -987,6 +987,20 @@ class TestWriting:
     def test_any_name(self, name, tmp_path):
         write(tmp_path / name, {}, {"which": name}, "model")
         assert read(tmp_path / name, "model")[1] == {"which": name}
+
+    def test_long_names(self, tmp_path):
+        path = tmp_path / ("a" * 255)
+        for content in (b"old", b"new"):
+            replace_file(path, [content])
+        assert path.read_bytes() == b"new"
+        assert os.listdir(tmp_path) == [path.name]
+
+    def test_an_old_file_that_has_its_second_name_already(self, tmp_path):
+        path, previous = tmp_path / "c", tmp_path / "c.old"
+        replace_file(path, [b"1"])
+        os.link(path, previous)
+        replace_file(path, [b"2"], previous=previous)
+        assert sorted(os.listdir(tmp_path)) == ["c", "c.old"]
 
     def test_every_writer_is_this_one(self):
         """Nothing else in the package opens files to write."""

@@ -48,13 +48,10 @@ def has_listener() -> bool:
 
 @contextmanager
 def listening(listener: Callable[[], None] | None) -> Iterator[None]:
-    """A context in which a listener hears the pulse of this thread's computation; with None, the
-    listener from outside stays.
+    """A context in which a listener, or nobody, hears the pulse of this thread's computation,
+    whoever listens outside: a fit inside of a callback is none of theirs.
     """
-    if listener is None:
-        yield
-        return
-    token = _listening.set(_Listener(listener))
+    token = _listening.set(None if listener is None else _Listener(listener))
     try:
         yield
     finally:

@@ -111,6 +111,8 @@ class RunState:
         asked for.
     tol : float
         Relative gap that is asked for; zero if that is not known.
+    is_part : bool
+        Whether the problem is a part of another run's.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class RunState:
         poll: Callable | None = None,
     ):
         self.problem, self.memory_budget = problem, memory_budget
-        self.watch, self.keep, self.poll = watch, keep, poll
+        self.watch, self.keep, self.poll, self.is_part = watch, keep, poll, False
         self.counters, self.best, self.limit, self.tol = Counters(), None, None, 0.0
         self._columns, self._parts = 0, 0.0
         regularizer = problem.regularizer

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+LONGEST_STEM = 200  # bytes: names of files may have 255
 STREAMS = (1, 2)  # standard output and standard error
 
 
@@ -56,7 +57,7 @@ def replacing(path, previous=None):
     try:
         target, before = _target(path)
         _sweep(target)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+        temporary = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}.tmp")
         with _opened_new(temporary, before) as file:
             yield file
             file.flush()
@@ -176,8 +177,12 @@ def _keep_old(target, previous, link):
         os.link(target, link)
     except OSError:
         os.replace(target, previous)
-    else:
+        return
+    try:
         os.replace(link, previous)
+    finally:  # which is still there if both were names of one file already
+        with suppress(OSError):
+            os.unlink(link)
 
 
 def _sync_folder(folder):
@@ -194,9 +199,16 @@ def _sync_folder(folder):
             os.close(handle)
 
 
+def _stem(target):
+    """How the names of temporary files of a target begin: with its own name, or as much of it as
+    leaves room for the rest.
+    """
+    return f".{os.fsencode(target.name)[:LONGEST_STEM].decode(errors='ignore')}."
+
+
 def _sweep(target):
     """Remove what processes that were killed while writing this file have left."""
-    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}(\.old)?\.tmp")
+    ours = re.compile(rf"{re.escape(_stem(target))}[0-9a-f]{{16}}(\.old)?\.tmp")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
             if ours.fullmatch(entry.name):

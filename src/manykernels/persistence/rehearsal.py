@@ -7,6 +7,7 @@ values at some of its own points: numbers that are finite each may overflow toge
 """
 
 import warnings
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +30,17 @@ LARGEST = 1e200  # decision value at the points of a model
 WIDEST = 10**6  # columns of a row that is made
 # what is wrong with the row, not with the step: a logarithm of what a scaler makes of it
 OF_VALUES = ("NaN", "infinity", "unknown categor")
+
+
+@contextmanager
+def _quiet():
+    """Nothing is said of what a model is tried on, but that compiled loops are not kept: that is
+    said once in a process.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("default", message="Compiled loops")
+        yield
 
 
 def rehearse(model):
@@ -60,8 +72,7 @@ def _rehearse_decision(model):
     training.
     """
     decision = model.decision_
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with _quiet():
         if getattr(decision.bank, "needs_grams", False):
             parts = [[np.ones((1, decision.n_fit))] * len(decision.bank.names)]
         else:
@@ -120,8 +131,7 @@ def _tried(step, table=None, value=None):
         table = _table(row, getattr(step, "feature_names_in_", None))
     if table is None or _takes_matrices(step):
         return None
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with _quiet():
         try:
             if hasattr(step, "decision_"):
                 return _checked_scores(step._scores(table))

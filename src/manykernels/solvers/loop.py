@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     limit = solver.limit(run) if max_iter is None else max_iter
     history: list[Record] = []
     taken = 0
-    with one_thread(), listening(_listener(run)):  # the bank's own threads share out the tiles
+    with one_thread(), _heard(run):  # the bank's own threads share out the tiles
         try:
             state, status = solver.init(run), None
             while status is None:
@@ -93,16 +94,20 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     return result
 
 
-def _listener(run):
-    """Ends the run from inside of an iteration when it is polled; None if nobody does."""
+def _heard(run):
+    """A context in which polls end the run from inside of an iteration; those of a part of a run
+    are the whole run's.
+    """
+    if run.is_part:
+        return nullcontext()
     if run.poll is None:
-        return None
+        return listening(None)
 
     def listener():
         if run.poll():
             raise Stopped
 
-    return listener
+    return listening(listener)
 
 
 def _told(run, iterate, history, began):
@@ -221,7 +226,7 @@ def drive_part(solver, run, part, *, tol, max_iter=None) -> Result:
         watch=None if run.watch is None else watch,
         keep=None if run.keep is None else keep,
     )
-    inner.start = inner.latest = part.start
+    inner.start, inner.latest, inner.is_part = part.start, part.start, True
     result = drive(solver, inner, tol=tol, max_iter=max_iter)
     run.counters.include(inner.counters)
     run.latest = part.whole(Point(result.weights, result.beta))
