@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .common import load, run_parts, table
+from .common import load, once, run_parts, table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -72,7 +72,8 @@ def _outcome(number, row, n, seconds):
             line["heard after s"] = line["s"] - seconds
         line["status"] = "INTERRUPTED"
         if model is not None:
-            line["status"], line["gap"] = model.result_.status.name, model.result_.duality_gap
+            line["status"] = model.result_.status.name
+            line["gap"] = float(model.result_.duality_gap)
             began = time.perf_counter()
             crossing.check_model(case, model, crossing.AXES["tolerance"][row["tolerance"]])
             with tempfile.TemporaryDirectory() as folder:
@@ -93,8 +94,10 @@ def _points(n):
     return real[0][shuffled[: n + 9], :6]
 
 
-def _star(arguments):
-    return _outcome(*arguments)
+def _kept(arguments):
+    """What came of one row; a run that was ended goes on with the rows that it has not had."""
+    number, _, n, _ = arguments
+    return once(f"row {number} with {n} points", _outcome, *arguments)
 
 
 def _run(n):
@@ -110,7 +113,7 @@ def _run(n):
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(CORES)
     with multiprocessing.get_context("spawn").Pool(at_once, maxtasksperchild=10) as pool:
         lines = []
-        for line in pool.imap_unordered(_star, chosen):
+        for line in pool.imap_unordered(_kept, chosen):
             if "error" in line:
                 print(f"row {line['row']} does not hold: {line.pop('error')}", flush=True)
             lines.append(line)
