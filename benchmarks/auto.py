@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from sklearn.datasets import make_classification, make_regression
 
-from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks import ResolvedKernels, make_bank
 from manykernels.kernels import KernelCollection
 from manykernels.losses import Hinge, Squared, SquaredHinge
 from manykernels.lowrank import Nystroem
@@ -61,7 +61,7 @@ def problem(size, p, loss, C):
     n, m, *rank = size
     X, y = points(n, loss)
     if rank:
-        bank = Nystroem(*rank).fit(KernelsOnPoints.from_data(kernels(m), X), X)
+        bank = Nystroem(*rank).fit(ResolvedKernels.from_data(kernels(m), X), X)
     else:
         bank = make_bank(kernels(m), X, dtype=np.float32)
     return Problem(bank, y, np.full(n, C), PNormBall(p), loss)

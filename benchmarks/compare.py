@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
+from manykernels.banks import FactorBank, ResolvedKernels, make_bank
 from manykernels.kernels import RBF, KernelCollection, on_groups
 from manykernels.losses import Hinge, Squared
 from manykernels.lowrank import RandomFourier
@@ -154,7 +154,7 @@ def one_penalty(name, share):
     X, y, groups = cells(name)
     X = StandardScaler().fit_transform(X)
     kernels = on_groups({str(k): own for k, own in groups.items()}, [RBF("median")])
-    found = RandomFourier(COLUMNS).fit(KernelsOnPoints.from_data(kernels, X), X, dtype=np.float64)
+    found = RandomFourier(COLUMNS).fit(ResolvedKernels.from_data(kernels, X), X, dtype=np.float64)
     Z = found.whole()
     Z -= Z.mean(axis=0)
     offsets = np.arange(0, Z.shape[1] + 1, COLUMNS)

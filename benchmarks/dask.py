@@ -111,7 +111,7 @@ def nothing(bank):
 
 
 def echo(bank, beta, factor, told):
-    """What `sweep` sends and returns, without its work."""
+    """What `newton_sums` sends and returns, without its work."""
     from manykernels.banks.base import Sums
 
     n, t = bank.n, len(beta)
@@ -132,7 +132,7 @@ def passes():
     """Scheduling, transfer and work of a pass of Newton's method, by kernels."""
     rows = [*_by_kernels((1, 2)), *_by_kernels((2,), parts=2)]
     bank, weights, beta, J = _sweep()
-    local = _median(lambda: bank.sweep(weights, beta, J), 1)
+    local = _median(lambda: bank.newton_sums(weights, beta, J), 1)
     table(f"A pass over {bank.m:,} kernels on {bank.n} points, one thread a worker", rows)
     print(f"on one machine, one thread: {1e3 * local:.0f} ms")
     return {"rows": rows, "local_ms": 1e3 * local}
@@ -431,13 +431,13 @@ def _by_kernels(counts=(1, 2, 4), parts=None):
             echoed = _median(
                 lambda p=placed, e=each: p.parts.total(echo, beta, J.factor, each=e), ROUNDS
             )
-            whole = _median(lambda p=placed: p.sweep(weights, beta, J), REPEATS)
+            whole = _median(lambda p=placed: p.newton_sums(weights, beta, J), REPEATS)
             yield _row("kernels", workers, len(placed.parts), bank.m, idle, echoed, whole)
 
 
 def echo_sums(bank, loss, u, b, aims):
     """What the sums of Newton's method in rounds return, without their work."""
-    from manykernels.solvers.lowrank.look import Sums
+    from manykernels.solvers.lowrank.distributed import Sums
 
     t, q = u.shape
     return Sums(np.zeros((t, q + 1, q + 1)), np.zeros((t, q + 1)), np.zeros(3))

@@ -38,7 +38,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier, path
-from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks import ResolvedKernels, make_bank
 from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.losses import Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
@@ -99,7 +99,7 @@ def factored():
         some = np.random.default_rng(0).permutation(len(data[1]))[: FACTORED[name]]
         X, y = data[0][some], data[1][some]
         kernels = KernelCollection([RBF(gamma) for gamma in GAMMAS])
-        bank = Nystroem(RANK).fit(KernelsOnPoints.from_data(kernels, X), X)
+        bank = Nystroem(RANK).fit(ResolvedKernels.from_data(kernels, X), X)
         for loss, best in ((SquaredHinge(), "primal"), (Hinge(), "interior")):
             for p, solvers in ((1.0, SPARSE), (2.0, SMOOTH)):
                 problem = Problem(bank, y, np.full(len(y), 10.0), PNormBall(p), loss)

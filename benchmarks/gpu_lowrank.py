@@ -43,10 +43,10 @@ PEER_SECONDS = 120
 GIGABYTE = 2**30
 # what the clock is around, by the name of the part
 PARTS = {
-    "distinct rows": ("manykernels.estimators.prepare", "canonical_rows"),
+    "distinct rows": ("manykernels.estimators.data.prepare", "canonical_rows"),
     "landmarks": ("manykernels.lowrank.nystroem.Nystroem", "features_there"),
-    "making factors": ("manykernels.lowrank.base", "made_there"),
-    "small space": ("manykernels.estimators.prepare", "reduced_there"),
+    "making factors": ("manykernels.lowrank.base", "device_factors"),
+    "small space": ("manykernels.estimators.data.prepare", "reduced_on_device"),
     "Gram matrices": ("manykernels.banks.torch.factors.DeviceFactorBank", "_gram"),
     "Cholesky": ("manykernels.banks.torch.systems.DeviceRooted", "__init__"),
     "substitution": ("manykernels.banks.torch.systems.DeviceRooted", "solve"),
@@ -221,13 +221,13 @@ def sums():
         return []
     import torch
 
-    from manykernels.banks import KernelsOnPoints
+    from manykernels.banks import ResolvedKernels
     from manykernels.banks.torch.device import Device
     from manykernels.banks.torch.factors import DeviceFactorBank, _add_gram, _mirror
     from manykernels.kernels import KernelCollection
 
     X, device = covertype()[0], Device("cuda" if has_gpu() else "torch")
-    on_points = KernelsOnPoints.from_data(KernelCollection([RBF(g) for g in GAMMAS]), X)
+    on_points = ResolvedKernels.from_data(KernelCollection([RBF(g) for g in GAMMAS]), X)
     bank = Nystroem(100 if has_gpu() else 10).fit(on_points, X, device=device)
     V = bank.store.factors
     scale = torch.full((len(V),), 20.0, dtype=torch.float64, device=V.device)

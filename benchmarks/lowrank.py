@@ -49,7 +49,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier
-from manykernels.banks import KernelsOnPoints
+from manykernels.banks import ResolvedKernels
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.kernels.vector import dense
 from manykernels.lowrank import Nystroem
@@ -98,7 +98,7 @@ def some(X, y):
 
 
 def factors(X, kernels, rank):
-    return Nystroem(rank).fit(KernelsOnPoints.from_data(KernelCollection(kernels), X), X)
+    return Nystroem(rank).fit(ResolvedKernels.from_data(KernelCollection(kernels), X), X)
 
 
 def inner():

@@ -106,7 +106,7 @@ CHARTS = {
             ),
             Step(
                 ["Low rank, and the points are on", "other machines (a cluster)?"],
-                '"apart"',
+                '"distributed"',
                 "Newton in rounds (squared, logistic)",
             ),
             Step(

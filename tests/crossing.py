@@ -36,8 +36,8 @@ from manykernels import (
 )
 from manykernels.callbacks import Callback
 from manykernels.combinations import PolynomialMixture, Product
+from manykernels.estimators.answers.resampling import plain as untuned
 from manykernels.estimators.checks import choose_regularizer
-from manykernels.estimators.resampling import plain as untuned
 from manykernels.kernels import RBF, FunctionKernel, KernelCollection, Precomputed, on_groups
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.persistence import CannotSave
@@ -439,7 +439,7 @@ class Way:
 
 
 WAYS = {
-    "matrices in memory": Way({}, ("banks.shared.DenseBank.from_bank",)),
+    "matrices in memory": Way({}, ("banks.wrappers.shared.DenseBank.from_bank",)),
     "sample of points": Way(
         {
             "solvers.choose.LARGE": 10,
@@ -472,7 +472,7 @@ WAYS = {
     ),
     "small tiles": Way(
         {
-            "estimators.run.HELD": 0,
+            "estimators.session.HELD": 0,
             "solvers.newton.HELD": 0,
             "banks.tiled.ROWS": 7,
             "banks.tiled.COLS": 16,
@@ -482,9 +482,9 @@ WAYS = {
             "banks.base.ROW_BLOCK": 8,
             "banks.masked.KERNELS": 2,
             "banks.dense.AT_ONCE": 64,
-            "banks.spectra.ROWS": 16,
+            "banks.lowrank.columns.ROWS": 16,
             "lowrank.maps.ROWS": 16,
-            "estimators.decision.FACTOR_ROWS": 8,
+            "estimators.data.decision.FACTOR_ROWS": 8,
             "_algebra.LARGEST_CALL": 8,
             "_threads.CACHED": 64,
             "machines.dense.ENTRIES_PER_CALL": 1,
@@ -498,27 +498,27 @@ WAYS = {
     ),
     "factors one by one": Way(
         {
-            "estimators.prepare.SEPARATE": 1,
-            "estimators.prepare.MANY_COLUMNS": 1,
-            "estimators.prepare.MORE_COLUMNS": 1,
+            "estimators.data.prepare.SEPARATE": 1,
+            "estimators.data.prepare.MANY_COLUMNS": 1,
+            "estimators.data.prepare.MORE_COLUMNS": 1,
             "solvers.lowrank.blocks.WORTH": 0.0,
         },
         ("solvers.lowrank.blocks.Blocks.init",),
         concerns={"approximation": LOW_RANK},
     ),
     "small space of factors": Way(
-        {"banks.basis.LEAST": 2, "banks.basis.GAIN": 1.0},
-        ("banks.basis.ReducedBank.__init__",),
+        {"banks.lowrank.basis.LEAST": 2, "banks.lowrank.basis.GAIN": 1.0},
+        ("banks.lowrank.basis.ReducedBank.__init__",),
         concerns={"approximation": LOW_RANK},
     ),
     "models in turn": Way(
-        {"estimators.paths.FEWEST": 10**9, "estimators.tuning.BATCH": 1},
-        ("estimators.paths._train_in_turn",),
+        {"estimators.search.paths.FEWEST": 10**9, "estimators.search.tuning.BATCH": 1},
+        ("estimators.search.paths._train_in_turn",),
         concerns={"task": TUNED},
     ),
     "folds in turn": Way(
-        {"estimators.tuning.can_share": lambda *_: False},
-        ("estimators.tuning._fold_by_fold",),
+        {"estimators.search.tuning.can_share": lambda *_: False},
+        ("estimators.search.tuning._fold_by_fold",),
         concerns={"task": TUNED},
     ),
     "on a device": Way(

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from conftest import THOROUGH
 from manykernels import MKLClassifier
-from manykernels.banks import CombinationBank, KernelsOnPoints, make_bank
+from manykernels.banks import CombinationBank, ResolvedKernels, make_bank
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import RBF, Hamming, KernelCollection, Laplacian, Linear, Polynomial
 from manykernels.lowrank import IncompleteCholesky, Nystroem
@@ -289,7 +289,7 @@ def _check(bank, grams, new, between, rng, tol):
     _check_square(bank, grams, tol)
     chosen = rng.choice(bank.m, rng.integers(1, bank.m + 1), replace=False)
     points = rng.choice(bank.n, rng.integers(1, bank.n + 1), replace=False)
-    some, few, size = bank.subset(chosen, 0.5), bank.among(points), np.abs(grams).max()
+    some, few, size = bank.take_kernels(chosen, 0.5), bank.take_points(points), np.abs(grams).max()
     for part, kernels, half in ((bank, slice(None), 1.0), (some, chosen, 0.5)):
         if part is not None:
             values = half * between[kernels]
@@ -355,7 +355,7 @@ def test_factors(drawn, data, normalize, method):
     """As many landmarks as points: nothing is left out but rounding."""
     (X, plain), (new, plain_new), rng = drawn
     listed = data.draw(kernel_lists(plain.shape[1], rng))
-    on_points = KernelsOnPoints.from_data(KernelCollection(listed), X, normalize=normalize)
+    on_points = ResolvedKernels.from_data(KernelCollection(listed), X, normalize=normalize)
     approximation = (
         Nystroem(len(plain), cutoff=0.0) if method is Nystroem else method(len(plain), 0.0)
     )

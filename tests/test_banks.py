@@ -13,13 +13,12 @@ from conftest import MIXED, toy
 from manykernels._threads import Threads, thread_count
 from manykernels.banks import CombinationBank, TiledBank, families, make_bank, tiled
 from manykernels.banks.base import Bank, SumBank
-from manykernels.banks.centered import CenteredBank
 from manykernels.banks.dense import DenseBank
-from manykernels.banks.families.chains import Chains
-from manykernels.banks.holder import KernelHolder
-from manykernels.banks.part import PartBank
-from manykernels.banks.sample import SampledBank
-from manykernels.banks.shared import Hub, SharedBank
+from manykernels.banks.families.distances import Chains
+from manykernels.banks.kernel_set import KernelSet
+from manykernels.banks.wrappers.centered import CenteredBank
+from manykernels.banks.wrappers.parts import PartBank, SampledBank
+from manykernels.banks.wrappers.shared import PassBatcher, SharedBank
 from manykernels.combinations import Product
 from manykernels.kernels import (
     RBF,
@@ -572,7 +571,7 @@ class TestTheProtocol:
 
     def test_subset_has_the_chosen_kernels(self, bank):
         chosen = np.array([bank.m - 1, 0, 2])
-        some = bank.subset(chosen, 3.0)
+        some = bank.take_kernels(chosen, 3.0)
         rows, weights = np.array([4, 80, 17]), np.array([0.2, 0.5, 1.0])
         assert some.m == 3
         assert [some.names[i] for i in range(3)] == [bank.names[k] for k in chosen]
@@ -599,7 +598,9 @@ class TestTheProtocol:
             assert bank.needs_grams
             assert bank.with_categories({}).needs_grams
             np.testing.assert_allclose(
-                bank.subset([2, 0]).combine([0.3, 0.7]), bank.combine([0.7, 0.0, 0.3]), atol=1e-12
+                bank.take_kernels([2, 0]).combine([0.3, 0.7]),
+                bank.combine([0.7, 0.0, 0.3]),
+                atol=1e-12,
             )
 
     def test_a_combination_has_no_kernels(self):
@@ -620,7 +621,7 @@ def _capabilities():
         for name in (*vars(base), *vars(base)["__annotations__"])
         if not name.startswith("_") and not callable(getattr(SumBank, name, None))
     }
-    return sorted(names - set(dir(KernelHolder)) - {"outlives"})
+    return sorted(names - set(dir(KernelSet)) - {"persistent"})
 
 
 # What a wrapper says otherwise than the bank inside of it, and why.
@@ -669,7 +670,7 @@ def _wrapped(name, bank):
         "centered": lambda: CenteredBank.from_shares(bank, shares),
         "fold": lambda: PartBank(bank, np.arange(0, len(X), 2), np.ones(bank.m)),
         "sampled": lambda: SampledBank(bank, 2),
-        "shared": lambda: SharedBank(bank, Hub(bank), 0),
+        "shared": lambda: SharedBank(bank, PassBatcher(bank), 0),
         "held": lambda: DenseBank.from_bank(bank),
         "missing": lambda: make_bank(bank.collection(), X, missing="mean", n_jobs=3),
     }[name]()
@@ -679,7 +680,14 @@ class TestWrappers:
     """A bank around a bank passes on what the other can do, or says why not."""
 
     def test_capabilities_are_found(self):
-        assert {"threads", "dtype", "far", "streams", "starts", "narrow"} <= set(_capabilities())
+        assert {
+            "threads",
+            "dtype",
+            "is_remote",
+            "streams",
+            "starts",
+            "prefers_factor_space",
+        } <= set(_capabilities())
 
     # subsets of features have no views that points may lack
     @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 from conftest import toy
 from manykernels import MKLClassifier, MKLRegressor, path
 from manykernels._loops import blocks as loops
-from manykernels.banks import KernelsOnPoints, MadeBank
+from manykernels.banks import OnDemandFactorBank, ResolvedKernels
 from manykernels.kernels import RBF, KernelCollection, Linear, on_groups
 from manykernels.losses import (
     EpsilonInsensitive,
@@ -41,7 +41,7 @@ SIGNAL = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 3]) + 0.5 * X[:, 8]
 Y = np.where(SIGNAL > 0.0, 1.0, -1.0)
 GROUPS = {f"set {k}": range(3 * k, 3 * k + 3) for k in range(SETS)}
 KERNELS = on_groups(GROUPS, [RBF(0.2)])
-ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
+ON_POINTS = ResolvedKernels.from_data(KERNELS, X)
 APPROXIMATIONS = [RandomFourier(24), Nystroem(15)]
 SMOOTH = [SquaredHinge(), Logistic(), Squared()]
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), Squared()]
@@ -134,11 +134,11 @@ class TestMadeBank:
         np.testing.assert_allclose(bank.block(4), whole.block(4), atol=1e-12)
         some = np.arange(0, N, 3)
         np.testing.assert_allclose(
-            bank.among(some).diagonal(), whole.among(some).diagonal(), atol=1e-9
+            bank.take_points(some).diagonal(), whole.take_points(some).diagonal(), atol=1e-9
         )
         np.testing.assert_allclose(
-            bank.subset([2, 5], 3.0).combine(np.ones(2)),
-            whole.subset([2, 5], 3.0).combine(np.ones(2)),
+            bank.take_kernels([2, 5], 3.0).combine(np.ones(2)),
+            whole.take_kernels([2, 5], 3.0).combine(np.ones(2)),
             atol=1e-9,
         )
 
@@ -187,24 +187,12 @@ class TestAnswers:
         assert found.status is Status.OPTIMAL
         assert problem.certificate(found.weights, found.beta).gap <= 1.1e-7
 
-    @pytest.mark.parametrize(
-        "loss",
-        [
-            Hinge(),
-            pytest.param(
-                EpsilonInsensitive(0.1),
-                marks=pytest.mark.xfail(
-                    strict=False,
-                    reason="ended once at its limit of iterations, in a run of all tests on x86 "
-                    "right after the loops were compiled; not understood",
-                ),
-            ),
-            Logistic(),
-        ],
-    )
-    def test_a_large_cost(self, loss):
-        """Where rounds would not end, another method does."""
-        problem = Problem(made(), targets(loss), np.full(N, 1e4), PNormBall(1), loss)
+    @pytest.mark.parametrize("seed", [0, 1, 15])
+    @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), Logistic()])
+    def test_a_large_cost(self, loss, seed):
+        """Where rounds would not end, or gain next to nothing, another method does."""
+        bank = made(RandomFourier(24, random_state=seed))
+        problem = Problem(bank, targets(loss), np.full(N, 1e4), PNormBall(1), loss)
         found = solve(problem, Blocks(), tol=1e-3)
         assert found.status is Status.OPTIMAL
         assert problem.certificate(found.weights, found.beta).gap <= 1.1e-3
@@ -223,7 +211,7 @@ class TestAnswers:
         cost[~some] = 0.0
         cost[:40] *= 4.0
         whole = solve(Problem(made(), Y[None], cost, PNormBall(1), loss), Blocks(), tol=1e-5)
-        part = Problem(made().among(some), Y[None, some], cost[some], PNormBall(1), loss)
+        part = Problem(made().take_points(some), Y[None, some], cost[some], PNormBall(1), loss)
         assert whole.status is Status.OPTIMAL
         assert whole.objective == pytest.approx(solve(part, Newton(), tol=1e-6).objective, rel=1e-4)
         assert not whole.beta[:, ~some].any()
@@ -328,9 +316,9 @@ class TestHeldFactors:
 class TestEstimators:
     @pytest.mark.parametrize("approximation", APPROXIMATIONS)
     def test_many_groups_of_columns_are_solved_by_blocks(self, approximation, monkeypatch):
-        monkeypatch.setattr("manykernels.estimators.prepare.MORE_COLUMNS", 100)
+        monkeypatch.setattr("manykernels.estimators.data.prepare.MORE_COLUMNS", 100)
         model = MKLClassifier(KERNELS, p=1.0, C=0.5, approximation=approximation).fit(X, Y)
-        assert isinstance(model._data(X, Y, None).bank, MadeBank)
+        assert isinstance(model._data(X, Y, None).bank, OnDemandFactorBank)
         run = RunState(Problem(made(), Y[None], np.full(N, 1.0), PNormBall(1), Hinge()))
         assert isinstance(choose_solver("auto", run), Blocks)
         other = MKLClassifier(KERNELS, p=1.0, C=0.5, approximation=approximation, solver="newton")
@@ -343,9 +331,9 @@ class TestEstimators:
     def test_other_problems_are_not(self):
         for p, kernels in ((1.33, KERNELS), (1.0, [RBF(0.1), RBF(1.0), Linear()])):
             model = MKLClassifier(kernels, p=p, approximation=Nystroem(5))
-            assert not isinstance(model._data(X, Y, None).bank, MadeBank)
+            assert not isinstance(model._data(X, Y, None).bank, OnDemandFactorBank)
         few = MKLClassifier(KERNELS, p=1.0, approximation=Nystroem(5))  # a small system
-        assert not isinstance(few._data(X, Y, None).bank, MadeBank)
+        assert not isinstance(few._data(X, Y, None).bank, OnDemandFactorBank)
 
     def test_the_norms_of_a_path_decide(self):
         options = {"approximation": RandomFourier(24), "cache_size": 0.03}
@@ -418,7 +406,7 @@ def test_toy_problems_agree_with_exact_kernels(rng):
     """With as many landmarks as points the factors are exact, and so is the answer."""
     points, labels = toy(60)
     kernels = KernelCollection([RBF(1.0, features=[j]) for j in range(4)])
-    on_points = KernelsOnPoints.from_data(kernels, points)
+    on_points = ResolvedKernels.from_data(kernels, points)
     bank = Nystroem(60, cutoff=0.0).fit(on_points, points, dtype=float, on_demand=True)
     problem = Problem(bank, labels[None], np.full(60, 1.0), PNormBall(1), SquaredHinge())
     found = solve(problem, Blocks(), tol=1e-5)

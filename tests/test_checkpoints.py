@@ -32,7 +32,7 @@ from manykernels._files import CannotWrite, CorruptFile, read
 from manykernels.banks import make_bank
 from manykernels.combinations import Product
 from manykernels.estimators.checkpoints import Journal, OtherProblem
-from manykernels.estimators.fingerprints import fingerprint
+from manykernels.estimators.data.fingerprints import fingerprint
 from manykernels.kernels import RBF, Kernel, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem

@@ -28,7 +28,7 @@ from manykernels.cli._input import choose_task
 from manykernels.cli._pipeline import kernels_from, scaler
 from manykernels.cli.app import app
 from manykernels.display.facts import Surface
-from manykernels.estimators import tuning
+from manykernels.estimators.search import tuning
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
 from manykernels.readers import read_table, write_libsvm

@@ -25,7 +25,7 @@ from manykernels import dask as mkd
 from manykernels.banks import FactorBank, make_bank
 from manykernels.dask import cluster as cluster_module
 from manykernels.dask.cluster import Cluster
-from manykernels.dask.cut import choose_cut, factor_columns
+from manykernels.dask.estimators import choose_cut, factor_columns
 from manykernels.dask.kernels import KernelsBank
 from manykernels.dask.parts import Parts
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed

@@ -8,8 +8,8 @@ from sklearn.datasets import make_classification
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLRegressor, load, save
-from manykernels.banks import CombinationBank, KernelsOnPoints, make_bank
-from manykernels.banks.torch import on_device
+from manykernels.banks import CombinationBank, ResolvedKernels, make_bank
+from manykernels.banks.torch import moved_to_device
 from manykernels.banks.torch.device import Device
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, Precomputed
@@ -92,10 +92,12 @@ class TestBanks:
         close(there.products(beta), host.products(beta))
         close(there.products(beta[1]), host.products(beta[1]))
         close(there.decision(weights, beta), host.decision(weights, beta))
-        for a, b in zip(there.along(beta, change), host.along(beta, change), strict=True):
+        for a, b in zip(
+            there.directional_forms(beta, change), host.directional_forms(beta, change), strict=True
+        ):
             close(a, b)
         J = PNormBall(1.5).curvature(np.abs(host.quadratic_forms(beta)))
-        swept = there.sweep(weights, beta, J).host(), host.sweep(weights, beta, J)
+        swept = there.newton_sums(weights, beta, J).host(), host.newton_sums(weights, beta, J)
         for a, b in zip(*swept, strict=True):
             close(a, b)
         close(there.columns([3, 9]), host.columns([3, 9]))
@@ -121,14 +123,14 @@ def test_other_banks_of_the_same_kernels(name, device):
     np.testing.assert_allclose(again.quadratic_forms(beta), there.quadratic_forms(beta), rtol=1e-6)
     if there.cheap_subsets:
         np.testing.assert_allclose(
-            there.subset(np.array([1, 7])).quadratic_forms(beta),
+            there.take_kernels(np.array([1, 7])).quadratic_forms(beta),
             there.quadratic_forms(beta)[[1, 7]],
             rtol=1e-5,
         )
-    elif there.among(np.arange(5)) is not None:
+    elif there.take_points(np.arange(5)) is not None:
         rows = np.array([4, 9, 22])
         np.testing.assert_allclose(
-            there.among(rows).combine(np.ones(there.m)),
+            there.take_points(rows).combine(np.ones(there.m)),
             there.combine(np.ones(there.m))[np.ix_(rows, rows)],
             rtol=1e-5,
         )
@@ -203,7 +205,7 @@ def test_fits_agree_by_objective(name, p, device):
 def test_products(groups, device, tmp_path):
     product = Product(None if groups is None else list(groups), starts=1)
     host = CombinationBank(product.fit(X))
-    there = on_device(host, device)
+    there = moved_to_device(host, device)
     weights, beta, new = (
         RNG.random(host.m),
         RNG.standard_normal((2, 70)),
@@ -238,8 +240,8 @@ def test_products(groups, device, tmp_path):
 
 def test_low_rank(device):
     A, b = toy(300)
-    host = Nystroem(15).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), A), A)
-    there = on_device(host, device)
+    host = Nystroem(15).fit(ResolvedKernels.from_data(KernelCollection(MIXED), A), A)
+    there = moved_to_device(host, device)
     beta, v = RNG.standard_normal((2, 300)), RNG.standard_normal((2, host.width))
     np.testing.assert_allclose(there.correlate(beta), host.correlate(beta), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(there.dot(v), host.dot(v), rtol=1e-6, atol=1e-6)
@@ -329,5 +331,5 @@ class TestEstimators:
     def test_small_problems_stay_on_the_host(self):
         bank = make_bank(KernelCollection(MIXED), X)
         if torch.cuda.is_available():
-            assert on_device(bank, "cuda") is bank
-        assert on_device(bank, "cpu") is bank
+            assert moved_to_device(bank, "cuda") is bank
+        assert moved_to_device(bank, "cpu") is bank

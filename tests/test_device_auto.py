@@ -41,7 +41,7 @@ def test_a_gpu_is_asked_for_only_where_it_pays(monkeypatch):
     monkeypatch.setattr(place, "CLEARLY", 0)
     model = MKLClassifier([RBF(1.0), Linear()], device="auto").fit(X, Y)
     assert asked
-    assert not model.bank_.elsewhere
+    assert not model.bank_.on_device
 
 
 def test_a_gpu_that_is_here_is_taken(monkeypatch):
@@ -52,11 +52,11 @@ def test_a_gpu_that_is_here_is_taken(monkeypatch):
     monkeypatch.setattr(place, "LEAST", 0)
     options = {"kernels": [RBF(1.0), Linear()], "p": 1.5}
     there = MKLClassifier(**options, device="auto").fit(X, Y)
-    assert there.bank_.elsewhere
+    assert there.bank_.on_device
     here = MKLClassifier(**options).fit(X, Y)
     assert there.result_.objective == pytest.approx(here.result_.objective, rel=2e-3)
     monkeypatch.setattr(place, "CLEARLY", 2**60)
-    assert not MKLClassifier(**options, device="auto").fit(X, Y).bank_.elsewhere
+    assert not MKLClassifier(**options, device="auto").fit(X, Y).bank_.on_device
 
 
 def test_without_pytorch(monkeypatch):
@@ -75,4 +75,4 @@ def test_where_only_the_cpu_goes(monkeypatch):
     kernels = [RBF(1.0, features=[f]) for f in range(X.shape[1])]
     MKLClassifier(kernels, missing="mean", device="auto").fit(holes, Y)
     model = MKLClassifier(combination=PolynomialMixture(), device="auto", max_iter=2)
-    assert not model.fit(X, Y).bank_.elsewhere
+    assert not model.fit(X, Y).bank_.on_device

@@ -8,8 +8,8 @@ from sklearn.datasets import make_classification
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor
-from manykernels.banks import FactorBank, KernelsOnPoints
-from manykernels.banks.torch import on_device, reduced_there
+from manykernels.banks import FactorBank, ResolvedKernels
+from manykernels.banks.torch import moved_to_device, reduced_on_device
 from manykernels.banks.torch.basis import DeviceReducedBank
 from manykernels.banks.torch.device import Device
 from manykernels.banks.torch.factors import DeviceFactorBank
@@ -46,7 +46,7 @@ def limited(request, monkeypatch):
 
 
 def host_bank(kernels=MIXED, rank=15, dtype=np.float32):
-    on_points = KernelsOnPoints.from_data(KernelCollection(kernels), X)
+    on_points = ResolvedKernels.from_data(KernelCollection(kernels), X)
     return Nystroem(rank).fit(on_points, X, dtype=dtype)
 
 
@@ -83,12 +83,14 @@ def check_protocol(there, host, tol):
     ):
         close(getattr(there, name)(*args), getattr(host, name)(*args), tol)
     few = np.arange(0, host.n, 7)
-    close(there.among(few).whole(), host.among(few).whole(), tol)
+    close(there.take_points(few).whole(), host.take_points(few).whole(), tol)
     # vectors that are on the device already
-    close(there.correlate(there.there(beta)), host.correlate(beta), tol)
+    close(there.correlate(there.to_device(beta)), host.correlate(beta), tol)
     close(there.values(v).cpu().numpy(), host.dot(v), tol)
     close(
-        there.decision(weights, there.there(beta)).cpu().numpy(), host.decision(weights, beta), tol
+        there.decision(weights, there.to_device(beta)).cpu().numpy(),
+        host.decision(weights, beta),
+        tol,
     )
     new = X[:9] + 0.1
     close(there.cross(new).decision(weights, beta), host.cross(new).decision(weights, beta), tol)
@@ -98,17 +100,17 @@ def check_protocol(there, host, tol):
 def test_banks(device, limited, dtype, monkeypatch):
     monkeypatch.setattr("manykernels.banks.torch.factors.PANEL", 16)
     host = host_bank(dtype=dtype)
-    there = on_device(host, device.name)
+    there = moved_to_device(host, device.name)
     assert type(there) is DeviceFactorBank
     assert type(there.store) is (Streamed if limited else Resident)
     check_protocol(there, host, {np.float32: 2e-5, np.float64: 1e-10}[dtype])
     some = np.array([1, 3])
-    close(there.subset(some, 2.0).whole(), host.subset(some, 2.0).whole(), 1e-6)
+    close(there.take_kernels(some, 2.0).whole(), host.take_kernels(some, 2.0).whole(), 1e-6)
 
 
 def test_small_spaces(device):
     plain = host_bank(MANY, 20)
-    there = reduced_there(on_device(plain, device.name))
+    there = reduced_on_device(moved_to_device(plain, device.name))
     assert type(there) is DeviceReducedBank
     assert there.points.width < 0.6 * there.width
     close(there.whole(), plain.whole(), 3e-5)
@@ -121,37 +123,37 @@ def test_small_spaces(device):
 
 
 def test_what_is_not_worth_a_small_space_stays(device, monkeypatch):
-    few = on_device(host_bank(), device.name)
-    assert reduced_there(few) is few
-    exact = on_device(host_bank(MANY, 20, np.float64), device.name)
-    assert reduced_there(exact) is exact
+    few = moved_to_device(host_bank(), device.name)
+    assert reduced_on_device(few) is few
+    exact = moved_to_device(host_bank(MANY, 20, np.float64), device.name)
+    assert reduced_on_device(exact) is exact
     spread = host_bank([RBF(g) for g in (5.0, 50.0)], 150)
-    spread = on_device(spread, device.name)
-    assert reduced_there(spread) is spread
+    spread = moved_to_device(spread, device.name)
+    assert reduced_on_device(spread) is spread
     for value in (0.0, np.nan):
         plain = host_bank(MANY, 20)
         empty = FactorBank(np.full_like(plain.factors, value), plain.offsets, plain.features)
-        empty = on_device(empty, device.name)
-        assert reduced_there(empty) is empty
+        empty = moved_to_device(empty, device.name)
+        assert reduced_on_device(empty) is empty
 
 
 @pytest.mark.parametrize(
     "approximation", [Nystroem(15), Nystroem(10, n_landmarks=30), IncompleteCholesky(12)], ids=repr
 )
 def test_factors_made_there(approximation, device, limited, tmp_path):
-    on_points = KernelsOnPoints.from_data(KernelCollection(MIXED), X)
+    on_points = ResolvedKernels.from_data(KernelCollection(MIXED), X)
     check_made(approximation, on_points, device)
 
 
 def test_fourier_features_made_there(device, limited):
     gaussians = KernelCollection([RBF(0.3), RBF(2.0, features=[0, 2])])
-    check_made(RandomFourier(20), KernelsOnPoints.from_data(gaussians, X), device)
+    check_made(RandomFourier(20), ResolvedKernels.from_data(gaussians, X), device)
 
 
 def test_masked_kernels_made_there(device, limited):
     rng = np.random.default_rng(0)
     masked = KernelCollection.masked_rbf(rng.uniform(0.1, 2.0, 7), rng.random((7, 4)) < 0.6)
-    check_made(Nystroem(20), KernelsOnPoints.from_data(masked, X), device)
+    check_made(Nystroem(20), ResolvedKernels.from_data(masked, X), device)
 
 
 def check_made(approximation, on_points, device):
@@ -186,12 +188,12 @@ def test_sums_over_many_points_are_exact_enough(device):
 def test_equations_from_those_of_other_bends(device, limited, monkeypatch):
     monkeypatch.setattr("manykernels.banks.torch.factors.PANEL", 16)
     host = host_bank()
-    there, rng = on_device(host, device.name), np.random.default_rng(0)
+    there, rng = moved_to_device(host, device.name), np.random.default_rng(0)
     system, scale = None, np.where(rng.random(host.n) < 0.5, 4.0, 0.0)
     for flips in (0, 0, 3, 50, 300):
         chosen = rng.choice(host.n, flips, replace=False)
         scale[chosen] = 4.0 - scale[chosen]
-        system = there.system(there.there(scale.copy()), False, system)
+        system = there.system(there.to_device(scale.copy()), False, system)
         close(system.H.cpu().numpy(), host.system(scale, True).H, 1e-6)
         pull, step = rng.standard_normal((2, host.width + 1))
         assert system.value(pull, step) == pytest.approx(
@@ -212,7 +214,7 @@ def test_equations_from_those_of_other_bends(device, limited, monkeypatch):
 )
 def test_solvers_agree_with_the_host(loss, p, device, limited):
     host = host_bank(rank=25)
-    there = on_device(host, device.name)
+    there = moved_to_device(host, device.name)
     made = {"epsilon_insensitive": EpsilonInsensitive(0.1), "one_class": OneClass(0.3)}
     loss = made.get(loss) or LOSSES[loss]()
     targets = Y if loss.separates else X[:, 0] + 0.1 * X[:, 1]

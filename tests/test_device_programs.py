@@ -26,7 +26,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from manykernels.banks.torch import masks, single, split  # noqa: E402
 from manykernels.banks.torch.device import Device  # noqa: E402
 from manykernels.banks.torch.masked import _pairs  # noqa: E402
-from manykernels.banks.torch.products import DeviceProducts  # noqa: E402
+from manykernels.banks.torch.tiled import DeviceProducts  # noqa: E402
 
 DEVICES = ["torch"] + (["cuda"] if torch.cuda.is_available() else [])
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -273,7 +273,7 @@ def test_sums_that_stay(device, outputs, monkeypatch):
     beta, weights = RNG.standard_normal((outputs, 60)), RNG.random(host.m)
     change = RNG.standard_normal(60)
     J = PNormBall(1.5).curvature(np.abs(host.quadratic_forms(beta)))
-    here, found = host.sweep(weights, beta, J), there.sweep(weights, beta, J)
+    here, found = host.newton_sums(weights, beta, J), there.newton_sums(weights, beta, J)
     close(found.times(beta), here.times(beta), 1e-10)
     for c in range(outputs):
         kernel = here.curved(c, J.factor, np.float64)
@@ -333,7 +333,7 @@ def test_many_kernels_of_single_features(device, p, monkeypatch):
 def test_a_plan_is_printed(device, resident, monkeypatch, capfd):
     monkeypatch.setattr(place, "LEAST", 0)
     if not resident:
-        monkeypatch.setattr("manykernels.banks.torch.plans.RESIDENT", 0.0)
+        monkeypatch.setattr("manykernels.banks.torch.place.RESIDENT", 0.0)
     X, y = toy(60)
     MKLClassifier([RBF(1.0), Linear()], device=device.name, verbose=2).fit(X, y)
     words = capfd.readouterr().err

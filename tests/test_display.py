@@ -31,7 +31,7 @@ from manykernels.display import (
     TuningDisplay,
 )
 from manykernels.display.facts import Shares, fitted_model
-from manykernels.display.line_ends import spread
+from manykernels.display.path import spread
 from manykernels.kernels import RBF, Linear, on_groups
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1

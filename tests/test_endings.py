@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, load, save
-from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks import ResolvedKernels, make_bank
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.losses import HardMargin, Hinge, Logistic, Squared, SquaredHinge
 from manykernels.lowrank import Nystroem
@@ -32,7 +32,7 @@ from manykernels.solvers.reference import simplex
 
 X, Y = toy(80)
 BANK = make_bank(KernelCollection(MIXED), X)
-LOW = Nystroem(rank=4).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X, dtype=float)
+LOW = Nystroem(rank=4).fit(ResolvedKernels.from_data(KernelCollection(MIXED), X), X, dtype=float)
 FIXED = ("uniform", "alignment")  # whose weights are set by a rule
 WATCHED = [name for name in SOLVERS if SOLVERS[name]().wait is not None]
 
@@ -211,7 +211,7 @@ class TestFactors:
     @pytest.mark.parametrize("name", ["group_lasso", "spg"])
     def test_they_agree_with_those_made_for_factors(self, name, loss, p):
         problem = Problem(LOW, Y, np.full(len(Y), 5.0), PNormBall(p), loss)
-        assert LOW.narrow
+        assert LOW.prefers_factor_space
         best = solve(problem, choose_solver("auto", RunState(problem)), tol=1e-6)
         ours = solve(problem, choose_solver(name), tol=1e-3)
         assert ours.status is Status.OPTIMAL

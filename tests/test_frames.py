@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, path
-from manykernels.estimators.frames import learned_categories
+from manykernels.estimators.data.frames import learned_categories
 from manykernels.kernels import RBF, Hamming, KernelCollection, Linear, Spectrum, paper_bank
 from manykernels.lowrank import Nystroem
 from reference import share_of_equal_entries

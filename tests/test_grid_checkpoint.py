@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from altered import Sound, altered
 from manykernels import Checkpoint, MKLClassifierCV, MKLRegressorCV
 from manykernels._files import CorruptFile, read, write
-from manykernels.estimators import folds, tuning
 from manykernels.estimators.checkpoints import OtherProblem
+from manykernels.estimators.search import folds, tuning
 from manykernels.kernels import RBF, Linear
 
 rng = np.random.default_rng(0)

@@ -7,8 +7,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from conftest import data_folder
 from manykernels import MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor, path
-from manykernels.estimators import Choice, paths
-from manykernels.estimators.climb import EXTRA, NEAR, NEAREST, Climb
+from manykernels.estimators import Choice
+from manykernels.estimators.search import paths
+from manykernels.estimators.search.group_path import EXTRA, NEAR, NEAREST, GroupPathSearch
 from manykernels.kernels import RBF, KernelCollection, Linear, on_groups
 from manykernels.regularizers import SquaredPNorm
 from manykernels.result import Status
@@ -202,7 +203,7 @@ def climbed(entries, max_groups, leave=None):
         outside = set().union(*(set(n) for C, n in (leave or {}).items() if C <= model.C))
         return frozenset(inside - outside)
 
-    climb = Climb(train, used, max_groups, len(set("".join(entries.values()))))
+    climb = GroupPathSearch(train, used, max_groups, len(set("".join(entries.values()))))
     climb.run(0.9)
     return climb, tried
 

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLClassifierCV, load, path, save
-from manykernels.banks import KernelsOnPoints, make_bank
-from manykernels.estimators.decision import ExpansionDecision
+from manykernels.banks import ResolvedKernels, make_bank
+from manykernels.estimators.data.decision import ExpansionDecision
 from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.losses import NEVER, Entropy, Hinge, Logistic
 from manykernels.lowrank import Nystroem, RandomFourier
@@ -44,7 +44,7 @@ CODES = np.digitize(X[:, 0] + X[:, 1], np.linspace(-1, 1, 2))
 CLASSES = np.stack([np.where(CODES == c, 1.0, -1.0) for c in range(3)])
 BANK = make_bank(KernelCollection(MIXED), X)
 GRAMS = BANK.columns(np.arange(40))
-LOW = Nystroem(rank=2).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X, dtype=float)
+LOW = Nystroem(rank=2).fit(ResolvedKernels.from_data(KernelCollection(MIXED), X), X, dtype=float)
 COST = np.random.default_rng(0).uniform(0.5, 3.0, 40)
 LINE = make_bank(KernelCollection([Linear(features=0)]), X, normalize=None)
 FEW = [RBF(0.1), RBF(1.0), Linear()]
@@ -171,7 +171,7 @@ class TestOptimum:
         cost, some = COST.copy(), np.arange(40) % 3 > 0
         cost[~some] = 0.0
         whole = solve(problem(PNormBall(1.33), cost), Newton(), tol=1e-8)
-        bank = BANK.among(np.flatnonzero(some))
+        bank = BANK.take_points(np.flatnonzero(some))
         part = problem(PNormBall(1.33), COST[some], y[some], bank)
         part = solve(part, Newton(), tol=1e-8)
         assert whole.objective == pytest.approx(part.objective, rel=2e-8)
@@ -220,7 +220,7 @@ class TestSolvers:
             return
         if not solver.fits(run):
             assert bank is BANK
-            assert name in ("primal", "interior", "blocks", "apart", "gfb")
+            assert name in ("primal", "interior", "blocks", "distributed", "gfb")
             return
         # given time: SimpleMKL would not be waited for
         result = solve(task, solver, tol=1e-3, max_iter=solver.max_iter)

@@ -204,11 +204,11 @@ def test_cubic_root(seed):
 
 def test_a_pair_goes_to_the_maximum_along_its_line(rng):
     for law in (
-        PNormBall(1.2).law,
-        PNormBall(4).law,
-        SquaredPNorm(2, 0.3).law,
-        SquaredPNorm(1.5).law,
-        GeneralizedKL(0.2).law,
+        PNormBall(1.2).compiled_conjugate,
+        PNormBall(4).compiled_conjugate,
+        SquaredPNorm(2, 0.3).compiled_conjugate,
+        SquaredPNorm(1.5).compiled_conjugate,
+        GeneralizedKL(0.2).compiled_conjugate,
     ):
         for _ in range(20):
             a, s = rng.exponential(size=(2, 6))

@@ -13,8 +13,8 @@ from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
-from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
-from manykernels.banks.basis import reduced
+from manykernels.banks import FactorBank, ResolvedKernels, make_bank
+from manykernels.banks.lowrank.basis import reduced
 from manykernels.kernels import (
     RBF,
     KernelCollection,
@@ -38,7 +38,7 @@ from manykernels.lowrank import (
     coefficient_bound,
     quality,
 )
-from manykernels.lowrank.files import mapped
+from manykernels.lowrank.maps import mapped
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Status
@@ -48,7 +48,7 @@ from manykernels.solvers import GFB, Interior, Newton, PrimalNewton, solve
 X, Y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
 KERNELS = KernelCollection(MIXED)
-ON_POINTS = KernelsOnPoints.from_data(KERNELS, X)
+ON_POINTS = ResolvedKernels.from_data(KERNELS, X)
 EXACT = make_bank(KERNELS, X)
 FULL = Nystroem(rank=80, cutoff=0.0).fit(ON_POINTS, X, dtype=np.float64)
 SHORT = Nystroem(rank=12).fit(ON_POINTS, X, dtype=np.float64)
@@ -93,13 +93,13 @@ class TestFactors:
         scale = np.where(rng.random(80) < 0.5, rng.random(80), 0.0)
         expected = SHORT.factors.T @ (scale[:, None] * SHORT.factors)
         np.testing.assert_allclose(SHORT.gram(scale), expected, atol=1e-10)
-        monkeypatch.setattr("manykernels.banks.factors.ROWS", 7)
+        monkeypatch.setattr("manykernels.banks.lowrank.factors.ROWS", 7)
         np.testing.assert_allclose(SHORT.gram(scale), expected, atol=1e-10)
 
     @pytest.mark.parametrize("landmarks", ["uniform", "kmeans", "leverage"])
     def test_more_landmarks_are_better(self, landmarks, rng):
         points = rng.standard_normal((400, 4))
-        kernels = KernelsOnPoints.from_data(KernelCollection([RBF(0.05), RBF(0.3)]), points)
+        kernels = ResolvedKernels.from_data(KernelCollection([RBF(0.05), RBF(0.3)]), points)
         errors = [
             quality(Nystroem(r, landmarks).fit(kernels, points), kernels, points).max()
             for r in (10, 40, 160)
@@ -108,7 +108,7 @@ class TestFactors:
 
     def test_the_best_approximation_of_a_rank(self, rng):
         points = rng.standard_normal((200, 4))
-        kernels = KernelsOnPoints.from_data(KernelCollection([RBF(0.3)]), points)
+        kernels = ResolvedKernels.from_data(KernelCollection([RBF(0.3)]), points)
         bank = Nystroem(rank=20, n_landmarks=200).fit(kernels, points, dtype=np.float64)
         K = kernels.between(points, points).columns(np.arange(200))[0]
         values = np.linalg.eigvalsh(K)[::-1]
@@ -119,7 +119,7 @@ class TestFactors:
 
     def test_the_cutoff_drops_what_is_small(self, rng):
         points = rng.standard_normal((300, 2))
-        kernels = KernelsOnPoints.from_data(KernelCollection([RBF(0.01), Linear()]), points)
+        kernels = ResolvedKernels.from_data(KernelCollection([RBF(0.01), Linear()]), points)
         widths = [
             np.diff(Nystroem(100, cutoff=c).fit(kernels, points).offsets)
             for c in (1e-12, 1e-7, 1e-2)
@@ -130,7 +130,7 @@ class TestFactors:
 
     def test_random_fourier_features(self, rng):
         points = rng.standard_normal((200, 3))
-        kernels = KernelsOnPoints.from_data(
+        kernels = ResolvedKernels.from_data(
             KernelCollection([RBF(0.2), RBF(1.0, features=[0, 2])]), points, normalize="trace"
         )
         errors = [
@@ -145,7 +145,7 @@ class TestFactors:
     def test_incomplete_cholesky_of_precomputed_kernels(self, rng):
         grams = EXACT.columns(np.arange(80))
         index = np.arange(80)[:, None]
-        kernels = KernelsOnPoints.from_data(
+        kernels = ResolvedKernels.from_data(
             KernelCollection([Precomputed(K) for K in grams]), index
         )
         assert (
@@ -163,7 +163,7 @@ class TestFactors:
         masks = rng.random((6, 4)) < 0.6
         masks[:, 0] = True
         collection = KernelCollection.masked_rbf(np.full(6, 0.2), masks)
-        kernels = KernelsOnPoints.from_data(collection, X, normalize="trace")
+        kernels = ResolvedKernels.from_data(collection, X, normalize="trace")
         bank = Nystroem(80, cutoff=0.0).fit(kernels, X, dtype=np.float64)
         np.testing.assert_allclose(
             bank.columns([1]), make_bank(collection, X, normalize="trace").columns([1]), atol=1e-8
@@ -174,9 +174,9 @@ class TestFactors:
     )
     def test_subset_has_the_chosen_kernels(self, approximation):
         gaussians = KernelCollection({"a": [RBF(0.1), RBF(0.4, features=1)], "b": RBF(2.0)})
-        points = KernelsOnPoints.from_data(gaussians, X)
+        points = ResolvedKernels.from_data(gaussians, X)
         bank = approximation.fit(points, X, dtype=np.float64)
-        some, chosen = bank.subset([2, 0], 3.0), [2, 0]
+        some, chosen = bank.take_kernels([2, 0], 3.0), [2, 0]
         assert some.names == [bank.names[k] for k in chosen]
         assert list(some.groups) == ["b", "a"]
         np.testing.assert_allclose(
@@ -201,12 +201,12 @@ class TestFactors:
     def test_normalizations(self):
         for normalize in ("diagonal", "trace", "cosine", None):
             bank = Nystroem(80, cutoff=0.0).fit(
-                KernelsOnPoints.from_data(KERNELS, X, normalize=normalize), X, dtype=np.float64
+                ResolvedKernels.from_data(KERNELS, X, normalize=normalize), X, dtype=np.float64
             )
             expected = make_bank(KERNELS, X, normalize=normalize).columns([0, 5])
             np.testing.assert_allclose(bank.columns([0, 5]), expected, atol=1e-6 * expected.max())
         with pytest.raises(ValueError, match="center"):
-            KernelsOnPoints.from_data(KERNELS, X, normalize="center")
+            ResolvedKernels.from_data(KERNELS, X, normalize="center")
 
 
 class TestMemory:
@@ -342,7 +342,7 @@ class TestOnFactors:
         """
         A, b = toy(300)
         kernels = KernelCollection([RBF(1 / (2 * w * w)) for w in (1.0, 3.0, 10.0, 30.0, 100.0)])
-        bank = Nystroem(20).fit(KernelsOnPoints.from_data(kernels, A), A, dtype=np.float32)
+        bank = Nystroem(20).fit(ResolvedKernels.from_data(kernels, A), A, dtype=np.float32)
         flipped = np.where(np.arange(300) % 7 == 0, -b, b)
         found = solve(
             Problem(bank, flipped, np.full(300, 1000.0), PNormBall(p)), Interior(), tol=1e-3
@@ -386,7 +386,7 @@ class TestReduced:
 
     def banks(self, n=400, rank=20):
         A, b = toy(n)
-        plain = Nystroem(rank).fit(KernelsOnPoints.from_data(self.KERNELS, A), A, dtype=np.float32)
+        plain = Nystroem(rank).fit(ResolvedKernels.from_data(self.KERNELS, A), A, dtype=np.float32)
         return plain, reduced(plain), A, b
 
     def test_is_smaller_and_the_same_to_rounding(self):
@@ -395,11 +395,11 @@ class TestReduced:
         np.testing.assert_allclose(small.whole(), plain.whole(), atol=2e-5)
 
     def test_holds_what_a_sample_does_not_show(self, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.basis.SAMPLE", 150)
+        monkeypatch.setattr("manykernels.banks.lowrank.basis.SAMPLE", 150)
         narrow = KernelCollection([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(-2, 1, 40)])
         A = toy(2000)[0]
         # each landmark has directions of its own
-        plain = Nystroem(10).fit(KernelsOnPoints.from_data(narrow, A), A, dtype=np.float32)
+        plain = Nystroem(10).fit(ResolvedKernels.from_data(narrow, A), A, dtype=np.float32)
         small = reduced(plain)
         assert small is not plain
         left = np.linalg.norm(small.whole() - plain.whole(), axis=1)
@@ -410,7 +410,7 @@ class TestReduced:
         assert reduced(plain) is plain
 
     def test_half_of_the_space_serves_the_beginning(self, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.basis.LEAST", 40)
+        monkeypatch.setattr("manykernels.banks.lowrank.basis.LEAST", 40)
         _, small, _, b = self.banks()
         problem = Problem(small, b, np.full(400, 100.0), PNormBall(1.5))
         run, solver, places = RunState(problem), Interior(), []
@@ -431,12 +431,12 @@ class TestReduced:
         for value in (0.0, np.nan):
             empty = FactorBank(np.full_like(plain.factors, value), plain.offsets, plain.features)
             assert reduced(empty) is empty
-        exact = Nystroem(20).fit(KernelsOnPoints.from_data(self.KERNELS, X), X, dtype=np.float64)
+        exact = Nystroem(20).fit(ResolvedKernels.from_data(self.KERNELS, X), X, dtype=np.float64)
         assert reduced(exact) is exact
 
     @pytest.mark.parametrize("held", [2**29, 0])
     def test_agrees_with_its_factors(self, held, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.basis.HELD", held)
+        monkeypatch.setattr("manykernels.banks.lowrank.basis.HELD", held)
         _, small, *_ = self.banks()
         plain = FactorBank(small.whole(), small.offsets, small.features)
         rng = np.random.default_rng(0)
@@ -467,7 +467,7 @@ class TestReduced:
         ):
             close(name, *args)
         some = np.arange(0, 400, 7)
-        np.testing.assert_allclose(small.among(some).whole(), plain.factors[some])
+        np.testing.assert_allclose(small.take_points(some).whole(), plain.factors[some])
 
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
     def test_predictions(self, loss, monkeypatch):
@@ -482,7 +482,7 @@ class TestReduced:
             "approximation": Nystroem(20),
         }
         small = MKLClassifier(**options).fit(A, b)
-        monkeypatch.setattr("manykernels.banks.basis.LEAST", 10**6)
+        monkeypatch.setattr("manykernels.banks.lowrank.basis.LEAST", 10**6)
         plain = MKLClassifier(**options).fit(A, b)
         assert small.result_.objective == pytest.approx(plain.result_.objective, rel=1e-3)
         np.testing.assert_allclose(
@@ -662,7 +662,7 @@ class TestEstimators:
 def test_proposition_two_holds():
     kernels = KernelCollection([RBF(4.0), RBF(8.0)])
     exact, cost = make_bank(kernels, X), np.ones(80)
-    points = KernelsOnPoints.from_data(kernels, X)
+    points = ResolvedKernels.from_data(kernels, X)
     for rank in (40, 70, 79):
         low = Nystroem(rank, cutoff=0.0).fit(points, X, dtype=np.float64)
         weights = np.array([0.5, 0.5])
@@ -684,7 +684,7 @@ def test_sparse_new_points_of_dense_landmarks(kernel):
     """Dense points are moved to their middle for the digits of distances, sparse ones are not."""
     points = np.eye(6)[:, [0, 1, 2, 3]] + 0.5
     bank = Nystroem(6, cutoff=0.0).fit(
-        KernelsOnPoints.from_data(KernelCollection([kernel]), points), points, dtype=np.float64
+        ResolvedKernels.from_data(KernelCollection([kernel]), points), points, dtype=np.float64
     )
     new = np.zeros((3, 4))  # so empty that they stay sparse
     np.testing.assert_allclose(

@@ -5,8 +5,8 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.banks import FactorBank, KernelsOnPoints, make_bank
-from manykernels.banks.basis import ReducedBank
+from manykernels.banks import FactorBank, ResolvedKernels, make_bank
+from manykernels.banks.lowrank.basis import ReducedBank
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.losses import (
     EpsilonInsensitive,
@@ -166,7 +166,7 @@ class TestFactoredMachine:
     def low(self, request):
         """Kernels whose factors have a diagonal root of the weights, and a triangular one."""
         collection = KernelCollection(MIXED)
-        bank = Nystroem(rank=6).fit(KernelsOnPoints.from_data(collection, X), X, dtype=float)
+        bank = Nystroem(rank=6).fit(ResolvedKernels.from_data(collection, X), X, dtype=float)
         if not request.param:
             return bank
         P = np.linalg.qr(np.random.default_rng(0).standard_normal((bank.width, bank.width)))[0]
@@ -205,8 +205,8 @@ class TestFactoredMachine:
 
     def test_runs_use_it_where_factors_are_narrow(self, low):
         run = RunState(Problem(low, y, COST, PNormBall(2)))
-        assert low.narrow
+        assert low.prefers_factor_space
         at = run.evaluate(run.start.weights, run.start.beta, 1e-3)
         assert run.counters.machine_steps < 50  # steps of Newton's method, not of pairs
         np.testing.assert_allclose(at.scores[0], low.combine(at.weights) @ at.beta[0], atol=1e-8)
-        assert not make_bank(KernelCollection(MIXED), X).narrow
+        assert not make_bank(KernelCollection(MIXED), X).prefers_factor_space

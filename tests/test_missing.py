@@ -186,7 +186,7 @@ class TestTheBank:
         assert again.symmetric
         # sums of matrix libraries depend on how arrays lie in memory
         np.testing.assert_allclose(again.combine(np.ones(6)), bank.combine(np.ones(6)), rtol=1e-12)
-        some = bank.subset([4, 0], 2.0)
+        some = bank.take_kernels([4, 0], 2.0)
         assert some.names == [bank.names[4], bank.names[0]]
         np.testing.assert_allclose(
             some.cross(NEW).columns([3, 8]), 2.0 * bank.cross(NEW).columns([3, 8])[[4, 0]]

@@ -7,8 +7,9 @@ import pytest
 
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
-from manykernels.banks import MaskedBank, make_bank, masked, pairs
-from manykernels.banks.sample import SampledBank
+from manykernels.banks import MaskedBank, make_bank, masked
+from manykernels.banks import masked as pairs
+from manykernels.banks.wrappers.parts import SampledBank
 from manykernels.kernels import KernelCollection
 from manykernels.problem import Problem
 from manykernels.regularizers import Curvature, GeneralizedKL, PNormBall, SquaredPNorm
@@ -99,12 +100,15 @@ class TestPasses:
             rng.random(bank.m),
             Curvature(rng.random(bank.m), -0.3, rng.standard_normal(bank.m)),
         )
-        found, expected = bank.sweep(weights, self.beta, J), plain_sums(bank, weights, self.beta, J)
+        found, expected = (
+            bank.newton_sums(weights, self.beta, J),
+            plain_sums(bank, weights, self.beta, J),
+        )
         for value, plain in zip(found, expected, strict=True):
             np.testing.assert_allclose(value, plain, atol=tol * np.abs(plain).max())
         grams = bank.columns(np.arange(36))
         for value, other in zip(
-            bank.along(self.beta, self.change), (self.beta, self.change), strict=True
+            bank.directional_forms(self.beta, self.change), (self.beta, self.change), strict=True
         ):
             plain = sum((grams @ b) @ c for b, c in zip(other, self.change, strict=True))
             np.testing.assert_allclose(value, plain, atol=tol * np.abs(plain).max())
@@ -137,7 +141,7 @@ class TestPasses:
         chosen = np.array([100, 3, 4])
         for dtype in (np.float32, np.float64):
             bank = make_bank(MASKED, X, normalize="trace", dtype=dtype)
-            some = bank.subset(chosen)
+            some = bank.take_kernels(chosen)
             assert (some.m, some.dtype, some.symmetric) == (3, dtype, True)
             np.testing.assert_array_equal(some.columns([5, 6]), bank.columns([5, 6])[chosen])
             assert list(some.names) == [bank.names[k] for k in chosen]
@@ -212,7 +216,7 @@ class TestParts:
         first = solve(problem(BANKS["masked"], PNormBall(2)), Newton(partial=True), tol=1e-4)
         task = problem(BANKS["masked"], PNormBall(1))
         run = RunState(task, start=first)
-        assert Newton(partial=True).planned(run).init(run).kernels.size == 12
+        assert Newton(partial=True).specialize(run).init(run).kernels.size == 12
         again, cold = (solve(task, Newton(partial=True), start=s) for s in (first, None))
         assert again.objective == pytest.approx(cold.objective, rel=2e-3)
 
@@ -256,7 +260,7 @@ class TestParts:
 
             monkeypatch.setattr(MaskedBank, name, call)
 
-        for name in ("combine", "quadratic_forms", "sweep", "along", "products"):
+        for name in ("combine", "quadratic_forms", "newton_sums", "directional_forms", "products"):
             counted(name)
         for last in (1, 2, 3, 5, 8, 12, 17):
             calls.clear()
@@ -280,7 +284,7 @@ class TestChoice:
         assert Newton()._streams(task)
         assert not Newton()._streams(RunState(problem(BANKS["mixed"], PNormBall(1.33))))
         newton_alone = Newton()
-        assert newton_alone.planned(task) is newton_alone
+        assert newton_alone.specialize(task) is newton_alone
 
     def test_memory_budget_counts_what_is_held(self, monkeypatch):
         monkeypatch.setattr(newton, "HELD", 2**17)

@@ -155,7 +155,7 @@ def test_a_break_in_the_last_model_of_a_fold_ends_the_choice(monkeypatch):
         found[-1].result_.status = Status.INTERRUPTED
         return found
 
-    monkeypatch.setattr("manykernels.estimators.paths.path", broken)
+    monkeypatch.setattr("manykernels.estimators.search.paths.path", broken)
     with pytest.raises(KeyboardInterrupt):
         MKLClassifier([RBF(0.5), RBF(2.0)], p="auto").fit(X, y)
     assert len(fits) == 1

@@ -39,7 +39,7 @@ PENALTIES = [
 ]
 CONJUGATES = [r for r in BALLS + PENALTIES if r.has_weights]
 CURVED = [r for r in CONJUGATES if r.has_curvature and 1 < getattr(r, "p", 2) < np.inf]
-LAWFUL = [r for r in CURVED if r.law is not None]
+LAWFUL = [r for r in CURVED if r.compiled_conjugate is not None]
 PROXIMAL = [r for r in PENALTIES if r.has_prox and not np.isinf(getattr(r, "p", 1))]
 
 
@@ -154,7 +154,7 @@ def test_curvature_is_the_derivative_of_the_weights(r, rng):
 def test_compiled_loops_know_the_same_law(r, rng):
     for s in (rng.exponential(size=6), np.array([1e-3, 1.0, 0.0, 0.2, 1e-15, 1.0])):
         d, diagonal = np.empty(6), np.empty(6)
-        factor = respond(r.law, s, d, diagonal)
+        factor = respond(r.compiled_conjugate, s, d, diagonal)
         J = r.curvature(s)
         np.testing.assert_allclose(d, r.weights(s), rtol=1e-10)
         large = s > 1e-9  # below, the floors of the two differ
@@ -169,7 +169,7 @@ def test_compiled_loops_know_the_same_law(r, rng):
 def test_prior_weights_per_kernel(rng):
     r = GeneralizedKL(np.array([0.1, 1.0, 5.0]), 2.0)
     s, d, diagonal = rng.exponential(size=3), np.empty(3), np.empty(3)
-    assert respond(r.law, s, d, diagonal) == 0.0
+    assert respond(r.compiled_conjugate, s, d, diagonal) == 0.0
     np.testing.assert_allclose(d, r.prior * np.exp(s / 4.0))
     np.testing.assert_array_equal(r.start(3), r.prior)
     with pytest.raises(ValueError, match="prior of 3 weights, but there are 4 kernels"):

@@ -16,9 +16,9 @@ from manykernels import (
     stability,
 )
 from manykernels.display import ImportanceDisplay, StabilityDisplay
-from manykernels.estimators.importance import _corrected, _p_values, _residuals
-from manykernels.estimators.resampling import Job, Resampling
-from manykernels.estimators.stability import false_selections, halves
+from manykernels.estimators.answers.importance import _corrected, _p_values, _residuals
+from manykernels.estimators.answers.resampling import Job, Resampling
+from manykernels.estimators.answers.stability import false_selections, halves
 from manykernels.kernels import RBF, Linear, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import PNormBall

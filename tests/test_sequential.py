@@ -20,11 +20,10 @@ from manykernels.regularizers import PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, Newton, solve
 from manykernels.solvers import saddle as saddle_module
-from manykernels.solvers.active_set import first_guess, next_guess, solution
+from manykernels.solvers.newton import OneSVM
 from manykernels.solvers.points import HeldPoint
-from manykernels.solvers.saddle import Saddle
+from manykernels.solvers.saddle import Saddle, first_guess, next_guess, solution
 from manykernels.solvers.sequential import Sequential
-from manykernels.solvers.single import OneSVM
 
 X, y = toy(60)
 NUMBERS = X[:, 0] + 0.3 * X[:, 1] ** 2

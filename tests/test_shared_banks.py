@@ -9,7 +9,7 @@ import pytest
 
 from manykernels import MKLClassifier, path
 from manykernels.banks import DenseBank, make_bank
-from manykernels.banks.shared import Hub, held, width
+from manykernels.banks.wrappers.shared import PassBatcher, held, width
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial, paper_bank
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
@@ -72,7 +72,7 @@ class TestHub:
             return lambda shared: solve(task.on(shared), Newton(), tol=1e-6)
 
         tasks = self.problems(bank)
-        together = Hub(bank).run([work(task) for task in tasks])
+        together = PassBatcher(bank).run([work(task) for task in tasks])
         for task, result in zip(tasks, together, strict=True):
             assert result.status.name == "OPTIMAL"
             assert abs(task.certificate(result.weights, result.beta).gap) <= 1.1e-6
@@ -83,7 +83,7 @@ class TestHub:
         def run():
             tasks = self.problems(bank)
             works = [lambda shared, task=task: solve(task.on(shared), Newton()) for task in tasks]
-            return Hub(bank).run(works)
+            return PassBatcher(bank).run(works)
 
         for first, second in zip(run(), run(), strict=True):
             assert np.array_equal(first.beta, second.beta)
@@ -95,7 +95,9 @@ class TestHub:
         monkeypatch.setattr(
             type(bank), "products_each", lambda self, b: asked.append(len(b)) or products(self, b)
         )
-        found = Hub(bank).run([lambda shared, c=c: shared.products(c * y) for c in range(1, 6)])
+        found = PassBatcher(bank).run(
+            [lambda shared, c=c: shared.products(c * y) for c in range(1, 6)]
+        )
         assert asked == [5]
         for c, one in enumerate(found, 1):
             np.testing.assert_allclose(one, c * found[0], rtol=1e-9)
@@ -106,7 +108,7 @@ class TestHub:
                 float(shared.decision(np.ones(bank.m), y)[0]) for _ in range(count)
             )
 
-        found = Hub(bank).run([work(count) for count in (0, 1, 5, 2)])
+        found = PassBatcher(bank).run([work(count) for count in (0, 1, 5, 2)])
         one = float(bank.decision(np.ones(bank.m), y)[0])
         np.testing.assert_allclose(found, np.array([0, 1, 5, 2]) * one)
 
@@ -116,15 +118,15 @@ class TestHub:
             raise RuntimeError("mine")
 
         with pytest.raises(RuntimeError, match="mine"):
-            Hub(bank).run([fails, lambda shared: shared.products(y), lambda shared: 1])
+            PassBatcher(bank).run([fails, lambda shared: shared.products(y), lambda shared: 1])
 
     def test_an_error_of_the_bank_is_raised(self, bank):
         with pytest.raises(ValueError, match="one entry per point"):
-            Hub(bank).run([lambda shared: shared.products(np.ones(3))] * 3)
+            PassBatcher(bank).run([lambda shared: shared.products(np.ones(3))] * 3)
 
     def test_float64_is_shared(self):
         coarse = held(make_bank(KERNELS, X, dtype=np.float32), 2**30)
-        hub = Hub(coarse)
+        hub = PassBatcher(coarse)
         banks = hub.run([lambda shared: shared.refined()] * 3)
         assert all(bank.bank is banks[0].bank for bank in banks)
         assert banks[0].dtype == np.float64
@@ -147,7 +149,7 @@ class TestHub:
             first *= 2.0  # what is given out is the caller's
             return shared.products(y), shared.quadratic_forms(y), shared.products(-y)
 
-        ((again, forms, other),) = Hub(bank).run([work])
+        ((again, forms, other),) = PassBatcher(bank).run([work])
         assert asked == [1, 1]
         np.testing.assert_allclose(again, bank.products(y))
         np.testing.assert_allclose(forms, bank.quadratic_forms(y))
@@ -167,16 +169,16 @@ class TestHub:
 
         timer = threading.Timer(0.3, _thread.interrupt_main)
         timer.start()
-        found = Hub(bank).run([endless] * 4)
+        found = PassBatcher(bank).run([endless] * 4)
         timer.join()
         np.testing.assert_allclose(found, bank.products(y)[0, 0])
 
     def test_what_outlives_a_run(self):
         source = make_bank(KERNELS, X, dtype=np.float32)
-        hub = Hub(held(source, 2**30))
+        hub = PassBatcher(held(source, 2**30))
         assert isinstance(hub.bank, DenseBank)
-        assert hub.run([lambda bank: bank.outlives])[0] is source
-        assert source.outlives is source
+        assert hub.run([lambda bank: bank.persistent])[0] is source
+        assert source.persistent is source
 
 
 def test_what_fits():

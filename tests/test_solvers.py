@@ -7,7 +7,7 @@ import pytest
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks import ResolvedKernels, make_bank
 from manykernels.kernels import KernelCollection, Precomputed, paper_bank
 from manykernels.losses import Hinge, Logistic, SquaredHinge
 from manykernels.lowrank import Nystroem
@@ -347,7 +347,7 @@ class TestChoice:
     )
     def test_auto_on_factors(self, rank, loss, expected):
         X, y = toy(60)
-        bank = Nystroem(rank).fit(KernelsOnPoints.from_data(KernelCollection(MIXED), X), X)
+        bank = Nystroem(rank).fit(ResolvedKernels.from_data(KernelCollection(MIXED), X), X)
         problem = Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)
         assert type(choose_solver("auto", RunState(problem))) is expected
 

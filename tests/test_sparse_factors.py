@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manykernels import MKLClassifier, path
-from manykernels.banks import KernelsOnPoints
+from manykernels.banks import ResolvedKernels
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.losses import Hinge, Logistic, Squared, SquaredHinge
 from manykernels.lowrank import Nystroem
@@ -15,7 +15,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.result import Status
 from manykernels.run_state import Point
 from manykernels.solvers import Interior, Newton, PrimalNewton, solve
-from manykernels.solvers.lowrank.apart import Apart
+from manykernels.solvers.lowrank.distributed import DistributedNewton
 
 N, FEATURES = 400, 6
 X = np.random.default_rng(5).standard_normal((N, FEATURES))
@@ -23,9 +23,13 @@ SIGNAL = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.3 * X[:, 3]
 Y = np.where(SIGNAL + 0.2 * np.random.default_rng(6).standard_normal(N) > 0.0, 1.0, -1.0)
 KERNELS = [RBF(g, features=[f]) for f in range(FEATURES) for g in (0.1, 1.0, 10.0)]
 KERNELS += [RBF(g) for g in (0.02, 0.2, 2.0)]
-BANK = Nystroem(8).fit(KernelsOnPoints.from_data(KernelCollection(KERNELS), X), X, dtype=np.float64)
+BANK = Nystroem(8).fit(ResolvedKernels.from_data(KernelCollection(KERNELS), X), X, dtype=np.float64)
 SOLVERS = [
-    *((loss, solver) for loss in (SquaredHinge(), Logistic()) for solver in (PrimalNewton, Apart)),
+    *(
+        (loss, solver)
+        for loss in (SquaredHinge(), Logistic())
+        for solver in (PrimalNewton, DistributedNewton)
+    ),
     (Squared(), PrimalNewton),
     (Hinge(), Interior),
 ]
@@ -45,7 +49,7 @@ def named(value):
 class TestEnds:
     def test_as_few_kernels_as_newtons_method(self, loss, solver, C):
         stated = problem(loss, C)
-        assert BANK.narrow
+        assert BANK.prefers_factor_space
         found, other = solve(stated, solver(), tol=1e-3), solve(stated, Newton(), tol=1e-3)
         assert found.status is Status.OPTIMAL
         assert stated.certificate(found.weights, found.beta).gap <= 1.001e-3

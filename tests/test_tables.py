@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from manykernels import MKLClassifier, MKLRegressor
 from manykernels._loops import tables
-from manykernels._loops.bits import differing_bits, packed
+from manykernels._loops.rbf import differing_bits, packed
 from manykernels.banks import SumBank, make_bank
 from manykernels.banks.families import Tile
 from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
@@ -106,18 +106,20 @@ def test_banks_with_many_widths(dtype, kernel, form, rng):
     )
     change, J = rng.standard_normal((2, 90)), Curvature(rng.random(17), -0.3, rng.random(17))
     for ours, plain in zip(
-        bank.sweep(weights, beta, J), SumBank.sweep(bank, weights, beta, J), strict=True
+        bank.newton_sums(weights, beta, J), SumBank.newton_sums(bank, weights, beta, J), strict=True
     ):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     for ours, plain in zip(
-        bank.along(beta, change), SumBank.along(bank, beta, change), strict=True
+        bank.directional_forms(beta, change),
+        SumBank.directional_forms(bank, beta, change),
+        strict=True,
     ):
         np.testing.assert_allclose(ours, plain, atol=1e4 * ERROR[dtype])
     new = bank.cross(form(X[:7]))
     np.testing.assert_allclose(
         new.combine(weights), np.tensordot(weights, grams[:, :7], 1), atol=1e-10
     )
-    some = bank.among(np.array([4, 8, 60]))
+    some = bank.take_points(np.array([4, 8, 60]))
     np.testing.assert_allclose(
         some.combine(weights),
         np.tensordot(weights, grams, 1)[np.ix_([4, 8, 60], [4, 8, 60])],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conftest import MIXED, toy
-from manykernels.banks import KernelsOnPoints, make_bank
+from manykernels.banks import ResolvedKernels, make_bank
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import RBF, Kernel, KernelCollection, Laplacian, Linear, Polynomial
 from manykernels.lowrank import Nystroem
@@ -237,7 +237,7 @@ class TestBanks:
     def test_masked_and_factors_pass(self):
         masks = np.random.default_rng(0).random((40, 4)) < 0.6
         check_bank(make_bank(KernelCollection.masked_rbf(np.linspace(0.1, 2, 40), masks), self.X))
-        on_points = KernelsOnPoints.from_data(self.kernels, self.X)
+        on_points = ResolvedKernels.from_data(self.kernels, self.X)
         check_bank(Nystroem(5).fit(on_points, self.X, dtype=np.float64))
 
     @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ class TestBanks:
             ("combined_diagonal", "combined_diagonal"),
             ("diagonal", r"diagonal\(\)"),
             ("kernel_rows", "kernel_rows"),
-            ("subset", "subset"),
-            ("among", r"among\(points\)"),
+            ("take_kernels", "take_kernels"),
+            ("take_points", r"take_points\(points\)"),
         ],
     )
     def test_what_is_wrong_is_found(self, name, law):
@@ -258,9 +258,9 @@ class TestBanks:
         right = getattr(bank, name)
 
         def wrong(*arguments):
-            if name == "subset":
+            if name == "take_kernels":
                 return right(arguments[0])  # forgets the factor
-            if name == "among":
+            if name == "take_points":
                 return right(arguments[0][::-1])
             return 1.001 * right(*arguments)
 

@@ -25,8 +25,9 @@ from manykernels import (
     save,
 )
 from manykernels.banks import make_bank
-from manykernels.banks.part import PartBank
-from manykernels.estimators import calibration, folds, tuning
+from manykernels.banks.wrappers.parts import PartBank
+from manykernels.estimators import calibration
+from manykernels.estimators.search import folds, tuning
 from manykernels.kernels import RBF, Hamming, KernelCollection, Linear, Polynomial, paper_bank
 from manykernels.lowrank import Nystroem
 

@@ -19,8 +19,8 @@ from manykernels import (
 from manykernels.banks import make_bank
 from manykernels.banks.torch.tiled import DeviceTiledBank
 from manykernels.display.facts import training_rows
-from manykernels.estimators.silent import silent_kernels
-from manykernels.estimators.units import in_units
+from manykernels.estimators.data.silent import silent_kernels
+from manykernels.estimators.data.units import in_units
 from manykernels.kernels import RBF, KernelCollection, Linear, auto_bank
 
 rng = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 import sys
 
 
-def outside():
+def user_stacklevel():
     """The `stacklevel` with which a warning of the caller points to the first line that is not of
     this library or what it is built on.
     """

@@ -90,7 +90,7 @@ class Entropy(NamedTuple):
             shift = newton if low < newton < high else 0.5 * (low + high)
         return shift
 
-    def among(self, chosen):
+    def take_points(self, chosen):
         """The same for some of the points."""
         return Entropy(self.y[chosen], self.cost[chosen])
 
@@ -146,10 +146,10 @@ class Box(NamedTuple):
             ridge=self.ridge[chosen],
         )
 
-    def among(self, chosen):
+    def take_points(self, chosen):
         """The same for some of the points, whose coefficients sum to what they do."""
         arrays = (array[chosen] for array in self[:5])
-        curve = None if self.curve is None else self.curve.among(chosen)
+        curve = None if self.curve is None else self.curve.take_points(chosen)
         return Box(*arrays, total=self.total, curve=curve)
 
     def sides(self, beta, F):
@@ -248,7 +248,7 @@ class Loss(ABC):
     can_be_infinite = False
     """Whether no error at all is allowed."""
 
-    curved = False
+    has_nonquadratic_dual = False
     """Whether the dual is not quadratic: its boxes have a curve."""
 
     @abstractmethod
@@ -264,10 +264,10 @@ class Loss(ABC):
         """The b that minimizes the loss; the middle if an interval does."""
 
     @property
-    def bends(self):
+    def is_smooth(self):
         """Whether the loss has no corners: its curvature is nowhere infinite."""
         one = np.ones(1)
-        return self.curved or bool(self.box(one, one).ridge[0] > 0.0)
+        return self.has_nonquadratic_dual or bool(self.box(one, one).ridge[0] > 0.0)
 
     def factor(self, y, cost, scores, b):
         """A factor on ``scores + b`` that makes a loss finite which can be infinite."""
@@ -354,7 +354,7 @@ class Logistic(Loss):
     coefficient is zero or at its bound, so that all points with a cost are support vectors.
     """
 
-    separates = capped = curved = True
+    separates = capped = has_nonquadratic_dual = True
 
     def box(self, y, cost):
         nothing = namespace(y).zeros_like(y)

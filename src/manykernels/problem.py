@@ -65,7 +65,7 @@ class Problem:
     @property
     def is_system(self) -> bool:
         """Whether some output is solved by systems of linear equations."""
-        return self.loss.curved or any(box.free for box in self.boxes)
+        return self.loss.has_nonquadratic_dual or any(box.free for box in self.boxes)
 
     @property
     def has_fixed_sum(self) -> bool:
@@ -84,15 +84,15 @@ class Problem:
     @cached_property
     def placed(self) -> Problem:
         """The same problem with its vectors where the bank keeps long ones."""
-        targets = self.bank.there(self.targets)
+        targets = self.bank.to_device(self.targets)
         if targets is self.targets:
             return self
-        return replace(self, targets=targets, cost=self.bank.there(self.cost))
+        return replace(self, targets=targets, cost=self.bank.to_device(self.cost))
 
-    def among(self, rows) -> Problem:
+    def take_points(self, rows) -> Problem:
         """The problem of some of the points, whose costs add up to those of all."""
         share = self.cost.sum() / self.cost[:, rows].sum()
-        bank = self.bank.among(rows)
+        bank = self.bank.take_points(rows)
         if bank is None:
             raise ValueError(f"{self.bank!r} cannot be cut down to some of its points.")
         return replace(
@@ -120,7 +120,7 @@ class Problem:
         linear = 0.2 * gap / reach
         if squares > 0.0:
             bounds = linear, np.sqrt(0.2 * max(gap, 0.0) / squares)
-            linear = max(bounds) if self.loss.curved else min(bounds)
+            linear = max(bounds) if self.loss.has_nonquadratic_dual else min(bounds)
         return linear / self.unit
 
     def feasible(self, beta) -> np.ndarray:
@@ -217,7 +217,7 @@ class Problem:
         multiple of its square: a parabola, unless the loss is curved.
         """
         pairs, conjugate = list(zip(self.boxes, beta, strict=True)), self.regularizer.conjugate
-        if self.loss.curved:
+        if self.loss.has_nonquadratic_dual:
             half = conjugate(forms)
             return _root(lambda scale: self.dual_slope(scale * beta, beta) - 2.0 * scale * half)
         slope = sum(float(box.linear @ b - box.kink @ abs(b)) for box, b in pairs)

@@ -165,7 +165,7 @@ class RunState:
         cheap beside what Newton's method does in any case.
         """
         counters, passes = self.counters, self.counters.kernel_passes + self._parts
-        if self.bank.narrow:
+        if self.bank.prefers_factor_space:
             return (passes + counters.machine_steps) / NARROW
         per_pass = max(LEAST, self.bank.n * self.bank.m / VISITS)
         per_solve = min(1.0, OWN / self.bank.m)
@@ -214,7 +214,7 @@ class RunState:
     def machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
         self._combined(weights)
-        if self.bank.narrow:
+        if self.bank.prefers_factor_space:
             return FactoredMachine(), FactoredKernel(self.bank, weights)
         if self.bank.n > FEW and not self.problem.is_system:
             elsewhere = self.bank.machine(weights)
@@ -268,17 +268,17 @@ class RunState:
         self._combined(weights)
         return self.bank.combine(weights)
 
-    def sweep(self, weights, beta, J):
+    def newton_sums(self, weights, beta, J):
         """What Newton's method needs of the products of all kernels, added up; see
-        `SumBank.sweep`.
+        `SumBank.newton_sums`.
         """
         self.counters.kernel_passes += 1
-        return self.bank.sweep(weights, beta, J)
+        return self.bank.newton_sums(weights, beta, J)
 
-    def along(self, beta, change):
+    def directional_forms(self, beta, change):
         """Slopes and curvatures of the quadratic forms along a change of beta, (m,) each."""
         self.counters.kernel_passes += 1
-        return self.bank.along(beta, change)
+        return self.bank.directional_forms(beta, change)
 
     def count_columns(self, number):
         """Take note of columns of all kernels that were computed: as many as there are points are a

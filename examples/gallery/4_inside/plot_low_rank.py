@@ -12,14 +12,14 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from manykernels import MKLClassifier
-from manykernels.banks import KernelsOnPoints
+from manykernels.banks import ResolvedKernels
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.lowrank import Nystroem, quality
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y > 4, random_state=0)
 kernels = [RBF(gamma) for gamma in (0.01, 0.03, 0.1)]
-on_points = KernelsOnPoints.from_data(KernelCollection(kernels), X_train)
+on_points = ResolvedKernels.from_data(KernelCollection(kernels), X_train)
 
 # %%
 # ``quality`` compares the factors with the kernels on a sample of the points.

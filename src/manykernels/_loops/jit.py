@@ -16,7 +16,7 @@ from functools import cache
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 
-from .._callers import outside
+from .._callers import user_stacklevel
 
 BROKEN = (OSError, EOFError, pickle.UnpicklingError)
 
@@ -92,7 +92,7 @@ class LoopCache(NullCache):
             f"Compiled loops cannot be kept in {folders} ({error}), so that every process compiles "
             "them anew, which takes seconds: set NUMBA_CACHE_DIR to a folder that can be written, "
             "or let an image have them by a fit while it is built.",
-            stacklevel=outside(),
+            stacklevel=user_stacklevel(),
         )
 
 

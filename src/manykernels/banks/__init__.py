@@ -1,16 +1,16 @@
 """Banks: many kernels on one data set, and all the n×n work on them."""
 
 from .base import Bank, SumBank
-from .between import KernelsOnPoints
-from .columns import ColumnBank
 from .combination import CombinationBank
 from .dense import DenseBank
-from .factors import FactorBank
-from .holder import KernelHolder
-from .made import MadeBank
+from .kernel_set import KernelSet
+from .lowrank.columns import ColumnBank
+from .lowrank.factors import FactorBank
+from .lowrank.on_demand import OnDemandFactorBank
 from .make import make_bank
 from .masked import MaskedBank
 from .missing import MissingBank
+from .resolved import ResolvedKernels
 from .tiled import TiledBank
 
 __all__ = [
@@ -19,11 +19,11 @@ __all__ = [
     "CombinationBank",
     "DenseBank",
     "FactorBank",
-    "KernelHolder",
-    "KernelsOnPoints",
-    "MadeBank",
+    "KernelSet",
     "MaskedBank",
     "MissingBank",
+    "OnDemandFactorBank",
+    "ResolvedKernels",
     "SumBank",
     "TiledBank",
     "make_bank",

@@ -5,22 +5,76 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._html import bank_html
 from .._threads import Threads
-from .holder import Indices, KernelHolder
-from .sums import Sums, curved
+from ..machines import DenseMachine
+from .kernel_set import Indices, KernelSet
 
 ROW_BLOCK = (
     1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
 )
 
 
-class Bank(KernelHolder):
+ROWS = 256
+
+
+class Sums(NamedTuple):
+    """What `SumBank.newton_sums` adds up over the kernels, with the products ``M_kc = K_k beta_c``.
+
+    Attributes
+    ----------
+    K : (n, n) combined kernel
+    squares : (t, t, n, n)
+        ``squares[c, e] = sum_k diagonal[k] outer(M_kc, M_ke)``.
+    mixed : (t, n)
+        ``sum_k vector[k] M_kc``.
+    """
+
+    K: np.ndarray
+    squares: np.ndarray
+    mixed: np.ndarray
+
+    def times(self, beta: np.ndarray) -> np.ndarray:
+        """``K beta_c`` of every output, (t, n)."""
+        return np.stack([DenseMachine().multiply(self.K, b) for b in beta])
+
+    def curved(self, c: int, factor: float, dtype: Any) -> Any:
+        """``K + 2 squares[c, c] + 2 factor outer(mixed[c], mixed[c])`` as machines take it, in as
+        few passes as it takes.
+        """
+        out, v = self.squares[c, c].astype(dtype), self.mixed[c]
+        out *= dtype(2.0)
+        out += self.K
+        for start in range(0, v.size, ROWS):
+            part = slice(start, start + ROWS)
+            out[part] += np.outer(2.0 * factor * v[part], v).astype(dtype)
+        return out
+
+    def between(self, c: int, e: int, factor: float, change: np.ndarray) -> np.ndarray:
+        """``(squares[c, e] + factor outer(mixed[c], mixed[e])) change``, (n,)."""
+        return self.squares[c, e] @ change + factor * (self.mixed[e] @ change) * self.mixed[c]
+
+    def host(self) -> "Sums":
+        """The same in the memory of the host."""
+        return self
+
+
+def curved(K: np.ndarray, M: np.ndarray, J: Any) -> np.ndarray:
+    """``K + 2 M' J M`` in the precision of K, for products M (k, n)."""
+    rows = (M * np.sqrt(2.0 * J.diagonal)[:, None]).astype(K.dtype)
+    out = rows.T @ rows
+    out += K
+    v = (J.vector @ M).astype(K.dtype)
+    out += K.dtype.type(2.0 * J.factor) * np.outer(v, v)
+    return out
+
+
+class Bank(KernelSet):
     """One kernel K_d made of m weights d, between n_rows points (the training set, or new points)
     and n training points.
 
@@ -42,10 +96,10 @@ class Bank(KernelHolder):
     factored: bool = False
     """Whether the kernels are products of factors, which solvers for low rank work on."""
 
-    elsewhere: bool = False
+    on_device: bool = False
     """Whether the work on pairs of points is done on a device."""
 
-    far: bool = False
+    is_remote: bool = False
     """Whether the kernels are on other machines: every request is a round trip, and matrices of all
     kernels are not to be brought here.
     """
@@ -56,7 +110,7 @@ class Bank(KernelHolder):
     """
 
     @property
-    def narrow(self) -> bool:
+    def prefers_factor_space(self) -> bool:
         """Whether systems of equations in the space of factors are cheaper than kernels of all
         pairs of points.
         """
@@ -73,7 +127,7 @@ class Bank(KernelHolder):
         """Whether rows and columns are the same points."""
 
     @property
-    def outlives(self) -> "Bank":
+    def persistent(self) -> "Bank":
         """The bank that a fitted model keeps: without what was there for the run alone."""
         return self
 
@@ -112,7 +166,7 @@ class Bank(KernelHolder):
         """The largest entry of the diagonal of K_d."""
         return float(self.combined_diagonal(weights).max(initial=0.0))
 
-    def there(self, array: np.ndarray) -> Any:
+    def to_device(self, array: np.ndarray) -> Any:
         """An array with an entry per point where solvers should keep it: in memory, or as a tensor
         on the device of a bank whose products with long vectors are taken there.
         """
@@ -128,7 +182,7 @@ class Bank(KernelHolder):
     def same_data(self, X: Any) -> bool:
         """Whether X is the data that this bank was made on."""
 
-    def among(self, points: Indices) -> "Bank | None":
+    def take_points(self, points: Indices) -> "Bank | None":
         """The bank of the same kernels on some of the training points, scaled as they are; None if
         that cannot be had.
         """
@@ -193,7 +247,7 @@ class SumBank(Bank):
     Attributes
     ----------
     streams : bool
-        Whether `sweep` and `along` need no memory for the products of all kernels.
+        Whether `newton_sums` and `directional_forms` do without the products of all kernels.
     cheap_sweeps : bool
         Whether they cost as much for many kernels as for a few.
     cheap_from : int
@@ -204,8 +258,8 @@ class SumBank(Bank):
     shares_passes : bool
         Whether `products` with many outputs and `combine_each` cost far less than one by one.
     cheap_subsets : bool
-        Whether a `subset` is made at once and costs less by as many kernels as it has fewer: then
-        it pays to look at a part of many kernels first.
+        Whether `take_kernels` takes no time, and its bank is cheaper in proportion: then it pays to
+        look at a part of many kernels first.
     """
 
     streams: bool = False
@@ -252,7 +306,7 @@ class SumBank(Bank):
     def diagonal(self) -> np.ndarray:
         """Diagonals of all kernels, (m, n)."""
 
-    def subset(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         """The bank of some of the kernels, each times a factor; None if that cannot be had.
 
         Parameters
@@ -273,11 +327,11 @@ class SumBank(Bank):
         """Trace of every kernel, (m,)."""
         return self.diagonal().sum(axis=1)
 
-    def sweep(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Sums:
+    def newton_sums(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Sums:
         """The `Sums` for weights (m,), beta (t, n) and the diagonal and vector of a `Curvature` J;
         for the training points.
         """
-        self._needs_square("sweep")
+        self._needs_square("newton_sums")
         products = self.products(as_outputs(beta, self.n))
         scaled = products * J.diagonal[:, None, None]
         outputs = range(products.shape[1])
@@ -292,7 +346,7 @@ class SumBank(Bank):
         """
         return curved(K, M, J)
 
-    def along(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
+    def directional_forms(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         """``sum_c change_c' K_k beta_c`` and ``sum_c change_c' K_k change_c``: how the forms change
         from beta on, (m,) each.
         """

@@ -10,7 +10,7 @@ from ..combinations import Combination, check_range
 from ..kernels.base import Kernel
 from ..kernels.vector import dense
 from .base import Bank, as_outputs
-from .holder import Indices
+from .kernel_set import Indices
 
 
 class CombinationBank(Bank):

@@ -37,7 +37,7 @@ class Points(NamedTuple):
     right: Any
 
     @classmethod
-    def among(cls, points: Any) -> Self:
+    def take_points(cls, points: Any) -> Self:
         """The same points as rows and columns."""
         return cls(points, points)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._loops.sums import add_weighted
 from .base import SumBank, as_outputs
-from .holder import Forwards
+from .kernel_set import Delegating
 
 AT_ONCE = 2**24  # entries that are computed together
 # of the kernels have weight: their sum alone is computed sooner than a share in that of many
@@ -18,7 +18,7 @@ AT_ONCE = 2**24  # entries that are computed together
 FEW, SOME = 0.05, 0.4
 
 
-class DenseBank(Forwards, SumBank):
+class DenseBank(Delegating, SumBank):
     """Kernels as one stack of matrices.
 
     Parameters
@@ -57,11 +57,11 @@ class DenseBank(Forwards, SumBank):
         return True
 
     @property
-    def outlives(self):
-        return self.source.outlives
+    def persistent(self):
+        return self.source.persistent
 
-    def subset(self, kernels, factor=1.0):
-        source = self.source.subset(kernels, factor)
+    def take_kernels(self, kernels, factor=1.0):
+        source = self.source.take_kernels(kernels, factor)
         grams = self.grams[kernels] * self.dtype.type(factor)
         return None if source is None else DenseBank(grams, source)
 

@@ -13,15 +13,15 @@ from ..kernels.points import as_points, has_holes
 from ..kernels.precomputed import Precomputed, check_gram
 from ..kernels.vector import dense
 from .base import SumBank
-from .centered import CenteredBank
 from .compute import Compute, Points
 from .dense import DenseBank
 from .masked import MaskedBank
 from .missing import MissingBank, Part, points_of
 from .spec import PAIRWISE, BankSpec, MaskedSpec, Training, spec_from_data
 from .tiled import TiledBank
-from .torch import on_device
+from .torch import moved_to_device
 from .views import RULES, Views
+from .wrappers.centered import CenteredBank
 
 NORMALIZATIONS = ("diagonal", "trace", "cosine", "center", None)
 STORAGES = ("auto", "dense", "fly")
@@ -97,12 +97,12 @@ def make_bank(
     spec = spec_from_data(collection, normalize, training)
     bank: SumBank
     if isinstance(spec, MaskedSpec):
-        bank = MaskedBank(spec, Points.among(dense(X)), compute)
+        bank = MaskedBank(spec, Points.take_points(dense(X)), compute)
     else:
         bank = tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
     if storage == "dense":
         bank = DenseBank.from_bank(bank)
-    bank = cast(SumBank, on_device(bank, device))
+    bank = cast(SumBank, moved_to_device(bank, device))
     if normalize == "center":
         return CenteredBank.from_shares(bank, training.weights / training.weights.sum())
     return bank
@@ -130,7 +130,7 @@ def _missing_bank(collection, normalize, training, views, compute, memory_budget
             seen = [views.columns[view] for view in np.unique(views.of_kernel[kernels])]
             columns = np.unique(np.concatenate(seen))
         points = points_of(X, np.flatnonzero(pattern), columns)
-        some = spec.subset(kernels).on_columns(columns)
+        some = spec.take_kernels(kernels).on_columns(columns)
         bank: SumBank = tiled(some, points, compute, memory_budget // len(patterns.T))
         shares = weights[pattern] / weights[pattern].sum()
         if normalize == "center":
@@ -165,7 +165,7 @@ def tiled(spec: BankSpec, X: Any, compute: Compute, memory_budget: int) -> Tiled
     held = _hold(spec, X, memory_budget)
     if compute.dtype == np.float32 and not _float32_will_do(spec, X):
         compute = replace(compute, dtype=np.float64)
-    return TiledBank(spec, Points.among(X), compute, held)
+    return TiledBank(spec, Points.take_points(X), compute, held)
 
 
 def _checked_weights(sample_weight, n):
@@ -229,6 +229,6 @@ def _hold(spec, X, memory_budget):
             continue
         gram = np.asarray(kernel.block(A, A), dtype=float)
         check_gram(gram, f"The Gram matrix of kernel {k} ({spec.names[k]})")
-        factors = spec.factors(k, Points.among(A))
+        factors = spec.factors(k, Points.take_points(A))
         held[k] = Precomputed(gram if factors is None else gram * np.outer(*factors))
     return held

@@ -1,7 +1,7 @@
 """A bank of Gaussian kernels on arbitrary feature subsets, a million of them as easily as ten."""
 
 from dataclasses import replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from ..kernels.points import as_points
 from ..kernels.vector import dense
 from .base import SumBank, Sums, as_outputs, mirror, support_of
 from .compute import Compute, Points
-from .holder import Forwards
-from .pairs import PAIRS, Pairs
+from .kernel_set import Delegating
 from .spec import MaskedSpec
 
 LARGEST = 1e30
@@ -24,7 +23,7 @@ CHUNKS = (
 )
 
 
-class MaskedBank(Forwards, SumBank):
+class MaskedBank(Delegating, SumBank):
     """Gaussians ``exp(-gamma_k sum_f mask_kf (x_f - y_f)^2)``, from two arrays.
 
     The exponents of a chunk of kernels on a block of pairs are one matrix product, ``D @ (gammas *
@@ -72,8 +71,8 @@ class MaskedBank(Forwards, SumBank):
         """The factor of all kernels."""
         return self.spec.scale
 
-    def subset(self, kernels, factor=1.0):
-        return self._like(self.spec.subset(kernels, factor))
+    def take_kernels(self, kernels, factor=1.0):
+        return self._like(self.spec.take_kernels(kernels, factor))
 
     def combine(self, weights, rows=None):
         weights = self._scaled(weights)
@@ -105,7 +104,7 @@ class MaskedBank(Forwards, SumBank):
         beta = as_outputs(beta, self.n)
         return self._bilinear_forms([(beta, beta)])[0]
 
-    def along(self, beta, change):
+    def directional_forms(self, beta, change):
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
@@ -157,8 +156,8 @@ class MaskedBank(Forwards, SumBank):
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def sweep(self, weights, beta, J):
-        self._needs_square("sweep")
+    def newton_sums(self, weights, beta, J):
+        self._needs_square("newton_sums")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         pairs = Pairs(
             self.n, self.n, True, lambda i, j: (self._differences(i, j),), len(self._chunks)
@@ -326,3 +325,70 @@ def _square(below, diagonal, n, dtype):
 def _slices(size, step=None):
     step = step or KERNELS
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+# --- pairs of points in blocks --------------------------------------------------------------------
+
+
+PAIRS = 512  # of a block
+HELD = (
+    2**26
+    # bytes of arrays about pairs that are kept; if they are more, they are computed whenever their
+    # block is asked for
+)
+
+
+class Block(NamedTuple):
+    """Some pairs ``(rows[p], cols[p])``, their place among all, and arrays that describe them."""
+
+    place: slice
+    rows: np.ndarray
+    cols: np.ndarray
+    arrays: tuple
+
+
+class Pairs:
+    """All pairs (i, j) of so many rows and columns, or those below the diagonal, in blocks.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+    triangle : bool
+        Only pairs with ``i > j``, line by line as `numpy.tril_indices` has them.
+    describe : callable
+        ``describe(i, j)`` returns a tuple of arrays about the pairs of a block.
+    uses : int
+        How often every block is asked for; after the first time, if there is room, it is not
+        computed again.
+    """
+
+    def __init__(self, n_rows, n_cols, triangle, describe, uses=2):
+        self.triangle, self.n_cols, self.describe = triangle, n_cols, describe
+        self.size = n_rows * (n_rows - 1) // 2 if triangle else n_rows * n_cols
+        self._held = None
+        if (
+            uses > 1
+            and self.size
+            and sum(array.nbytes for array in self[0].arrays) * len(self) <= HELD
+        ):
+            self._held = [self[number] for number in range(len(self))]
+
+    def __len__(self):
+        return -(-self.size // PAIRS)
+
+    def __iter__(self):
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number):
+        if self._held is not None:
+            return self._held[number]
+        place = slice(number * PAIRS, min((number + 1) * PAIRS, self.size))
+        i, j = self._indices(np.arange(place.start, place.stop))
+        return Block(place, i, j, self.describe(i, j))
+
+    def _indices(self, places):
+        if not self.triangle:
+            return np.divmod(places, self.n_cols)
+        i = ((1.0 + np.sqrt(1.0 + 8.0 * places)) / 2.0).astype(np.intp)
+        i -= i * (i - 1) // 2 > places  # rounding of the root
+        return i, places - i * (i - 1) // 2

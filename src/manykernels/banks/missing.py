@@ -23,10 +23,10 @@ import numpy as np
 from .._loops.sums import add_spread
 from ..kernels.points import as_points, is_sparse
 from .base import SumBank, as_outputs
-from .centered import CenteredBank
-from .holder import Forwards, Indices
+from .kernel_set import Delegating, Indices
 from .spec import BankSpec
 from .views import Views
+from .wrappers.centered import CenteredBank
 
 
 class Side(NamedTuple):
@@ -143,7 +143,7 @@ class Part:
         """Some of the kernels by their places in the part, each times a factor; None if that cannot
         be had.
         """
-        bank = None if self.bank is None else self.bank.subset(kernels, factor)
+        bank = None if self.bank is None else self.bank.take_kernels(kernels, factor)
         if bank is None and self.bank is not None:
             return None
         return replace(
@@ -175,7 +175,7 @@ class Part:
         return self.bank.combine(weights, rows)
 
 
-class MissingBank(Forwards, SumBank):
+class MissingBank(Delegating, SumBank):
     """Kernels of points that may lack views; see the top of this file.
 
     Parameters
@@ -233,15 +233,15 @@ class MissingBank(Forwards, SumBank):
     def cheap_subsets(self):
         return self.whole is not None and self.whole.cheap_subsets
 
-    def sweep(self, weights, beta, J):
+    def newton_sums(self, weights, beta, J):
         if self.whole is not None:
-            return self.whole.sweep(weights, beta, J)
-        return super().sweep(weights, beta, J)
+            return self.whole.newton_sums(weights, beta, J)
+        return super().newton_sums(weights, beta, J)
 
-    def along(self, beta, change):
+    def directional_forms(self, beta, change):
         if self.whole is not None:
-            return self.whole.along(beta, change)
-        return super().along(beta, change)
+            return self.whole.directional_forms(beta, change)
+        return super().directional_forms(beta, change)
 
     def visit_kernel_rows(self, chosen, visitor):
         if self.whole is not None:
@@ -393,7 +393,7 @@ class MissingBank(Forwards, SumBank):
 
     # the same kernels elsewhere, or some of them
 
-    def subset(self, kernels, factor=1.0):
+    def take_kernels(self, kernels, factor=1.0):
         chosen, parts = np.arange(self.m)[kernels], []
         for part in self.parts:
             places = np.flatnonzero(np.isin(chosen, part.kernels))
@@ -402,13 +402,15 @@ class MissingBank(Forwards, SumBank):
                 if some is None:
                     return None
                 parts.append(replace(some, kernels=places))
-        return MissingBank(self.spec.subset(chosen, factor), self.views.subset(chosen), parts)
+        return MissingBank(
+            self.spec.take_kernels(chosen, factor), self.views.take_kernels(chosen), parts
+        )
 
-    def among(self, points):
+    def take_points(self, points):
         parts = []
         for part in self.parts:
             side, places = part.rows.some(points)
-            bank = part.bank.among(places) if places.size else None
+            bank = part.bank.take_points(places) if places.size else None
             if bank is None:
                 return None
             parts.append(replace(part, bank=bank, cols=side, shares=None))

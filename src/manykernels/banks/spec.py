@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._callers import outside
+from .._callers import user_stacklevel
 from ..kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, Precomputed
 from ..kernels.base import Kernel, NumberedColumns, resolve_features
 from ..kernels.collection import MaskedCollection
 from ..kernels.precomputed import check_gram
 from .codes import check_readable, decoded, refuse_categories
 from .compute import Points
-from .holder import Indices
+from .kernel_set import Indices
 
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
@@ -171,7 +171,7 @@ class BankSpec:
             categories={places[f]: some for f, some in self.categories.items() if f in places},
         )
 
-    def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:
         """The same with some of the kernels, each times a factor."""
         chosen = np.arange(self.m)[kernels]
         return replace(
@@ -183,7 +183,7 @@ class BankSpec:
             scales=factor * self.scales[chosen],
         )
 
-    # what a `KernelHolder` that has these kernels is asked
+    # what a `KernelSet` that has these kernels is asked
 
     @property
     def m(self) -> int:
@@ -252,7 +252,7 @@ class BankSpec:
             return np.full(X.shape[0], self.scales[k])
         A = self.seen(k, X)
         diagonal = self.kernels[k].diagonal(A) * self.scales[k]
-        factors = self.factors(k, Points.among(A))
+        factors = self.factors(k, Points.take_points(A))
         return diagonal if factors is None else diagonal * factors.left**2
 
     def _scales(self, training):
@@ -315,7 +315,7 @@ class MaskedSpec:
         scale = 1.0 / float(training.weights.sum()) if normalize == "trace" else 1.0
         return cls(collection, normalize, scale)
 
-    # what a `KernelHolder` that has these kernels is asked
+    # what a `KernelSet` that has these kernels is asked
 
     @property
     def m(self) -> int:
@@ -350,9 +350,9 @@ class MaskedSpec:
     def collection(self) -> KernelCollection:
         return self.masked
 
-    def subset(self, kernels: Indices, factor: float = 1.0) -> Self:
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:
         """The same with some of the kernels, each times a factor."""
-        return replace(self, masked=self.masked.subset(kernels), scale=factor * self.scale)
+        return replace(self, masked=self.masked.take_kernels(kernels), scale=factor * self.scale)
 
 
 def resolved_features(kernel, group, n_features, feature_names):
@@ -399,10 +399,10 @@ def _warn_unusable(usable, mean, names):
         )
         warnings.warn(
             f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.",
-            stacklevel=outside(),
+            stacklevel=user_stacklevel(),
         )
     if unusable.size > 5:
         warnings.warn(
             f"… and {unusable.size - 5} more kernels are left out for such reasons.",
-            stacklevel=outside(),
+            stacklevel=user_stacklevel(),
         )

@@ -25,7 +25,7 @@ from .families import (
     OneKernel,
     Tile,
 )
-from .holder import Forwards
+from .kernel_set import Delegating
 from .spec import BankSpec
 
 ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
@@ -37,7 +37,7 @@ SHARES = 8  # tasks per thread, or strips per task if that makes more
 ROWS_PER_TASK = 4  # rows of every kernel that one task computes, or a share of many
 
 
-class TiledBank(Forwards, SumBank):
+class TiledBank(Delegating, SumBank):
     """Kernels on the fly, grouped into families (see `manykernels.banks.families`).
 
     Parameters
@@ -168,15 +168,15 @@ class TiledBank(Forwards, SumBank):
             return False
         return bool(self.families) and all(family.tabulated for family in self.families)
 
-    def along(self, beta, change):
+    def directional_forms(self, beta, change):
         if not self.streams:
-            return super().along(beta, change)
+            return super().directional_forms(beta, change)
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def sweep(self, weights, beta, J):
+    def newton_sums(self, weights, beta, J):
         if not self.streams:
-            return super().sweep(weights, beta, J)
+            return super().newton_sums(weights, beta, J)
         outputs, sums = as_outputs(beta, self.n), []
         for family in self.families:
             moments = self._moments(family, outputs)
@@ -363,15 +363,15 @@ class TiledBank(Forwards, SumBank):
         right = self.right if support is None else self.right[support]
         return self._like(Points(X_new, right), np.float64)
 
-    def among(self, points):
+    def take_points(self, points):
         held = {k: Precomputed(kernel.K[np.ix_(points, points)]) for k, kernel in self.held.items()}
-        return self._like(Points.among(self.right[points]), held=held)
+        return self._like(Points.take_points(self.right[points]), held=held)
 
-    def subset(self, kernels, factor=1.0):
+    def take_kernels(self, kernels, factor=1.0):
         chosen = np.arange(self.m)[kernels]
         held = {place: self.held[k] for place, k in enumerate(chosen) if k in self.held}
         points = Points(self.left, self.right)
-        return type(self)(self.spec.subset(chosen, factor), points, self.compute, held)
+        return type(self)(self.spec.take_kernels(chosen, factor), points, self.compute, held)
 
     def same_data(self, X):
         if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
@@ -410,7 +410,7 @@ def assemble(spec, points, dtype, held):
 def one_kernel(spec, k, points, dtype, held):
     """The family of a kernel by itself."""
     if k in held:
-        index = Points.among(np.arange(points.right.shape[0])[:, None])
+        index = Points.take_points(np.arange(points.right.shape[0])[:, None])
         return OneKernel(k, held[k], spec.scales[k], index, dtype)
     seen = spec.points(k, points)
     factors = spec.factors(k, seen)

@@ -13,7 +13,7 @@ import numpy as np
 from ..kernels.base import NumberedColumns, describe_features
 from ..kernels.collection import KernelCollection, MaskedCollection
 from ..kernels.points import is_sparse
-from .holder import Indices
+from .kernel_set import Indices
 from .spec import resolved_features
 
 RULES = ("mean", "scaled")
@@ -96,7 +96,7 @@ class Views:
     def __len__(self) -> int:
         return len(self.columns)
 
-    def subset(self, kernels: Indices) -> Self:
+    def take_kernels(self, kernels: Indices) -> Self:
         """The same for some of the kernels; points are still asked for all views."""
         return replace(self, of_kernel=self.of_kernel[kernels])
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .. import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV, kernels
 from ..estimators.checks import check_parameters, choose_regularizer
-from ..estimators.units import MADE
+from ..estimators.data.units import MADE
 from ..kernels import RBF, Laplacian, Linear, Polynomial
 from ..kernels.points import as_points
 from ..kernels.vector import weighted_variance

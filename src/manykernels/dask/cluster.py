@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import dask
 
-from .._callers import outside
+from .._callers import user_stacklevel
 
 PULSE = 5.0  # seconds between looks at whether the cluster is still there
 LOST = 30.0  # seconds in which a scheduler may come back
@@ -311,7 +311,7 @@ class Cluster:
                 f"All parts together take {total / MEGABYTE:.0f} MB, and {len(workers)} workers of "
                 f"{memory / MEGABYTE:.0f} MB have room for {room / MEGABYTE:.0f} MB of them: use "
                 f"{-int(-total // (ROOM * memory))} workers, or lower the rank.",
-                stacklevel=outside(),
+                stacklevel=user_stacklevel(),
             )
 
 

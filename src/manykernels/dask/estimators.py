@@ -13,10 +13,11 @@ from .. import estimators as plain
 from ..banks import FactorBank
 from ..estimators.base import MKLEstimator
 from ..estimators.checks import check_choice, check_real
-from ..estimators.prepare import RowsElsewhere
-from .cluster import Cluster
-from .cut import choose_cut, factor_columns
-from .kernels import KernelsBank
+from ..estimators.data.prepare import RowsElsewhere
+from ..kernels import KernelCollection
+from ..kernels.grids import auto_count
+from .cluster import ROOM, Cluster
+from .kernels import KernelsBank, pass_bytes
 from .rows import ClusterRows
 from .tables import here, is_collection, opened, split_target
 
@@ -193,3 +194,37 @@ class MKLRegressorCV(OnCluster, plain.MKLRegressorCV):
     __doc__ = _documented(plain.MKLRegressorCV)
     __init__ = _constructor(plain.MKLRegressorCV)
     _ordinary_type, _plain_type, _in_place = plain.MKLRegressorCV, MKLRegressor, False
+
+
+# --- how the work is cut: by kernels or by points -------------------------------------------------
+
+
+def choose_cut(n: int, columns: int | None, cluster: Cluster) -> str:
+    """The cut, "kernels" or "points".
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    columns : int or None
+        Of all factors together; None without an approximation, which a cut by points needs.
+    cluster : Cluster
+        Whose workers must have the memory for a pass by kernels.
+    """
+    if columns is None:
+        return "kernels"
+    if columns <= n:
+        return "points"
+    memory, needed = cluster.memory, pass_bytes(n, np.float32, cluster)
+    return "points" if memory and needed > ROOM * memory else "kernels"
+
+
+def factor_columns(approximation: Any, kernels: Any, n: int, features: int) -> int | None:
+    """How many columns the factors of all kernels have at most, before they are made."""
+    if approximation is None:
+        return None
+    if isinstance(kernels, str):
+        count = auto_count(features, single=kernels == "auto")
+    else:
+        count = len(KernelCollection.of(kernels))
+    return count * min(approximation.rank, n)

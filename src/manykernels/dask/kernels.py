@@ -11,13 +11,54 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..banks.base import SumBank, Sums, as_outputs
-from ..banks.delegating import DelegatingBank
 from ..banks.dense import DenseBank
-from ..banks.shared import held
+from ..banks.wrappers.delegating import DelegatingBank
+from ..banks.wrappers.shared import held
 from ..regularizers.base import Curvature
+from ..solvers.supersteps import Move, Share, begin, moved
 from .cluster import Cluster
 from .parts import Parts, given
-from .shares import PartShares
+
+
+class PartShares:
+    """The shares of the kernels of all parts.
+
+    Parameters
+    ----------
+    parts : Parts
+        Banks, each of some of the kernels.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    def begin(self, *of):
+        """As `Shares.begin`."""
+        return self._answer(lambda: self.parts.made("products", begin, *of))
+
+    def move(self, move: Move):
+        """As `Shares.move`."""
+        before = self.shares
+        return self._answer(lambda: self.parts.made("move", _moved, move, each=before.futures))
+
+    def _answer(self, make):
+        """What the shares say that are made in the same round."""
+
+        def ask():
+            self.shares = make()
+            return self.shares.asked(said), self.shares.futures
+
+        forms, sums, totals = zip(*self.parts.cluster.round(ask), strict=True)
+        return np.concatenate(forms), sum(sums), sum(totals)
+
+
+def _moved(bank, move, share):
+    return moved(bank, share, move)
+
+
+def said(share: Share) -> tuple:
+    """The answer of a share."""
+    return share.answer
 
 
 class KernelsBank(DelegatingBank):
@@ -26,14 +67,14 @@ class KernelsBank(DelegatingBank):
     Parameters
     ----------
     bank : SumBank
-        Of the training points, with a `subset`.
+        Of the training points, with a `take_kernels`.
     cluster : Cluster
     parts : int, optional
         By default two for every thread of the workers, and at least four.
     """
 
     inner = "bank"
-    far = True
+    is_remote = True
     streams = True
 
     def __init__(self, bank: SumBank, cluster: Cluster, parts: int | None = None) -> None:
@@ -56,8 +97,8 @@ class KernelsBank(DelegatingBank):
         return PartShares(self.parts)
 
     @property
-    def outlives(self):
-        return self.bank.outlives
+    def persistent(self):
+        return self.bank.persistent
 
     def _of_parts(self, values):
         """Entries per kernel, by part."""
@@ -82,18 +123,20 @@ class KernelsBank(DelegatingBank):
     def products_each(self, beta):
         return np.concatenate(self.parts.ask(products_each, np.asarray(beta)), axis=1)
 
-    def sweep(self, weights, beta, J):
+    def newton_sums(self, weights, beta, J):
         told = zip(
             self._of_parts(weights),
             self._of_parts(J.diagonal),
             self._of_parts(J.vector),
             strict=True,
         )
-        return self.parts.total(sweep, as_outputs(beta, self.n), J.factor, each=list(told))
+        return self.parts.total(newton_sums, as_outputs(beta, self.n), J.factor, each=list(told))
 
-    def along(self, beta, change):
+    def directional_forms(self, beta, change):
         told = as_outputs(beta, self.n), as_outputs(change, self.n)
-        return tuple(map(np.concatenate, zip(*self.parts.ask(along, *told), strict=True)))
+        return tuple(
+            map(np.concatenate, zip(*self.parts.ask(directional_forms, *told), strict=True))
+        )
 
     def columns(self, chosen):
         return np.concatenate(self.parts.ask(columns, np.asarray(chosen)))
@@ -114,12 +157,12 @@ class KernelsBank(DelegatingBank):
     def start(self, regularizer):
         return self.bank.start(regularizer)
 
-    def subset(self, kernels, factor=1.0):
+    def take_kernels(self, kernels, factor=1.0):
         """Some kernels are a matter of this machine."""
-        return self.bank.subset(kernels, factor)
+        return self.bank.take_kernels(kernels, factor)
 
-    def among(self, points):
-        few = self.bank.among(points)
+    def take_points(self, points):
+        few = self.bank.take_points(points)
         return None if few is None else KernelsBank(few, self.cluster, self.count)
 
     def refined(self):
@@ -131,7 +174,7 @@ class KernelsBank(DelegatingBank):
 
 
 def _subset(bank, part):
-    some = bank.subset(np.arange(part.start, part.stop))
+    some = bank.take_kernels(np.arange(part.start, part.stop))
     if some is None:
         raise ValueError(f"{bank!r} cannot be cut by kernels.")
     return some
@@ -191,13 +234,13 @@ def products_each(bank, beta):
     return bank.products_each(beta)
 
 
-def sweep(bank, beta, factor, told) -> Sums:
+def newton_sums(bank, beta, factor, told) -> Sums:
     weights, diagonal, vector = told
-    return bank.sweep(weights, beta, Curvature(diagonal, factor, vector))
+    return bank.newton_sums(weights, beta, Curvature(diagonal, factor, vector))
 
 
-def along(bank, beta, change):
-    return bank.along(beta, change)
+def directional_forms(bank, beta, change):
+    return bank.directional_forms(beta, change)
 
 
 def columns(bank, chosen):

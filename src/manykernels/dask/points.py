@@ -16,9 +16,9 @@ from dask.sizeof import sizeof
 from .._threads import Threads
 from ..banks import Bank, FactorBank
 from ..banks.base import as_outputs
-from ..banks.columns import ColumnBank
-from ..banks.systems import GivenSystem, System
-from ..solvers.lowrank.look import Look, Sums
+from ..banks.lowrank.columns import ColumnBank
+from ..banks.lowrank.systems import GivenSystem, System
+from ..solvers.lowrank.distributed import PointSums, Sums
 from .parts import Parts
 
 
@@ -44,7 +44,7 @@ class PointsBank(FactorBank):
         Of this machine.
     """
 
-    far = True
+    is_remote = True
     by_blocks = False
     symmetric = True
 
@@ -110,10 +110,10 @@ class PointsBank(FactorBank):
     def columns(self, chosen):
         return np.concatenate(self.parts.ask(columns, self._rows(np.asarray(chosen))), axis=1)
 
-    def among(self, points):
+    def take_points(self, points):
         return FactorBank(self._rows(points), self.offsets, self.features, self.threads)
 
-    def subset(self, kernels, factor=1.0):
+    def take_kernels(self, kernels, factor=1.0):
         return None
 
     def cross(self, X_new, support=None):
@@ -151,7 +151,7 @@ class PointsBank(FactorBank):
 
 
 class Looks:
-    """The `Look` of every part, as one.
+    """The `PointSums` of every part, as one.
 
     Parameters
     ----------
@@ -164,15 +164,15 @@ class Looks:
         self.parts, self.aims, self.loss = parts, aims, loss
 
     def sums(self, u, b) -> Sums:
-        """As `Look.sums`."""
+        """As `PointSums.sums`."""
         return self.parts.total(sums, self.loss, u, b, each=self.aims.futures)
 
     def losses(self, u, b, places):
-        """As `Look.losses`."""
+        """As `PointSums.losses`."""
         return self.parts.total(losses, self.loss, u, b, places, each=self.aims.futures)
 
     def coefficients(self, u, b):
-        """As `Look.coefficients`."""
+        """As `PointSums.coefficients`."""
         found = self.parts.ask(coefficients, self.loss, u, b, each=self.aims.futures)
         return np.concatenate(found, axis=1)
 
@@ -192,15 +192,15 @@ def _aims(targets, cost):
 
 
 def sums(bank, loss, u, b, aims):
-    return Look(bank, *aims, loss).sums(u, b)
+    return PointSums(bank, *aims, loss).sums(u, b)
 
 
 def losses(bank, loss, u, b, places, aims):
-    return Look(bank, *aims, loss).losses(u, b, places)
+    return PointSums(bank, *aims, loss).losses(u, b, places)
 
 
 def coefficients(bank, loss, u, b, aims):
-    return Look(bank, *aims, loss).coefficients(u, b)
+    return PointSums(bank, *aims, loss).coefficients(u, b)
 
 
 def factors(bank):

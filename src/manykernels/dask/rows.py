@@ -16,11 +16,11 @@ from dask.delayed import Delayed
 
 from .._canonical import canonical_rows, taken
 from .._threads import Threads, one_thread, thread_count
-from ..banks import KernelsOnPoints
+from ..banks import ResolvedKernels
 from ..estimators.checks import choose_combination
-from ..estimators.fingerprints import fingerprint
-from ..estimators.prepare import FLOAT32_TOL, RowsElsewhere, collection
-from ..estimators.units import in_units, learn_units, warn_of_scales
+from ..estimators.data.fingerprints import fingerprint
+from ..estimators.data.prepare import FLOAT32_TOL, RowsElsewhere, collection
+from ..estimators.data.units import in_units, learn_units, warn_of_scales
 from ..kernels.collection import MaskedCollection
 from ..kernels.points import as_points
 from .cluster import Cluster
@@ -116,7 +116,7 @@ class ClusterRows(RowsElsewhere):
         if not isinstance(kernels, MaskedCollection):
             warn_of_scales(kernels, sample, weight, names)
         on_points = {"sample_weight": weight, "feature_names": names}
-        kernels = KernelsOnPoints.from_data(
+        kernels = ResolvedKernels.from_data(
             kernels, sample, normalize=estimator.normalize, **on_points
         )
         threads = Threads(thread_count(estimator.n_jobs))

@@ -12,7 +12,7 @@ from .._canonical import canonical_rows
 from .._shares import heaviest, shares
 from .._words import count
 from ..banks import Bank
-from ..estimators.units import in_units
+from ..estimators.data.units import in_units
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
 """Estimators with scikit-learn's interface."""
 
+from .answers.importance import Importance, group_importance
+from .answers.stability import Stability, stability
 from .checkpoints import Checkpoint, OtherProblem
-from .choice import Choice
 from .classifier import MKLClassifier
 from .cross_validated import MKLClassifierCV, MKLRegressorCV
-from .importance import Importance, group_importance
 from .one_class import MKLOneClass
-from .path_models import Path
-from .paths import path
 from .regressor import MKLRegressor
+from .search.choice import Choice
+from .search.path_models import Path
+from .search.paths import path
 from .selector import MKLFeatureSelector
-from .stability import Stability, stability
 
 __all__ = [
     "Checkpoint",

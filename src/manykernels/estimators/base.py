@@ -6,24 +6,43 @@ The three jobs have their own files: `prepare` (data to problem), `run` (problem
 
 import warnings
 from dataclasses import replace
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._callers import outside
-from ..result import Status
+from .._callers import user_stacklevel
+from ..banks import KernelSet
+from ..result import Result, Status
 from ..solvers import drive
-from .contributions import TellsWeights
-from .decision import make_decision, restored_decision
-from .inputs import ReadsTables
-from .paths import choose_p
-from .rich_display import RichDisplay
-from .run import Run
-from .scikit_learn import CallbackSupportMixin, bridges
-from .state import ModelState
+from .answers.contributions import TellsWeights
+from .data.decision import make_decision, restored_decision
+from .data.inputs import ReadsTables
+from .scikit_learn import CallbackSupportMixin, RichDisplay, bridges
+from .search.paths import choose_p
+from .session import FitSession
+
+
+class ModelState(NamedTuple):
+    """Plain values, arrays, a bank and a result; an estimator gives it with `model_state` and takes
+    it back with `restore`.
+
+    Attributes
+    ----------
+    learned : dict
+        Attributes by name.
+    bank : KernelSet
+    decision : dict
+        The `Decision.state`.
+    result : Result
+    """
+
+    learned: dict[str, Any]
+    bank: KernelSet
+    decision: dict[str, Any]
+    result: Result
 
 
 class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay, BaseEstimator):
@@ -33,6 +52,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     ``_loss()``.
     """
 
+    _tuned_type: type  # the estimator that chooses C and p for this one
     share_weights = True  # whether all outputs have the same kernel weights
 
     # attributes that a model's state holds as they are
@@ -67,17 +87,19 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _fit(self, X, y, sample_weight):
         """Everything after the checks of the parameters."""
-        with Run(self, bridges(self, X, y, sample_weight)) as run:
+        with FitSession(self, bridges(self, X, y, sample_weight)) as run:
             prepared = self._data(X, y, sample_weight)
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
             prepared = run.at_hand(prepared)
-            for task in run.tasks(prepared):  # as `Run.solve`: one call less down to the loops
+            for task in run.tasks(
+                prepared
+            ):  # as `FitSession.solve`: one call less down to the loops
                 task.result = drive(task.solver, task.state, tol=self.tol, max_iter=task.max_iter)
             self._finish(run)
             words = self._words_on_silence()
             if words:
-                warnings.warn(words, stacklevel=outside())
+                warnings.warn(words, stacklevel=user_stacklevel())
         return self
 
     def _choose(self, X, y, sample_weight, run):
@@ -132,11 +154,11 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
                 "All kernel weights are zero: the regularizer outweighs what the kernels explain. "
                 "Weaken it or raise C.",
                 ConvergenceWarning,
-                stacklevel=outside(),
+                stacklevel=user_stacklevel(),
             )
         # whoever stops a fit knows that it is not done
         if not status.converged and status is not Status.STOPPED:
-            warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=outside())
+            warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=user_stacklevel())
 
     @property
     def kernel_names_(self) -> list[str]:

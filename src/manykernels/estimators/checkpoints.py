@@ -8,6 +8,9 @@ weights of its own, for each start of a combination.
 
 import math
 import os
+import signal
+import sys
+import threading
 import time
 import warnings
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._callers import outside
+from .._callers import user_stacklevel
 from .._files import CannotWrite, CorruptFile, read, write
 from ..result import Resumed, Status
 
@@ -153,7 +156,7 @@ class Keeper:
             ) from None
         warnings.warn(
             f"{damage} Going on from the checkpoint before it, {self.previous}.",
-            stacklevel=outside(),
+            stacklevel=user_stacklevel(),
         )
         return found
 
@@ -185,7 +188,8 @@ class Keeper:
         except CannotWrite as error:
             self._written = time.monotonic()
             warnings.warn(
-                f"The checkpoint could not be written. {error.strerror}", stacklevel=outside()
+                f"The checkpoint could not be written. {error.strerror}",
+                stacklevel=user_stacklevel(),
             )
 
     def _write(self):
@@ -288,3 +292,53 @@ def _section(point, iteration, seconds, before):
         float(point.certificate.gap),
         seconds + before.seconds,
     )
+
+
+# --- SIGTERM as a second Ctrl-C, where the system has it ------------------------------------------
+
+
+class Termination:
+    """While this context is entered, SIGTERM raises KeyboardInterrupt in the main thread, once: a
+    second signal must not disturb what is written then.
+
+    Does nothing in other threads, which cannot handle signals, or where there are none.
+
+    Attributes
+    ----------
+    came : bool
+        Whether the signal came.
+    """
+
+    def __init__(self):
+        self.came, self._before = False, None
+
+    def __enter__(self):
+        if hasattr(signal, "SIGTERM") and threading.current_thread() is threading.main_thread():
+            # what was there before may be None: a handler that Python did not set
+            self._before = signal.signal(signal.SIGTERM, self._end) or signal.SIG_DFL
+        return self
+
+    def __exit__(self, *_):
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+            self._before = None
+
+    def _end(self, *_):
+        if not self.came:
+            self.came = True
+            raise KeyboardInterrupt
+
+    def leave(self):
+        """End the process, if the signal came, with the code that it is known by."""
+        if self.came:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def farewell(self, path):
+        """The same with a word on where to go on."""
+        if self.came:
+            print(
+                f"Terminated. What was reached is in the checkpoint {path}; run again to go on.",
+                file=sys.stderr,
+                flush=True,
+            )
+            self.leave()

@@ -2,20 +2,26 @@
 
 import numbers
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
 from ..banks import Bank
 from ..banks.torch.place import check_device
 from ..banks.views import RULES, refuse_masks
-from ..callbacks import check_callbacks
+from ..callbacks import Callback, check_callbacks
 from ..combinations import COMBINATIONS, Combination
+from ..kernels import Kernel, KernelCollection
 from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularizers import PNormBall, Regularizer
+from ..result import Record
 from .checkpoints import Checkpoint
-from .frames import column_types
+from .data.frames import column_types
 
 LARGEST = 1e36  # cost or target; a hundredth of the largest number of float32
 
@@ -241,3 +247,35 @@ def memory_budget(cache_size):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
     except (AttributeError, ValueError, OSError):
         return 2**30
+
+
+# --- names for what the parameters of estimators may be -------------------------------------------
+
+
+class Named(Protocol):
+    """An AnnData, or what has numbers and names as it has."""
+
+    @property
+    def X(self) -> Any: ...
+
+    @property
+    def obs_names(self) -> Any: ...
+
+    @property
+    def var_names(self) -> Any: ...
+
+
+Points = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str] | Named
+Kernels = (
+    Literal["auto", "whole"]
+    | Kernel
+    | Sequence[Kernel | Callable[..., ArrayLike]]
+    | Mapping[str, Any]
+    | KernelCollection
+    | Bank
+)
+Normalization = Literal["diagonal", "trace", "cosine", "center"] | None
+Missing = Literal["error", "mean", "scaled"]
+RandomState = int | np.random.RandomState | None
+CheckpointLike = str | os.PathLike[str] | Checkpoint | None
+Callbacks = Sequence[Callback | Callable[[Record], Any]] | None

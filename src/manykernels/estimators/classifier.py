@@ -20,6 +20,13 @@ from ..regularizers import Regularizer
 from ..solvers import Solver
 from .base import MKLEstimator
 from .checks import (
+    Callbacks,
+    CheckpointLike,
+    Kernels,
+    Missing,
+    Normalization,
+    Points,
+    RandomState,
     check_bool,
     check_choice,
     check_parameters,
@@ -27,9 +34,8 @@ from .checks import (
     choose_loss,
     class_factors,
 )
-from .prepare import Targets, distinct_rows, prepare
+from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
-from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
 def knows_probabilities(estimator):
@@ -167,7 +173,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         a checkpoint, ``missing`` if rows may lack views.
     other_results_ : list of Result
         Of the other starts of a combination, best first.
-    bank_ : KernelHolder
+    bank_ : KernelSet
         The kernels on the distinct training rows (a Bank), or what computes low-rank factors of any
         rows (a FeatureMap).
     decision_ : Decision

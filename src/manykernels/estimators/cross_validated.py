@@ -14,12 +14,21 @@ from ..losses import Loss
 from ..lowrank import Approximation
 from ..solvers import Solver
 from . import calibration as calibrations
-from .checks import check_choice, class_factors
+from .checks import (
+    Callbacks,
+    CheckpointLike,
+    Kernels,
+    Missing,
+    Normalization,
+    Points,
+    RandomState,
+    check_choice,
+    class_factors,
+)
 from .classifier import MKLClassifier
 from .regressor import MKLRegressor
-from .scoring import HeldOutClassifier, HeldOutRegressor
-from .tuned import FOUND, NORMS, Tuned
-from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
+from .search.scoring import HeldOutClassifier, HeldOutRegressor
+from .search.tuned import FOUND, NORMS, Tuned
 
 
 def calibrates(estimator):
@@ -52,7 +61,7 @@ normalize, missing, cache_size, device, n_jobs, random_state
         As for `MKLClassifier`.
     Cs : int or sequence of floats
         Values of C, or how many to make from the data: from where every point is at its bound
-        upward (`manykernels.estimators.costs`).
+        upward (`manykernels.estimators.search.costs`).
     ps : sequence of floats
         Norms of the weights, 1 (sparse) to infinity (plain sum).
     cv : int, splitter or iterable, optional
@@ -397,3 +406,6 @@ cv_results_
 
     def _calibrate(self, y, weight):
         """There are no probabilities."""
+
+
+MKLClassifier._tuned_type, MKLRegressor._tuned_type = MKLClassifierCV, MKLRegressorCV

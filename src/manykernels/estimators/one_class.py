@@ -13,10 +13,19 @@ from ..lowrank import Approximation
 from ..regularizers import PNormBall
 from ..solvers import Solver
 from .base import MKLEstimator
-from .checks import check_parameters, check_weights
-from .prepare import Targets, distinct_rows, prepare
+from .checks import (
+    Callbacks,
+    CheckpointLike,
+    Kernels,
+    Missing,
+    Normalization,
+    Points,
+    RandomState,
+    check_parameters,
+    check_weights,
+)
+from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
-from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 
 class MKLOneClass(OutlierMixin, MKLEstimator):

@@ -14,10 +14,20 @@ from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
 from .base import MKLEstimator
-from .checks import check_parameters, check_weights, choose_loss
-from .prepare import Targets, distinct_rows, prepare
+from .checks import (
+    Callbacks,
+    CheckpointLike,
+    Kernels,
+    Missing,
+    Normalization,
+    Points,
+    RandomState,
+    check_parameters,
+    check_weights,
+    choose_loss,
+)
+from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
-from .types import Callbacks, CheckpointLike, Kernels, Missing, Normalization, Points, RandomState
 
 FREE = 0.1  # of the spread of the targets is a free error
 

@@ -14,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..combinations import Product
 from ..regularizers import L1
-from .annotated import is_annotated
-from .checks import check_choice, check_real
+from .checks import Points, RandomState, check_choice, check_real
 from .classifier import MKLClassifier
+from .data.frames import is_annotated
 from .regressor import MKLRegressor
-from .types import Points, RandomState
 
 
 class MKLFeatureSelector(SelectorMixin, BaseEstimator):

@@ -146,7 +146,7 @@ class MaskedCollection(KernelCollection):
             features=tuple(np.flatnonzero(self.masks(slice(k, k + 1))[0]).tolist()),
         )
 
-    def subset(self, kernels: Sequence[int] | np.ndarray) -> Self:
+    def take_kernels(self, kernels: Sequence[int] | np.ndarray) -> Self:
         """The collection of some of the kernels, by their numbers."""
         chosen = copy.copy(self)
         chosen.gammas, chosen.packed = self.gammas[kernels], self.packed[kernels]

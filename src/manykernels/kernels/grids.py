@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._callers import outside
+from .._callers import user_stacklevel
 from .base import Kernel
 from .categorical import Hamming
 from .collection import KernelCollection
@@ -137,7 +137,7 @@ def _kinds(X, categorical, feature_names):
             f"The columns {names} hold categories that hardly ever come twice; they are left "
             "out. If they are strings to be compared, give kernels for them, such as "
             "Spectrum(features=...).",
-            stacklevel=outside(),
+            stacklevel=user_stacklevel(),
         )
     return kinds
 

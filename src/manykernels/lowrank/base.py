@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .._callers import outside
+from .._callers import user_stacklevel
 from .._threads import Threads, one_thread, thread_count
-from ..banks.between import KernelsOnPoints
-from ..banks.columns import ColumnBank
-from ..banks.factors import FactorBank
-from ..banks.made import MadeBank
+from ..banks.lowrank.columns import ColumnBank
+from ..banks.lowrank.factors import FactorBank
+from ..banks.lowrank.on_demand import OnDemandFactorBank
+from ..banks.resolved import ResolvedKernels
 from ..banks.torch.device import Device
 from ..banks.torch.factors import DeviceFactorBank
 from ..kernels.points import as_points
-from .files import mapped
-from .maps import FeatureMap
-from .there import made_there
+from .device_factors import device_factors
+from .maps import FeatureMap, mapped
 
 MEGABYTE = 2**20
 FLOPS = 2e10  # of a core, for the estimate of time only
@@ -38,13 +37,13 @@ class Approximation(ABC):
 
     @abstractmethod
     def features(
-        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+        self, kernels: ResolvedKernels, X: Any, dtype: DTypeLike, threads: Threads
     ) -> FeatureMap:
         """The map from points to factors.
 
         Parameters
         ----------
-        kernels : KernelsOnPoints
+        kernels : ResolvedKernels
         X : training points
         dtype : dtype of the factors
         threads : Threads
@@ -52,7 +51,7 @@ class Approximation(ABC):
         """
 
     def features_there(
-        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads, device: Device
+        self, kernels: ResolvedKernels, X: Any, dtype: DTypeLike, threads: Threads, device: Device
     ) -> FeatureMap:
         """`features`, with the help of a device where that is faster."""
         return self.features(kernels, X, dtype, threads)
@@ -66,7 +65,7 @@ class Approximation(ABC):
 
     def fit(
         self,
-        kernels: KernelsOnPoints,
+        kernels: ResolvedKernels,
         X: Any,
         *,
         dtype: DTypeLike = np.float32,
@@ -80,7 +79,7 @@ class Approximation(ABC):
 
         Parameters
         ----------
-        kernels : KernelsOnPoints
+        kernels : ResolvedKernels
         X : points
         dtype : float32 or float64
             Of the factors.
@@ -110,7 +109,7 @@ class Approximation(ABC):
                 else self.features_there(kernels, X, dtype, threads, device)
             )
         if on_demand:
-            made = MadeBank(features, X, threads, memory_budget)
+            made = OnDemandFactorBank(features, X, threads, memory_budget)
             if verbose:
                 print(made.plan(), file=sys.stderr)
             return made
@@ -118,11 +117,11 @@ class Approximation(ABC):
             warnings.warn(
                 f"The factors have {features.width} columns in all, more than the {X.shape[0]} "
                 "points: without an approximation training would be exact, and probably faster.",
-                stacklevel=outside(),
+                stacklevel=user_stacklevel(),
             )
         if device is not None:
             room = {"memory_budget": memory_budget, "folder": self.folder, "verbose": verbose}
-            store = made_there(features, X, device, **room)
+            store = device_factors(features, X, device, **room)
             return DeviceFactorBank(store, features.offsets, features, threads)
         out, shape = None, (X.shape[0], features.width)
         if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:

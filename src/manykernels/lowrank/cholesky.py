@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from .._threads import Threads
-from ..banks.between import KernelsOnPoints
+from ..banks.resolved import ResolvedKernels
 from .base import Approximation, check_rank
 from .maps import LandmarkMap
 
@@ -41,13 +41,13 @@ class IncompleteCholesky(Approximation):
             raise ValueError(f"tol must not be negative, got {self.tol!r}.")
 
     def features(
-        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+        self, kernels: ResolvedKernels, X: Any, dtype: DTypeLike, threads: Threads
     ) -> LandmarkMap:
         if kernels.is_masked:
             raise ValueError(
                 "Kernels of a masked bank are not approximated one by one: use Nystroem."
             )
-        alone = (kernels.subset([k]).between(X, X) for k in range(kernels.m))
+        alone = (kernels.take_kernels([k]).between(X, X) for k in range(kernels.m))
         pivots = [self._pivots(bank, X.shape[0]) for bank in alone]
         used = np.unique(np.concatenate(pivots)).astype(np.intp)
         Z = X[used]

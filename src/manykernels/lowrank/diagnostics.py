@@ -7,13 +7,13 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from ..banks import Bank, FactorBank, KernelsOnPoints
+from ..banks import Bank, FactorBank, ResolvedKernels
 from ..kernels.points import as_points
 
 
 def quality(
     bank: FactorBank,
-    kernels: KernelsOnPoints,
+    kernels: ResolvedKernels,
     X: Any,
     *,
     sample: int = 512,
@@ -25,7 +25,7 @@ def quality(
     ----------
     bank : FactorBank
         The factors.
-    kernels : KernelsOnPoints
+    kernels : ResolvedKernels
         The kernels that they stand for.
     X : training points
     sample : int

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from sklearn.utils import check_random_state
 
 from .._threads import Threads
-from ..banks.between import KernelsOnPoints
+from ..banks.resolved import ResolvedKernels
 from ..kernels import RBF
 from .base import Approximation, check_rank
 from .maps import FourierMap
@@ -36,7 +36,7 @@ class RandomFourier(Approximation):
         check_rank(self.rank)
 
     def features(
-        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+        self, kernels: ResolvedKernels, X: Any, dtype: DTypeLike, threads: Threads
     ) -> FourierMap:
         if kernels.is_masked:
             raise ValueError(

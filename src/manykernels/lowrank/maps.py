@@ -1,15 +1,19 @@
 """From points to their factors."""
 
+import errno
+import os
+import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from .._threads import Threads
-from ..banks.between import KernelsOnPoints
-from ..banks.holder import Forwards, Indices
+from ..banks.kernel_set import Delegating, Indices
+from ..banks.resolved import ResolvedKernels
 from ..banks.torch.between import kernel_values
 from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
@@ -18,12 +22,12 @@ ROWS = 4096  # points whose factors are computed together
 SPARSE = 0.1  # entries that are not zero, up to which a product with sparse points is faster
 
 
-class FeatureMap(Forwards):
+class FeatureMap(Delegating):
     """From points to their factors.
 
     Parameters
     ----------
-    on_points : KernelsOnPoints
+    on_points : ResolvedKernels
         The kernels.
     widths : sequence of int
         How many columns each kernel has.
@@ -37,7 +41,7 @@ class FeatureMap(Forwards):
 
     inner = "on_points"
 
-    def __init__(self, on_points: KernelsOnPoints, widths: Sequence[int], dtype: DTypeLike) -> None:
+    def __init__(self, on_points: ResolvedKernels, widths: Sequence[int], dtype: DTypeLike) -> None:
         self.on_points = on_points
         self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.intp)
         self.dtype = np.dtype(dtype)
@@ -63,7 +67,7 @@ class FeatureMap(Forwards):
         return lambda X: device.put(self.block(X), self.dtype)
 
     @abstractmethod
-    def subset(self, kernels: Indices, factor: float = 1.0) -> "FeatureMap":
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "FeatureMap":
         """The map of some of the kernels, each times a factor."""
 
     def transform(
@@ -110,7 +114,7 @@ class FeatureMap(Forwards):
             As `laid_out` gives them.
         threads : Threads, optional
         """
-        return self.subset([k]).transform(X, threads=threads)
+        return self.take_kernels([k]).transform(X, threads=threads)
 
 
 class LandmarkMap(FeatureMap):
@@ -118,7 +122,7 @@ class LandmarkMap(FeatureMap):
 
     Parameters
     ----------
-    on_points : KernelsOnPoints
+    on_points : ResolvedKernels
         The kernels.
     landmarks : points
     projections : list of (n_landmarks of kernel k, width of kernel k) arrays
@@ -129,7 +133,7 @@ class LandmarkMap(FeatureMap):
 
     def __init__(
         self,
-        on_points: KernelsOnPoints,
+        on_points: ResolvedKernels,
         landmarks: Any,
         projections: Sequence[np.ndarray],
         dtype: DTypeLike,
@@ -165,12 +169,12 @@ class LandmarkMap(FeatureMap):
 
         return block
 
-    def subset(self, kernels, factor=1.0):
+    def take_kernels(self, kernels, factor=1.0):
         # the kernels stay as they are: a factor on them would come in here as its square
         places = np.arange(self.m)[kernels]
         projections = [np.sqrt(factor) * self.projections[k] for k in places]
         chosen = None if self.chosen is None else [self.chosen[k] for k in places]
-        some = self.on_points.subset(places)
+        some = self.on_points.take_kernels(places)
         return LandmarkMap(some, self.landmarks, projections, self.dtype, chosen)
 
 
@@ -179,7 +183,7 @@ class FourierMap(FeatureMap):
 
     Parameters
     ----------
-    on_points : KernelsOnPoints
+    on_points : ResolvedKernels
         The kernels.
     frequencies : list of (features of kernel k, width of kernel k / 2) arrays
     dtype : dtype of the factors
@@ -189,7 +193,7 @@ class FourierMap(FeatureMap):
 
     def __init__(
         self,
-        on_points: KernelsOnPoints,
+        on_points: ResolvedKernels,
         frequencies: Sequence[np.ndarray],
         dtype: DTypeLike,
         n_features: int,
@@ -248,8 +252,56 @@ class FourierMap(FeatureMap):
 
         return block
 
-    def subset(self, kernels, factor=1.0):
+    def take_kernels(self, kernels, factor=1.0):
         places = np.arange(self.m)[kernels]
         frequencies = [self.frequencies[k] for k in places]
-        some = self.on_points.subset(places, factor)
+        some = self.on_points.take_kernels(places, factor)
         return FourierMap(some, frequencies, self.dtype, self.n_features)
+
+
+# --- arrays in files that are gone with the process -----------------------------------------------
+
+
+ZEROS = 2**20  # bytes that are written at a time
+
+
+def mapped(folder: str | PathLike, shape: tuple[int, ...], dtype: DTypeLike) -> np.memmap:
+    """An array in a file that nobody else sees and that is removed when the array goes.
+
+    On Unix the file has no name from the start, on Windows the system removes it with its last
+    handle: `tempfile` knows. The map has a handle of its own, so the file object may be closed.
+
+    Parameters
+    ----------
+    folder : path
+    shape : tuple of int
+    dtype : dtype
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    with tempfile.TemporaryFile(dir=os.fspath(folder)) as file:
+        allocate(file, size)
+        return np.memmap(file, dtype=dtype, shape=shape, mode="r+")
+
+
+def allocate(file, size: int) -> None:
+    """Give a new file its size, and the room for it: a full disk fails here, before any work, and
+    not in the middle of it.
+
+    Parameters
+    ----------
+    file : open file
+    size : int
+        In bytes.
+    """
+    if hasattr(os, "posix_fallocate"):  # not on macOS and Windows
+        try:
+            return os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system without it
+                raise
+    # a file that was only made longer may have holes, for which there need not be room later
+    zeros = bytes(min(ZEROS, size))
+    for start in range(0, size, ZEROS):
+        file.write(zeros[: size - start])
+    file.flush()
+    file.seek(0)

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
 from .._threads import Threads
-from ..banks.between import KernelsOnPoints
+from ..banks.resolved import ResolvedKernels
 from ..banks.torch.between import kernel_values
 from ..kernels.vector import dense
 from .base import Approximation, check_rank
@@ -64,7 +64,7 @@ class Nystroem(Approximation):
             raise ValueError(f"cutoff must be at least 0 and below 1, got {self.cutoff!r}.")
 
     def features(
-        self, kernels: KernelsOnPoints, X: Any, dtype: DTypeLike, threads: Threads
+        self, kernels: ResolvedKernels, X: Any, dtype: DTypeLike, threads: Threads
     ) -> LandmarkMap:
         Z = self._landmarks(kernels, X)
         W = kernels.between(Z, Z).columns(np.arange(Z.shape[0]))

@@ -69,7 +69,7 @@ class _Newton:
     def __init__(self, kernel, box, used):
         self.whole = used.size == len(kernel)
         self.K = kernel if self.whole else kernel[np.ix_(used, used)]
-        self.box = box if self.whole else box.among(used)
+        self.box = box if self.whole else box.take_points(used)
         self.largest = float(np.diagonal(self.K).max())
 
     def answers(self, beta, F, tol, most):

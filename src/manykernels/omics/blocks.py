@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from .._files import CorruptFile
-from ..estimators.annotated import in_memory, unique_names
+from ..estimators.data.frames import in_memory, unique_names
 from .report import some
 
 ENTRIES = 2**24  # of a table in a file that are looked at at a time

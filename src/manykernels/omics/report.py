@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..estimators.frames import data_frame
+from ..estimators.data.frames import data_frame
 
 SHOWN = 10  # lines of each kind that are printed
 

@@ -17,24 +17,25 @@ from .._threads import Threads, thread_count
 from ..banks import (
     CombinationBank,
     DenseBank,
-    KernelsOnPoints,
     MaskedBank,
     MissingBank,
+    ResolvedKernels,
     TiledBank,
 )
-from ..banks.centered import CenteredBank, Centering
 from ..banks.codes import check_readable
 from ..banks.compute import Compute, Points
 from ..banks.make import NORMALIZATIONS
 from ..banks.missing import Part, Side
 from ..banks.spec import BankSpec, MaskedSpec
 from ..banks.views import RULES, Views
+from ..banks.wrappers.centered import CenteredBank, Centering
 from ..combinations import Combination
 from ..kernels import FunctionKernel, KernelCollection, Precomputed
 from ..kernels.collection import MaskedCollection
 from ..kernels.vector import dense
 from ..lowrank import FourierMap, LandmarkMap
-from .checks import (
+from .values import (
+    CannotSave,
     check_array,
     check_categories,
     check_indices,
@@ -43,7 +44,6 @@ from .checks import (
     check_whole,
     require,
 )
-from .values import CannotSave
 
 
 def describe(bank, support):
@@ -131,7 +131,7 @@ def _rebuild_tiled(described, columns, threads):
     points = _rebuild_points(described["points"], columns.size)
     spec = _rebuild_spec(described, columns)
     _check_spec(spec, points)
-    return TiledBank(spec, Points.among(points), Compute(threads=threads))
+    return TiledBank(spec, Points.take_points(points), Compute(threads=threads))
 
 
 def _describe_masked(bank, support):
@@ -148,7 +148,7 @@ def _describe_masked(bank, support):
 def _rebuild_masked(described, columns, threads):
     points = _rebuild_points(described["points"], columns.size)
     spec = _rebuild_masked_spec(described, described["scale"], columns)
-    return MaskedBank(spec, Points.among(points), Compute(threads=threads))
+    return MaskedBank(spec, Points.take_points(points), Compute(threads=threads))
 
 
 def _describe_centered(bank, support):
@@ -226,9 +226,9 @@ def _rebuild_part(described, spec, columns, threads):
     at = np.flatnonzero(size)
     points = _rebuild_points(described["points"], chosen.size)
     require(points.shape[0] == at.size, "A part has other points.")
-    some = spec.subset(kernels).on_columns(chosen)
+    some = spec.take_kernels(kernels).on_columns(chosen)
     _check_spec(some, points)
-    bank = TiledBank(some, Points.among(points), Compute(threads=threads))
+    bank = TiledBank(some, Points.take_points(points), Compute(threads=threads))
     means = check_array(described["means"], "The means of kernels", (kernels.size, at.size))
     norms = check_array(described["norms"], "The means of kernels", (kernels.size,))
     shares = check_array(described["shares"], "The shares of the points", (at.size,))
@@ -308,7 +308,7 @@ def _rebuild_landmarks(described, columns, threads):
     for P, rows in zip(projections, own, strict=True):
         check_array(P, "The projection of a kernel", (rows, None))
     dtype = _float_type(described["dtype"])
-    return LandmarkMap(KernelsOnPoints(spec), landmarks, projections, dtype, chosen)
+    return LandmarkMap(ResolvedKernels(spec), landmarks, projections, dtype, chosen)
 
 
 def _describe_fourier(features, support):
@@ -331,7 +331,7 @@ def _rebuild_fourier(described, columns, threads):
         check_array(F, "The frequencies of a kernel", (rows, None))
         require(F.shape[1] > 0, "A kernel has no frequencies.")
     dtype = _float_type(described["dtype"])
-    return FourierMap(KernelsOnPoints(spec), frequencies, dtype, n_features)
+    return FourierMap(ResolvedKernels(spec), frequencies, dtype, n_features)
 
 
 def _describe_spec(spec):

@@ -9,12 +9,11 @@ from typing import Any
 import sklearn
 from sklearn.base import BaseEstimator
 
-from .._callers import outside
+from .._callers import user_stacklevel
 from .._files import CorruptFile, read, write
 from . import models, pipelines
-from .checks import check_mapping
 from .rehearsal import rehearse
-from .values import CannotSave, Packer, Unpacker
+from .values import CannotSave, Packer, Unpacker, check_mapping
 
 UNSOUND = (
     ArithmeticError,
@@ -169,5 +168,5 @@ def _warn_of_release(model, release, path):
     warnings.warn(
         f"The pipeline of {path} was fitted with scikit-learn {release}, and this is "
         f"{sklearn.__version__}: check its predictions, or install that release.",
-        stacklevel=outside(),
+        stacklevel=user_stacklevel(),
     )

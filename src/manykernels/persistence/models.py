@@ -20,6 +20,7 @@ from ..estimators import (
     MKLRegressor,
     MKLRegressorCV,
 )
+from ..estimators.base import ModelState
 from ..estimators.calibration import KINDS
 from ..estimators.checks import (
     check_bool,
@@ -29,11 +30,11 @@ from ..estimators.checks import (
     choose_combination,
     choose_regularizer,
 )
-from ..estimators.state import ModelState
-from ..estimators.units import MADE
+from ..estimators.data.units import MADE
 from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status
 from . import banks
-from .checks import (
+from .values import (
+    CannotSave,
     check_array,
     check_categories,
     check_indices,
@@ -43,7 +44,6 @@ from .checks import (
     check_whole,
     require,
 )
-from .values import CannotSave
 
 TUNED = (MKLClassifierCV, MKLRegressorCV)
 ESTIMATORS = {kind.__name__: kind for kind in (MKLClassifier, MKLOneClass, MKLRegressor, *TUNED)}

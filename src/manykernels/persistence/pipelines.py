@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 
 from .._files import CorruptFile
 from ..estimators import MKLFeatureSelector
-from .checks import check_array, check_list, require
-from .values import CannotSave
+from .values import CannotSave, check_array, check_list, require
 
 STEPS = {
     kind.__name__: kind

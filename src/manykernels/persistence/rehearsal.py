@@ -19,9 +19,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.calibration import probabilities
-from ..estimators.units import in_units
+from ..estimators.data.units import in_units
 from .banks import typical_points
-from .checks import require
+from .values import require
 
 # what steps keep of their training data, any row of which they take
 TYPICAL = ("mean_", "center_", "data_min_", "max_abs_")

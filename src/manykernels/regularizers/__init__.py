@@ -8,11 +8,9 @@ weights (`reweight`), a proximal map. What it has it says itself (``has_conjugat
 
 from .base import Curvature, Regularizer
 from .blocks import BlockNorm
-from .divergence import GeneralizedKL
-from .logdet import LogDet
+from .divergence import GeneralizedKL, LogDet
 from .norms import PNormBall, SquaredPNorm
-from .smoothed import SmoothedSimplex
-from .sparse import L1, ElasticNet
+from .sparse import L1, ElasticNet, SmoothedSimplex
 
 __all__ = [
     "L1",

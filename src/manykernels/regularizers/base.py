@@ -110,7 +110,7 @@ class Regularizer(ABC):
         return None
 
     @property
-    def law(self):
+    def compiled_conjugate(self):
         """The conjugate as compiled loops know it; None if they do not."""
         return None
 

@@ -16,6 +16,10 @@ NEARLY, MORE = 2.0, 1.25
 ALONE = 4.0  # times the work is worth waiting for where there is no Newton's method to turn to
 
 
+# Solvers by name that certify small gaps in few iterations; filled by those who know them.
+CERTIFIERS: dict[str, type["Solver"]] = {}
+
+
 class Iterate(NamedTuple):
     """What the driver sees of a solver's state.
 
@@ -81,7 +85,7 @@ class Solver(ABC):
                 f"{type(self).__name__} does not work for a hard margin: use solver='mwu', which "
                 "needs p = 1, or a large C."
             )
-        if run.problem.loss.curved and not self.curved_losses:
+        if run.problem.loss.has_nonquadratic_dual and not self.curved_losses:
             raise ValueError(
                 f"{type(self).__name__} needs a loss whose dual is quadratic, not "
                 f"{run.problem.loss!r}: use solver='newton' or solver='spg', or solver='primal' "
@@ -138,8 +142,6 @@ class Solver(ABC):
 
     def advice(self, run, result, tol):
         """How far the run came, and what to do about it."""
-        from .choose import certifier  # which knows all solvers, and so imports this
-
         count, gap = result.n_iter, result.duality_gap
         if result.status is Status.INSEPARABLE:
             return ""
@@ -149,7 +151,7 @@ class Solver(ABC):
             reached += f" to a relative duality gap of {gap:.1e}; the tolerance is {tol:g}"
         if result.status.broken_off:
             return f"{reached}."
-        better = certifier(self, run) if np.isfinite(gap) else None
+        better = self._certifier(run) if np.isfinite(gap) else None
         if better is not None:
             return f"{reached}. solver={better!r} certifies that on such problems."
         return (
@@ -157,11 +159,21 @@ class Solver(ABC):
             "C."
         )
 
-    def planned(self, run):
+    def _certifier(self, run):
+        """The name of a solver that certifies what this one has not come to; None if none fits or
+        this is one of them.
+        """
+        candidates = {name: kind() for name, kind in CERTIFIERS.items()}
+        if any(candidate.called == self.called for candidate in candidates.values()):
+            return None
+        fitting = (name for name, candidate in candidates.items() if candidate.fits(run))
+        return next(fitting, None)
+
+    def specialize(self, run):
         """What does the run: this solver, or one that looks at a part of the problem first."""
         return self
 
-    def direct(self):
+    def without_steps(self):
         """What answers when no step is to be taken: this solver, or one that begins better."""
         return self
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..run_state import RunState
-from .base import Solver
+from .base import CERTIFIERS, Solver
 from .group_lasso import GroupLasso
-from .lowrank.apart import Apart
 from .lowrank.blocks import Blocks
+from .lowrank.distributed import DistributedNewton
 from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
@@ -31,7 +31,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "primal": PrimalNewton,
     "interior": Interior,
     "blocks": Blocks,
-    "apart": Apart,
+    "distributed": DistributedNewton,
     "gfb": GFB,
     "mirror": MirrorDescent,
     "simple": SimpleMKL,
@@ -52,7 +52,7 @@ class Rule(NamedTuple):
 
 
 def _narrow(run):
-    return run.bank.narrow
+    return run.bank.prefers_factor_space
 
 
 def _by_blocks(run):
@@ -80,9 +80,9 @@ AUTO = (
         _by_blocks,
     ),
     Rule(
-        "apart",
+        "distributed",
         "kernels of low rank whose points are on other machines",
-        lambda run: run.bank.far and run.bank.factored,
+        lambda run: run.bank.is_remote and run.bank.factored,
     ),
     Rule(
         "primal",
@@ -109,18 +109,7 @@ AUTO = (
 
 
 # What certifies small gaps in few iterations, on factors and on kernels.
-CERTIFIERS = ("primal", "interior", "newton")
-
-
-def certifier(solver: Solver, run: RunState) -> str | None:
-    """The name of a solver that certifies what another has not come to; None if none fits or the
-    other is one of them.
-    """
-    candidates = {name: SOLVERS[name]() for name in CERTIFIERS}
-    if any(candidate.called == solver.called for candidate in candidates.values()):
-        return None
-    fitting = (name for name, candidate in candidates.items() if candidate.fits(run))
-    return next(fitting, None)
+CERTIFIERS.update(primal=PrimalNewton, interior=Interior, newton=Newton)
 
 
 def _by_table(run):

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..machines.row_cache import RowCache
+from ..machines.blocked import RowCache
 
 BATCH = 8  # columns computed together: the one that is missing and the likeliest next
 

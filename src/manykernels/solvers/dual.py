@@ -5,6 +5,7 @@ products.
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..machines import DenseMachine, machine_for
 from .base import Iterate
 
 FIRST_TOLERANCE = 0.1  # violation of the first SVM
@@ -71,3 +72,99 @@ def best_multiple(problem, beta, forms):
     bounds = (np.log(SMALLEST), 0.0)
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01})
     return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))
+
+
+# --- the quadratic program of a Newton step -------------------------------------------------------
+
+
+SMALLEST_TOLERANCE = 1e-11
+# over outputs, whose programs are coupled; until a sweep moves less than this part of the step
+SWEEPS, SETTLED = 50, 0.03
+MOST_STEPS = 1_000_000
+
+
+def maximizer(run, beta, gap, program):
+    """The maximizer over the box of a quadratic model of the dual around beta, output by output;
+    what the loss has in it is taken as it is.
+
+    How precisely it is solved decides everything: a violation v costs up to ``v sum(cost)`` in the
+    gap, so it is solved to a fifth of the absolute gap divided by the total cost
+    (`Problem.inner_tolerance`). With a tolerance that does not know C the method stalls.
+
+    Parameters
+    ----------
+    run : RunState
+    beta : (t, n) array
+    gap : float
+        Absolute gap at beta.
+    program : HeldProgram or StreamedProgram
+    """
+    problem = run.problem
+    wanted = problem.inner_tolerance(gap, beta)
+    tol = problem.unit * np.clip(wanted, SMALLEST_TOLERANCE, FIRST_TOLERANCE)
+    target = beta.copy()
+    for _ in range(SWEEPS if len(beta) > 1 else 1):
+        last = target.copy()
+        for c, (kernel, box) in enumerate(zip(program.kernels, problem.boxes, strict=True)):
+            F = program.scores[c] + box.ridge * target[c] - box.linear
+            machine, kernel = machine_for(kernel, box)
+            if len(beta) > 1:
+                F += machine.multiply(kernel, target[c] - beta[c]) + program.coupling(c)
+            with run.algebra():
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
+            run.counters.machine_steps += steps
+            program.moved(c, target[c] - beta[c])
+        if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():
+            break
+    run.counters.svm_solves += len(target)
+    return target
+
+
+class HeldProgram:
+    """The curvature ``H_ce = [c = e] K + 2 M_c' J M_e`` between outputs c and e, by the products.
+
+    Attributes
+    ----------
+    kernels : list
+        ``H_cc`` as machines take it, in the precision of K.
+    scores : (t, n)
+    """
+
+    def __init__(self, bank, K, products, J, scores):
+        self.products, self.J, self.scores = products, J, scores
+        self.kernels = [bank.curved(K, products[:, c], J) for c in range(products.shape[1])]
+        self._pulls = np.zeros((len(self.kernels), len(products)))
+
+    def moved(self, c, change):
+        """Take note of how far output c has gone."""
+        self._pulls[c] = self.products[:, c] @ change
+
+    def coupling(self, c):
+        """``sum_e H_ce change_e`` over the other outputs, (n,)."""
+        x, J = self._pulls.sum(axis=0) - self._pulls[c], self.J
+        return 2.0 * ((J.diagonal * x + J.factor * (J.vector @ x) * J.vector) @ self.products[:, c])
+
+
+class StreamedProgram:
+    """The same by sums over the kernels."""
+
+    def __init__(self, sums, factor, beta, dtype):
+        self.sums, self.factor, self.scores = sums, factor, sums.times(beta)
+        kind = np.dtype(dtype).type
+        self.kernels = [sums.curved(c, factor, kind) for c in range(len(beta))]
+        self._changes = np.zeros_like(beta)
+
+    def moved(self, c, change):
+        self._changes[c] = change
+
+    def coupling(self, c):
+        others = (e for e in range(len(self._changes)) if e != c)
+        return sum(
+            (2.0 * self.sums.between(c, e, self.factor, self._changes[e]) for e in others),
+            np.zeros(self._changes.shape[1]),
+        )
+
+
+def multiply(K, beta):
+    """``K beta_c`` of every output, (t, n)."""
+    return np.stack([DenseMachine().multiply(K, b) for b in beta])

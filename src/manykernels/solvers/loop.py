@@ -58,7 +58,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     """
     solver.check(run)
     began = time.perf_counter()
-    solver = solver.direct() if max_iter == 0 else solver.planned(run)
+    solver = solver.without_steps() if max_iter == 0 else solver.specialize(run)
     run.limit, run.tol = max_iter, tol
     limit = solver.limit(run) if max_iter is None else max_iter
     history: list[Record] = []

@@ -72,6 +72,10 @@ class State(NamedTuple):
     played: int = 0
 
 
+# Rounds for banks on other machines, by whether these have factors; see `supersteps`.
+REMOTE_ROUNDS: dict[bool, type["MultiplicativeWeights"]] = {}
+
+
 class MultiplicativeWeights(Solver):
     """MWUMKL for two classes and weights on the simplex (p = 1).
 
@@ -124,13 +128,11 @@ class MultiplicativeWeights(Solver):
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def planned(self, run):
+    def specialize(self, run):
         """With kernels or points on other machines, rounds that ask less of them."""
-        if not run.bank.far:
+        kind = REMOTE_ROUNDS.get(run.bank.factored) if run.bank.is_remote else None
+        if kind is None:
             return self
-        from .supersteps import KernelRounds, PointRounds  # which are two of these
-
-        kind = PointRounds if run.bank.factored else KernelRounds
         return kind(self.schedule, epsilon=self.epsilon, rounds=self.rounds)
 
     def init(self, run):

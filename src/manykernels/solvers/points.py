@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..banks.sums import Sums
+from ..banks.base import Sums
 from .base import Iterate
-from .dual import forms_of, inner, judged
-from .programs import HeldProgram, StreamedProgram
+from .dual import HeldProgram, StreamedProgram, forms_of, inner, judged
 
 PATIENCE = 4  # steps without a smaller gap
 
@@ -148,7 +147,7 @@ class StreamedPoint(NamedTuple):
         )
 
     def line(self, run, change):
-        slope, curve = run.along(self.beta, change)
+        slope, curve = run.directional_forms(self.beta, change)
         return Line(change, slope, np.maximum(curve, 0.0), None)
 
     def moved(self, line, size):
@@ -161,5 +160,5 @@ class StreamedPoint(NamedTuple):
         return self._replace(
             model=model,
             weights=weights,
-            sums=run.sweep(weights, self.beta, model.curvature(self.forms)),
+            sums=run.newton_sums(weights, self.beta, model.curvature(self.forms)),
         )

@@ -63,7 +63,7 @@ class SMO(Solver):
 
     def needs(self, run):
         r = run.problem.regularizer
-        if r.law is None or not r.smooth:
+        if r.compiled_conjugate is None or not r.smooth:
             raise ValueError(
                 "SMO-MKL needs p > 1 (PNormBall, SquaredPNorm) or GeneralizedKL, whose duals are "
                 f"smooth; {r!r} is neither: "
@@ -106,7 +106,7 @@ class SMO(Solver):
         at = _restricted(run, state, columns)
         m, t, n = at.products.shape
         left, per_call = UPDATES * n * t + 1000, max(100, ENTRIES_PER_CALL // (m * t * n))
-        clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.law
+        clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.compiled_conjugate
         while left > 0:
             pulse()
             done, _, missing = ascend(

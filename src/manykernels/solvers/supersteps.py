@@ -28,7 +28,16 @@ from ..problem import Problem
 from ..run_state import RunState
 from .base import Iterate
 from .columns import Columns
-from .multiplicative import BATCH, CACHE, GROWTH, MANY, RATE, WARM, MultiplicativeWeights
+from .multiplicative import (
+    BATCH,
+    CACHE,
+    GROWTH,
+    MANY,
+    RATE,
+    REMOTE_ROUNDS,
+    WARM,
+    MultiplicativeWeights,
+)
 from .multiplicative import State as AllState
 
 POINTS = 2000  # of either class that take part, besides those with a coefficient
@@ -166,7 +175,7 @@ class State(NamedTuple):
 class Rounds(MultiplicativeWeights):
     """What both ways have in common."""
 
-    def planned(self, run):
+    def specialize(self, run):
         return self
 
     def needs(self, run):
@@ -331,7 +340,10 @@ def _among(run, points):
     """The run of some points, with their own costs."""
     whole = run.problem
     targets, cost = whole.targets[:, points], whole.cost[:, points]
-    problem = Problem(run.bank.among(points), targets, cost, whole.regularizer, whole.loss)
+    problem = Problem(run.bank.take_points(points), targets, cost, whole.regularizer, whole.loss)
     few = RunState(problem, memory_budget=run.memory_budget)
     few.counters = run.counters
     return few
+
+
+REMOTE_ROUNDS.update({False: KernelRounds, True: PointRounds})

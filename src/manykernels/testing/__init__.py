@@ -5,8 +5,7 @@ AssertionError that names the first law broken.
 """
 
 from .banks import check_bank
-from .combinations import check_combination
-from .kernels import check_kernel
+from .kernels import check_combination, check_kernel
 from .regularizers import check_regularizer
 from .solvers import check_solver
 

@@ -59,7 +59,7 @@ def _check_sums(bank, grams, beta, change, tol):
     terms = np.stack([np.abs(grams) @ np.abs(b) for b in beta], axis=1)
     size = np.einsum("ktn,tn->k", terms, np.abs(change)).max() / 100
     _same("quadratic_forms(beta)", bank.quadratic_forms(beta), forms, tol, size)
-    slope, curve = bank.along(beta, change)
+    slope, curve = bank.directional_forms(beta, change)
     moved = np.stack([grams @ b for b in change], axis=1)
     _same("the slope along a change", slope, np.einsum("ktn,tn->k", products, change), tol, size)
     _same("the curve along a change", curve, np.einsum("ktn,tn->k", moved, change), tol, size)
@@ -67,7 +67,7 @@ def _check_sums(bank, grams, beta, change, tol):
 
 def _check_sweep(bank, grams, weights, beta, tol):
     J = Curvature(weights, -0.1, weights[::-1].copy())
-    sums, M = bank.sweep(weights, beta, J), np.stack([grams @ b for b in beta], axis=1)
+    sums, M = bank.newton_sums(weights, beta, J), np.stack([grams @ b for b in beta], axis=1)
     _same("the kernel of a sweep", sums.K, np.tensordot(weights, grams, 1), tol)
     squares = np.einsum("k,kci,kej->ceij", J.diagonal, M, M)
     _same("the squares of a sweep", sums.squares, squares, tol)
@@ -88,15 +88,15 @@ def _check_parts(bank, grams, rng, tol):
     """The bank of some kernels or some points, and the finer one, where there are such."""
     kernels = np.sort(rng.permutation(bank.m)[: -(-bank.m // 2)])
     everything = np.arange(bank.n)
-    some = bank.subset(kernels, 2.0)
+    some = bank.take_kernels(kernels, 2.0)
     if some is not None:
-        require(some.m == kernels.size, f"subset of {kernels.size} kernels has {some.m}.")
-        _same("subset(kernels, 2)", some.columns(everything), 2.0 * grams[kernels], tol)
+        require(some.m == kernels.size, f"take_kernels of {kernels.size} kernels has {some.m}.")
+        _same("take_kernels(kernels, 2)", some.columns(everything), 2.0 * grams[kernels], tol)
     points = everything[::2]
-    few = bank.among(points)
+    few = bank.take_points(points)
     if few is not None:
         inside = grams[np.ix_(np.arange(bank.m), points, points)]
-        _same("among(points)", few.columns(np.arange(points.size)), inside, tol)
+        _same("take_points(points)", few.columns(np.arange(points.size)), inside, tol)
     finer = bank.refined()
     if finer is not None:
         require(finer.dtype == np.float64, f"refined() has {finer.dtype}, not float64.")

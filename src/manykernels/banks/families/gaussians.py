@@ -8,8 +8,7 @@ import numpy as np
 from ..._loops import rbf, tables
 from ...kernels.vector import dense
 from .base import Family
-from .chains import Chains
-from .distances import LARGEST, Manhattan, make_distances
+from .distances import LARGEST, Chains, Manhattan, make_distances
 from .tables import GaussianTable
 
 MANY_CHAINS = 2  # more cost more than looking the sum up in a table
@@ -183,7 +182,7 @@ class _Distances(_Gaussians):
 
     def swept(self, moments, diagonal, vector, threads):
         """Sums over the members as in `Sums`, from the cells and sums of all points that
-        `TiledBank.sweep` collects.
+        `TiledBank.newton_sums` collects.
         """
         return self._table.swept(
             *moments, diagonal * np.square(self.scales), vector * self.scales, threads

@@ -1,11 +1,10 @@
 """Banks whose n×n work is done by PyTorch, on a GPU or on its CPU device.
 
-`on_device` turns a bank into one of these; nothing else in the library knows where the work is
-done. Arrays go in and come out as NumPy arrays.
+`moved_to_device` turns a bank into one of these; nothing else in the library knows where the work
+is done. Arrays go in and come out as NumPy arrays.
 """
 
-from .basis import reduced_there
-from .place import device_for_factors, on_device
-from .plans import plan
+from .basis import reduced_on_device
+from .place import device_for_factors, moved_to_device, plan
 
-__all__ = ["device_for_factors", "on_device", "plan", "reduced_there"]
+__all__ = ["device_for_factors", "moved_to_device", "plan", "reduced_on_device"]

@@ -20,7 +20,7 @@ class DeviceBank(Bank):
     """
 
     device: Device
-    elsewhere = True
+    on_device = True
 
     @abstractmethod
     def combined(self, weights: ArrayLike, rows: Any) -> Any:

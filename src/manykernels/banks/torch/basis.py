@@ -1,6 +1,6 @@
 """The small space of the factors of many kernels, found and used on a device.
 
-See `manykernels.banks.basis`, which does the same on the host.
+See `manykernels.banks.lowrank.basis`, which does the same on the host.
 """
 
 from functools import cached_property
@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from ..base import as_outputs
-from ..basis import BAD, ENOUGH, GAIN, LEAST, LEFT, ROUNDS, SAMPLE, ReducedBank
-from ..factors import FactorBank
+from ..lowrank.basis import BAD, ENOUGH, GAIN, LEAST, LEFT, ROUNDS, SAMPLE, ReducedBank
+from ..lowrank.factors import FactorBank
 from .factors import DeviceFactorBank, Elsewhere
 from .store import Resident, fits
 from .systems import nearly_definite
@@ -71,10 +71,10 @@ class DeviceReducedBank(Elsewhere, ReducedBank):
         few = few.double().cpu().numpy()
         return np.stack([self.points.dot(few @ part.T @ part).T for part in self.parts()])
 
-    def among(self, points):
+    def take_points(self, points):
         places = self.device.indices(np.arange(self.n_rows)[points])
         some = self._diagonals_there[:, places]
-        return DeviceReducedBank(self.points.among(points), self.P, self.offsets, some)
+        return DeviceReducedBank(self.points.take_points(points), self.P, self.offsets, some)
 
     def lasting(self, coefficients):
         return self._times_P(self.reduced(coefficients), self.P.T)
@@ -112,7 +112,7 @@ class DeviceReducedBank(Elsewhere, ReducedBank):
         return (self.device.put(short) @ P).cpu().numpy()
 
 
-def reduced_there(bank):
+def reduced_on_device(bank):
     """The same kernels in the smallest space that holds their factors; the bank itself if that is
     not much smaller, or if there is no room for it on the device.
 

@@ -12,7 +12,7 @@ def kernel_values(on_points, A, B, device):
 
     Parameters
     ----------
-    on_points : KernelsOnPoints
+    on_points : ResolvedKernels
     A, B : points
     device : Device
     """

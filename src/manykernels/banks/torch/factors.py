@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._arrays import is_tensor
 from ..base import as_outputs
-from ..factors import FactorBank
+from ..lowrank.factors import FactorBank
 from .store import placed
 from .systems import DeviceSystem
 
@@ -55,7 +55,7 @@ class Elsewhere(FactorBank):
     def right(self, value):
         pass  # the same
 
-    def there(self, array):
+    def to_device(self, array):
         return self.device.put(array)
 
     def dot(self, coefficients):
@@ -119,7 +119,7 @@ class DeviceFactorBank(Elsewhere):
 
     def system(self, bends, exact=False, before=None):
         bends = self.device.put(bends)
-        change = None if before is None else bends - before.bends
+        change = None if before is None else bends - before.curvatures
         if change is not None and change.count_nonzero() < RENEWED * bends.count_nonzero():
             H = before.H
         else:
@@ -200,13 +200,13 @@ class DeviceFactorBank(Elsewhere):
         out = self.dot(alone.reshape(-1, self.width))
         return out.reshape(self.m, len(few), self.n_rows).transpose(0, 2, 1)
 
-    def among(self, points):
+    def take_points(self, points):
         store = self.store.chosen(self.device.indices(np.arange(self.n_rows)[points]))
         return DeviceFactorBank(store, self.offsets, self.features, self.threads)
 
-    def subset(self, kernels, factor=1.0):
-        plain = super().subset(kernels, factor)
-        return on_device(plain, self.device)
+    def take_kernels(self, kernels, factor=1.0):
+        plain = super().take_kernels(kernels, factor)
+        return moved_to_device(plain, self.device)
 
     def _doubles(self, shape):
         return self.device.torch.zeros(
@@ -221,7 +221,7 @@ class _Shape:
         self.shape, self.dtype = store.shape, np.dtype(str(store.factors.dtype).split(".")[-1])
 
 
-def on_device(bank, device):
+def moved_to_device(bank, device):
     """A `FactorBank` of the host on a device."""
     store = placed(device, device.torch.from_numpy(np.ascontiguousarray(bank.factors)))
     return DeviceFactorBank(store, bank.offsets, bank.features, bank.threads)

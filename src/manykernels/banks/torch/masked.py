@@ -24,7 +24,7 @@ class DeviceMaskedBank(MaskedBank):
     Rows and columns of single kernels (`columns`, `kernel_rows`) come from the host.
     """
 
-    elsewhere = True
+    on_device = True
 
     @property
     def device(self):
@@ -112,7 +112,7 @@ class DeviceMaskedBank(MaskedBank):
         weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         if 0 < active.size < self.m // 2:
-            return self.subset(active)._sum(weights[active], rows)
+            return self.take_kernels(active)._sum(weights[active], rows)
         return self._sum(weights, rows)
 
     def _sum(self, weights, rows):
@@ -278,8 +278,8 @@ class DeviceMaskedBank(MaskedBank):
             self.device.sparing(visit, kernels)
         return combined
 
-    def sweep(self, weights, beta, J):
-        self._needs_square("sweep")
+    def newton_sums(self, weights, beta, J):
+        self._needs_square("newton_sums")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         sums = Adding(self.device, J, beta.shape, self.dtype)
         K = (

@@ -6,14 +6,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from ...combinations import Product
+from ...machines.device import RESIDENT, SIZE
 from ..base import Bank
 from ..combination import CombinationBank
 from ..compute import Points
-from ..factors import FactorBank
+from ..lowrank.factors import FactorBank
 from ..masked import MaskedBank
 from ..tiled import TiledBank
 from .device import Device
-from .factors import on_device as _factors
+from .factors import moved_to_device as _factors
 from .masked import DeviceMaskedBank
 from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
@@ -33,7 +34,7 @@ def check_device(name: Any) -> None:
         raise ValueError(f"device={name!r} is not known; use {NAMES}.")
 
 
-def on_device(bank: Bank, name: str) -> Bank:
+def moved_to_device(bank: Bank, name: str) -> Bank:
     """The bank on a device; the bank itself if it is one that the host computes as fast.
 
     Parameters
@@ -125,3 +126,29 @@ _ON_DEVICE = {
     FactorBank: _factors,
     CombinationBank: _product,
 }
+
+
+# --- what goes where on a device, in words --------------------------------------------------------
+
+
+GIGABYTE = 2**30
+
+
+def plan(bank):
+    """A sentence or two on the memory that a bank's work will take on its device."""
+    device, n, itemsize = bank.device, bank.n, bank.dtype.itemsize
+    words = (
+        f"device {device.name}: {device.free() / GIGABYTE:.1f} GB free; {bank.m:,} kernels on "
+        f"{n:,} points in {bank.dtype}; "
+    )
+    if isinstance(bank, DeviceMaskedBank):
+        rows = bank._chunks_for(n)[0].stop
+        return f"{words}products of {rows:,} kernels with all points at a time."
+    whole, stays = n**2 * itemsize, n**2 * itemsize <= RESIDENT * device.free()
+    if stays:
+        return f"{words}a combined kernel takes {whole / GIGABYTE:.2f} GB and stays there."
+    return (
+        f"{words}a combined kernel would take {whole / GIGABYTE:.0f} GB: {min(SIZE, n):,} rows of "
+        f"it, {min(SIZE, n) * n * itemsize / GIGABYTE:.1f} GB, are computed for a working set; "
+        "where memory runs out, tiles of half as many rows."
+    )

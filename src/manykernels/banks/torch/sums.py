@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...machines.device import DeviceMatrix
-from ..sums import Sums
+from ..base import Sums
 
 
 class DeviceSums(NamedTuple):
-    """As `manykernels.banks.sums.Sums`, of tensors: what comes to the host are vectors."""
+    """As `manykernels.banks.base.Sums`, of tensors: what comes to the host are vectors."""
 
     device: Any
     K: Any
@@ -34,7 +34,7 @@ class DeviceSums(NamedTuple):
 
 
 def curved(device, K, M, J):
-    """As `manykernels.banks.sums.curved`, of a tensor and arrays."""
+    """As `manykernels.banks.base.curved`, of a tensor and arrays."""
     M, roots = device.put(M), device.put(np.sqrt(2.0 * J.diagonal))
     rows, v = (M * roots[:, None]).to(K.dtype), (device.put(J.vector) @ M).to(K.dtype)
     out = device.torch.addmm(K, rows.T, rows)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ..systems import HOLD, NO_NUMBERS, REFINEMENTS, SHIFTS
+from ..lowrank.systems import HOLD, NO_NUMBERS, REFINEMENTS, SHIFTS
 
 
 class DeviceSystem:
-    """As `manykernels.banks.systems.System`.
+    """As `manykernels.banks.lowrank.systems.System`.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ class DeviceSystem:
     """
 
     def __init__(self, device, H, bends):
-        self.device, self.H, self.bends = device, H, bends
+        self.device, self.H, self.curvatures = device, H, bends
 
     def value(self, pull, step):
         pull, step = self.device.put(np.stack([pull, step]))
@@ -28,7 +28,7 @@ class DeviceSystem:
 
 
 class DeviceRooted:
-    """As `manykernels.banks.systems.Rooted`.
+    """As `manykernels.banks.lowrank.systems.Rooted`.
 
     Parameters
     ----------

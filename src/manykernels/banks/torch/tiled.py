@@ -13,7 +13,6 @@ from ..tiled import SINGLE, TiledBank, grouped, one_kernel
 from .base import DeviceBank
 from .families import FromHost, Gaussians, Laplacians, Polynomials
 from .features import FeatureGaussians, FeaturePolynomials
-from .products import DeviceProducts
 from .sums import Adding, curved
 
 # of several features, by what they are functions of
@@ -163,12 +162,12 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             for place, B in enumerate(weights):
                 out[place, members] += family.forms(pairs, B)
 
-    def along(self, beta, change):
+    def directional_forms(self, beta, change):
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def sweep(self, weights, beta, J):
-        self._needs_square("sweep")
+    def newton_sums(self, weights, beta, J):
+        self._needs_square("newton_sums")
         beta = as_outputs(beta, self.n)
         sums = Adding(self.device, J, beta.shape, self.dtype)
         everything = self.device.torch.arange(self.n, device=self.device.place)
@@ -249,3 +248,49 @@ def _translated(bank, key, members):
         return family(device, members, features, of_kind, scales, dtype, points)
     seen = spec.points(members[0], points)
     return KINDS[kind](device, members, of_kind, scales, dtype, seen)
+
+
+# --- products of all kernels that stay on a device ------------------------------------------------
+
+
+class DeviceProducts:
+    """An (m, t, n) array of products ``K_k beta_c`` of which solvers get to see some kernels, sums
+    over the kernels and sums over the points, all as NumPy arrays.
+
+    Parameters
+    ----------
+    device : Device
+    values : float64 tensor
+    """
+
+    __array_ufunc__ = None  # so that NumPy leaves what it is multiplied with to this class
+
+    def __init__(self, device, values):
+        self.device, self.values = device, values
+
+    @property
+    def shape(self):
+        return tuple(self.values.shape)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, key):
+        kernels, *others = key if isinstance(key, tuple) else (key,)
+        return self.values[(self.device.indices(kernels), *others)].cpu().numpy()
+
+    def reshape(self, *shape):
+        return DeviceProducts(self.device, self.values.reshape(shape))
+
+    def __matmul__(self, vector):
+        return (self.values @ self.device.put(vector)).cpu().numpy()
+
+    def __rmatmul__(self, weights):
+        return (self.device.put(weights) @ self.values).cpu().numpy()
+
+    def __rmul__(self, size):
+        return DeviceProducts(self.device, float(size) * self.values)
+
+    def __iadd__(self, other):
+        self.values += other.values
+        return self

@@ -1,10 +1,13 @@
 """A report on a fitted model in one HTML file."""
 
 import os
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -12,12 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..._files import check_replaceable, replace_file
 from ..._html import element
 from ..._words import count, number, percent, seconds
-from ..facts import Shares, fitted_model
+from ..facts import Shares, fitted_model, rows_of
 from .background import data_section, formulation_section, work_section
 from .fit import certificate_section, convergence_section, tuning_section, weights_section
 from .outcome import outcome_section, score
-from .page import check_room, page
-from .story import Story
+from .page import Charts, check_room, page
 from .sure import sure_section
 
 
@@ -130,3 +132,51 @@ def _tiles(story):
         for value, word in tiles
     ]
     return element("div", *made, class_="tiles")
+
+
+# --- what the sections of a report are about ------------------------------------------------------
+
+
+@dataclass
+class Story:
+    """A model, what is known of its kernels, and data to judge it on.
+
+    Attributes
+    ----------
+    given : the estimator as it was given, which may be a pipeline or a search
+    model : fitted MKL estimator
+    shares : Shares
+    X, y : data, or None
+    stability, importance : Stability and Importance, or None
+    charts : Charts
+        Those placed so far.
+    """
+
+    given: object
+    model: object
+    shares: Shares
+    X: object = None
+    y: object = None
+    stability: object = None
+    importance: object = None
+    charts: Charts = field(default_factory=Charts)
+
+    @cached_property
+    def predicted(self):
+        """Predictions for X, computed once."""
+        return np.asarray(self.given.predict(self.X))
+
+    @cached_property
+    def rows(self):
+        """X as the model gets it, after the other steps of a pipeline."""
+        return rows_of(self.given, self.X)
+
+    @property
+    def is_sum(self):
+        """Whether the kernel is a weighted sum, so that its weights belong to kernels."""
+        return self.model.bank_.is_sum
+
+    @property
+    def result(self):
+        """The outcome of the fit, or None if it was not kept."""
+        return getattr(self.model, "result_", None)

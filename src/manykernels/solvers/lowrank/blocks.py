@@ -17,8 +17,8 @@ A loss with corners has them rounded off around the last coefficients, which mov
 `manykernels.machines.factored`).
 
 Where C is large a loss is nearly a wall, and kernels that are alike pull at each other for
-thousands of rounds. When several descents have not come to their end, Newton's method on all pairs
-of points takes over, if its kernel fits into memory.
+thousands of rounds. When several descents have not come to their end, or the gap hardly moves,
+Newton's method on all pairs of points takes over, if its kernel fits into memory.
 
 Where all factors are held and have many columns, Newton's method begins with the sum of all kernels
 for all pairs of points. Rounds are quicker, up to thirty times, if few kernels get weight, which
@@ -40,6 +40,10 @@ from .descent import Descent
 SHARE, CORNERED = 0.4, 0.1
 PATIENCE = 5
 ENDLESS = 3  # descents without an end, after which another method takes over
+# of the gap is left after a step that gained next to nothing, which counts as one of them
+SLOW_STEP = 0.9
+# relative gap above which coefficients are no better place to begin than none
+NO_START = 0.5
 # half the work of Newton's method on all pairs of points, in units of its largest product of
 # matrices, and from how many multiplications on something is gained (see `descent`)
 PRODUCTS, WORTH = 2.5, 5e8
@@ -66,7 +70,7 @@ class State(NamedTuple):
     forms : (m,) quadratic forms of all kernels
     iterate : Iterate
     endless : int
-        Descents so far that did not come to their end.
+        Descents so far that did not come to their end, or gained next to nothing.
     work : float
         That of all rounds so far, in multiplications.
     best, patience : float, int
@@ -136,12 +140,12 @@ class Blocks(Solver):
     def worth_a_try(cls, run):
         """Whether rounds may be quicker than Newton's method, where all factors are held."""
         bank = run.bank
-        smooth = run.problem.loss.bends and bank.m > 1
-        return smooth and not bank.narrow and cls.allowed(run) >= WORTH
+        smooth = run.problem.loss.is_smooth and bank.m > 1
+        return smooth and not bank.prefers_factor_space and cls.allowed(run) >= WORTH
 
     def init(self, run):
         weights, beta = run.start
-        width = 0.0 if run.problem.loss.bends else CORNER * run.problem.unit
+        width = 0.0 if run.problem.loss.is_smooth else CORNER * run.problem.unit
         descent = Descent(run, run.problem.feasible(beta), width)
         v, beta = descent.begin(weights)
         state = _judged(run, Fit(v, descent.b, width), weights, beta)
@@ -152,7 +156,8 @@ class Blocks(Solver):
         if isinstance(state, Other):
             return state._replace(state=state.solver.step(run, state.state, tol))
         if not state.forms.any():  # nothing to explain, or nothing that explains it
-            return stalled(state._replace(iterate=state.iterate._replace(settled=True)))
+            ended = stalled(state._replace(iterate=state.iterate._replace(settled=True)))
+            return ended if state.iterate.certificate.gap <= tol else self._other(run, ended)
         new = self._descended(run, state, tol)
         ended = new.iterate.certificate.gap <= tol
         if ended:
@@ -175,16 +180,19 @@ class Blocks(Solver):
         weights, beta = descent.point(v)
         width = min(width, max(NARROWER * width, NARROWEST * run.problem.unit))
         new = _judged(run, Fit(v, descent.b, width), weights, beta)
-        endless = ENDLESS if descent.hopeless else state.endless + (not descent.ended)
+        gap, before = new.iterate.certificate.absolute_gap, certificate.absolute_gap
+        useless = not descent.ended or gap > SLOW_STEP * before
+        endless = ENDLESS if descent.hopeless else state.endless + useless
         new = new._replace(endless=endless, work=state.work + descent.work)
-        return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
+        return patient(new, state, gap, PATIENCE)
 
     def _other(self, run, state):
         """Another method from here on, if it fits; else the same state."""
-        other, before = (self.then or Sequential()).planned(run), run.start
+        other, before = (self.then or Sequential()).specialize(run), run.start
         if not other.fits(run):
             return state
-        run.start = state.iterate.point
+        if state.iterate.certificate.gap < NO_START:
+            run.start = state.iterate.point
         begun = Other(other, other.init(run))
         run.start = before
         return begun

@@ -224,7 +224,7 @@ class _Block:
         self.k, self.bank = k, bank
         self.columns = slice(bank.offsets[k], bank.offsets[k + 1])
         values, self.turn = spectrum
-        self.bends, self.u = scale * values, v[:, self.columns] @ self.turn
+        self.curvatures, self.u = scale * values, v[:, self.columns] @ self.turn
 
     @property
     def length(self):
@@ -244,9 +244,9 @@ class _Block:
         """Move to the best coefficients while those of other kernels, of lengths with this sum,
         stay; their length.
         """
-        z = self.moments(descent.beta) + self.bends * self.u
+        z = self.moments(descent.beta) + self.curvatures * self.u
         new = np.empty_like(self.u)
-        length = loops.shrunk(z, self.bends, others, new)
+        length = loops.shrunk(z, self.curvatures, others, new)
         change = new - self.u
         if change.any():
             V = self.bank.block(self.k)

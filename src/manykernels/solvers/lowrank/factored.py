@@ -4,7 +4,7 @@ With ``K_k = V_k V_k'`` the decision function is ``f = V v + b``, and the proble
 
     min_{v, b, d}  sum_k |v_k|^2 / 2 d_k + r(d) + loss(V v + b).
 
-In a small space (`manykernels.banks.basis`) ``V = Q P'``, and with the moments ``a = Q' beta`` the
+In a small space (`banks.lowrank.basis`) ``V = Q P'``, and with the moments ``a = Q' beta`` the
 solution is ``v = D P a``, ``f = Q u + b`` with ``u = P' v = S a``, ``S = P' D P``. A quadratic
 model of the loss there is small, ``z' H z / 2 - z' pull`` for a step z of (u, b), and the weights
 enter its equations through S alone. So closed-form weights and a Cholesky factorization alternate
@@ -60,7 +60,7 @@ class FactorSolver(Solver):
                 "solver='group_lasso'."
             )
 
-    def direct(self):
+    def without_steps(self):
         return GroupLasso()  # which begins with an SVM
 
 
@@ -259,7 +259,7 @@ class Model:
 
 def _values(space, u, b):
     """Decision values of coefficients in the space and intercepts."""
-    return space.points.values(u) + space.points.there(b[:, None])
+    return space.points.values(u) + space.points.to_device(b[:, None])
 
 
 def _above_zero(weights):

@@ -131,7 +131,9 @@ class Interior(FactorSolver):
                 f"Interior is for losses whose dual has bounds, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
-        if run.problem.loss.curved or any(box.ridge.any() for box in run.problem.boxes):
+        if run.problem.loss.has_nonquadratic_dual or any(
+            box.ridge.any() for box in run.problem.boxes
+        ):
             raise ValueError(
                 f"Interior is for losses with corners, not for {run.problem.loss!r}: use "
                 "solver='primal'."
@@ -139,7 +141,7 @@ class Interior(FactorSolver):
 
     def init(self, run):
         weights, beta = run.start
-        beta, at = run.bank.there(run.problem.feasible(beta)), _simpler(run)
+        beta, at = run.bank.to_device(run.problem.feasible(beta)), _simpler(run)
         return State(
             _centered(run),
             Fit.of(at, lifted(run, weights), 0.0 * beta),
@@ -228,8 +230,8 @@ class _Linearized:
         self.left = at.linear - state.fit.f.ravel()[at.place]
         # of a variable, when the pull on it grows by one
         self.give = 1.0 / (at.low / self.below + at.high / self.above)
-        self.bends = self.by_point(self.give)
-        self.model = Model(state.at, state.fit, self.bends, exact=True)
+        self.curvatures = self.by_point(self.give)
+        self.model = Model(state.at, state.fit, self.curvatures, exact=True)
 
     def by_point(self, values):
         """Sums of the variables' values over those of a point, (t, n)."""
@@ -254,7 +256,7 @@ class _Linearized:
     def feasible(self, bounded):
         """Coefficients with the right sums: what is missing is put where it costs least."""
         beta = self.by_point(bounded.x)
-        for row, bends, box in zip(beta, self.bends, self.problem.boxes, strict=True):
+        for row, bends, box in zip(beta, self.curvatures, self.problem.boxes, strict=True):
             if bends.any():
                 row += (box.total - row.sum()) * bends / bends.sum()
         return self.problem.feasible(beta)

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..._arrays import namespace
 from ..base import Iterate
-from .corners import rounded_corners
 from .factored import FactorSolver, Fit, Model, certified, lifted, penalty, watched
 
 SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
@@ -43,7 +42,7 @@ class PrimalNewton(FactorSolver):
 
     def needs(self, run):
         super().needs(run)
-        if not run.problem.loss.bends:
+        if not run.problem.loss.is_smooth:
             raise ValueError(
                 f"PrimalNewton is for losses without corners, not for {run.problem.loss!r}: use "
                 "solver='interior'."
@@ -51,7 +50,7 @@ class PrimalNewton(FactorSolver):
 
     def init(self, run):
         weights, beta = run.start
-        beta = run.bank.there(run.problem.feasible(beta))
+        beta = run.bank.to_device(run.problem.feasible(beta))
         return State(Fit.of(run, lifted(run, weights), beta), certified(run, weights, beta))
 
     def step(self, run, state, tol):
@@ -73,7 +72,7 @@ class PrimalNewton(FactorSolver):
         """Feasible coefficients at a fit: those of the model, which agree with v, or the response
         of a loss with a curve, which is never outside of its box.
         """
-        if problem.loss.curved:
+        if problem.loss.has_nonquadratic_dual:
             curves = [box.curve for box in problem.boxes]
             pairs = zip(curves, fit.f, strict=True)
             rows = [curve.response(f + curve.level(f))[0] for curve, f in pairs]
@@ -96,3 +95,43 @@ class PrimalNewton(FactorSolver):
                 break
             length, after = 0.5 * length, half
         return length if after < now else 0.0
+
+
+# --- losses as functions of decision values, through their boxes, with corners rounded off --------
+
+
+def rounded_corners(problem, width):
+    """The loss of every output with its corners rounded off over a width; one with a curve has
+    none.
+    """
+    pairs = zip(problem.boxes, problem.cost, strict=True)
+    return [Corner(box, cost, width) if box.curve is None else box.curve for box, cost in pairs]
+
+
+class Corner:
+    """A loss through its box.
+
+    The coefficient of a point at the decision value f is the beta in its box that maximizes ``beta
+    (linear - f) - kink |beta| - ridge beta^2 / 2``; a ridge of ``width / cost`` rounds off corners
+    over that width.
+    """
+
+    def __init__(self, box, cost, width):
+        self.box, xp = box, namespace(cost)
+        # points without a cost have no coefficient, whatever their ridge
+        self.ridge = xp.where(cost > 0.0, box.ridge + width / xp.where(cost > 0.0, cost, 1.0), 1.0)
+
+    def response(self, f):
+        """Coefficients at decision values f, and the curvature of the loss there."""
+        box, pull, xp = self.box, self.box.linear - f, namespace(f)
+        free = xp.sign(pull) * xp.clip(abs(pull) - box.kink, 0.0, None) / self.ridge
+        beta = xp.clip(free, box.lower, box.upper)
+        bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
+        return beta, xp.where(bends, 1.0 / self.ridge, 0.0)
+
+    def loss(self, f, b):
+        """Total loss of the decision values f, of which b is the intercept."""
+        beta = self.response(f)[0]
+        losses = beta * (self.box.linear - f) - self.box.kink * abs(beta)
+        losses -= 0.5 * self.ridge * beta**2
+        return float(losses.sum()) + self.box.total * float(b)

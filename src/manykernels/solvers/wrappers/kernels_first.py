@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...banks.sample import SampledBank
+from ...banks.wrappers.parts import SampledBank
 from ...run_state import Point, RunState
 from ..base import Around, Iterate, patient
 from ..loop import Part, drive_part
@@ -35,7 +35,7 @@ class _Wrapper(Around):
                 f"{run.bank!r} cannot be cut down to some of its kernels: use Newton() as it is."
             )
 
-    def direct(self):
+    def without_steps(self):
         return self.solver
 
 
@@ -68,7 +68,7 @@ class FromKernels(_Wrapper):
         sampled = SampledBank(bank, min(bank.m, max(SMALLEST_SAMPLE, bank.m // SAMPLE)))
         factor, whole = regularizer.repeated(sampled.m / sampled.size), Point._make
         if factor is not None:  # the same problem with short vectors
-            weights, short = weights[sampled.chosen], bank.subset(sampled.chosen, factor)
+            weights, short = weights[sampled.chosen], bank.take_kernels(sampled.chosen, factor)
 
             def whole(point):
                 some = regularizer.adopt(point.weights[sampled.stands_for])
@@ -109,7 +109,7 @@ class WorkingSet(_Wrapper):
 
     def needs(self, run):
         super().needs(run)
-        some = run.problem.on(run.bank.subset(np.arange(min(FIRST, run.bank.m))))
+        some = run.problem.on(run.bank.take_kernels(np.arange(min(FIRST, run.bank.m))))
         self.solver.check(RunState(some, memory_budget=run.memory_budget))
 
     def init(self, run):
@@ -141,7 +141,7 @@ def _solved(solver, run, kernels, start, tol):
         return Point(weights, point.beta)
 
     inside = Point(problem.regularizer.adopt(start.weights[kernels]), start.beta)
-    some = problem.on(problem.bank.subset(kernels))
+    some = problem.on(problem.bank.take_kernels(kernels))
     part = Part(some, inside, f"working set of {kernels.size} kernels", whole)
     drive_part(solver, run, part, tol=tol, max_iter=STEPS)
     return _judged(run, kernels, run.latest)

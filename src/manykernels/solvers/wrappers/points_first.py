@@ -13,7 +13,7 @@ import numpy as np
 from ...run_state import Point, RunState
 from ..base import Around, Solver
 from ..loop import Part, drive_part
-from ..lowrank.corners import rounded_corners
+from ..lowrank.primal import rounded_corners
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
 TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
@@ -58,7 +58,7 @@ class FromPoints(Around):
         super().needs(run)
         problem = run.problem
         depends = problem.has_fixed_sum or problem.regularizer.needs_bank
-        if depends or problem.bank.among(np.arange(1)) is None:
+        if depends or problem.bank.take_points(np.arange(1)) is None:
             raise ValueError(
                 "A sample of the points does not stand for all of them here: use solver='spg'."
             )
@@ -72,14 +72,14 @@ class FromPoints(Around):
     def step(self, run, state, tol):
         if state.steps == ROUNDS and self.last is not None:
             run.start = state.iterate.point
-            last = self.last.planned(run)
+            last = self.last.specialize(run)
             return State(last, last.init(run), ROUNDS + 1)
         return State(state.solver, state.solver.step(run, state.state, tol), state.steps + 1)
 
     def refreshed(self, run, state):
         return state._replace(state=state.solver.refreshed(run, state.state))
 
-    def direct(self):
+    def without_steps(self):
         return self.solver
 
     def _start(self, run, weighted):
@@ -90,7 +90,7 @@ class FromPoints(Around):
         corners = rounded_corners(problem, WIDTH * problem.unit)
         for size in self._sizes(weighted.size):
             rows = weighted[_evenly(problem.targets[:, weighted], size)]
-            sample = RunState(problem.among(rows), memory_budget=run.memory_budget)
+            sample = RunState(problem.take_points(rows), memory_budget=run.memory_budget)
             solver, start = self.first(sample), sample.start
             if beta is not None:
                 solver = self.solver

@@ -51,8 +51,8 @@ class FromIterate(Around):
     def count(self, state, steps):
         return 0 if state.state is None else self.solver.count(state.state, steps)
 
-    def planned(self, run):
-        planned = self.solver.planned(run)
+    def specialize(self, run):
+        planned = self.solver.specialize(run)
         return FromIterate(planned, self.beginning, self.ended, self.proved)
 
     def init(self, run):

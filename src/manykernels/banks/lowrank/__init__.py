@@ -1,0 +1,1 @@
+"""Kernels of low rank, by their factors."""

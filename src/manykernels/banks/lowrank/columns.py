@@ -1,0 +1,156 @@
+"""What banks of low-rank kernels ``K_k = V_k V_k'`` share: every kernel has some of the columns of
+``V = [V_1 V_2 ...]``.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from ..._loops import factors as loops
+from ..._threads import Threads
+from ..base import SumBank, as_outputs
+from ..kernel_set import Delegating, Indices
+
+
+class ColumnBank(Delegating, SumBank):
+    """Base of banks whose kernels are given by their factors.
+
+    Parameters
+    ----------
+    offsets : (m + 1,) int
+        Kernel k has the columns ``offsets[k]`` to ``offsets[k + 1]``.
+    features : FeatureMap
+        What computes the factors of new points.
+    threads : Threads, optional
+    """
+
+    inner = "features"
+
+    by_blocks = True
+
+    def __init__(self, offsets: Indices, features: Any, threads: Threads | None = None) -> None:
+        self.offsets, self.features = np.asarray(offsets), features
+        self.threads = threads or Threads(1)
+        self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
+        self._spectra: Spectra | None = None
+
+    @abstractmethod
+    def block(self, k: int) -> np.ndarray:
+        """The factors of one kernel, (n_rows, its columns)."""
+
+    @property
+    def capacity(self) -> int:
+        """Of how many kernels the factors can be held."""
+        return self.m
+
+    def want(self, kernels: Indices) -> None:
+        """Take note of the kernels that will be asked for many times."""
+
+    @abstractmethod
+    def correlate(self, beta: Any) -> np.ndarray:
+        """``V' beta`` over the training points for beta (t, n), as (t, r), summed in float64."""
+
+    @property
+    def m(self):
+        return len(self.offsets) - 1
+
+    @property
+    def width(self):
+        """Columns of all factors together."""
+        return int(self.offsets[-1])
+
+    def squared_norms(self, coefficients):
+        """Squared lengths of the parts of coefficients (t, r) that belong to each kernel, summed
+        over outputs, (m,).
+        """
+        return np.bincount(self.kernel_of, np.square(coefficients).sum(axis=0), minlength=self.m)
+
+    def column_weights(self, weights):
+        """Weights of the kernels, one per column, (r,)."""
+        return np.asarray(weights, dtype=float)[self.kernel_of]
+
+    def coefficients(self, weights, beta):
+        """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map
+        of features.
+        """
+        return self.column_weights(weights) * self.correlate(beta)
+
+    def lasting(self, coefficients):
+        """Coefficients (t, r) as the map of features takes them for new points."""
+        return coefficients
+
+    def sums_of(self, kernels, coefficients):
+        """``sum_k V_k c_k`` over some kernels for coefficients (t, r), (t, n_rows), summed in
+        float64.
+        """
+        coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=float)
+        out, part = np.zeros((2, coefficients.shape[0], self.n_rows))
+        rows = [slice(start, start + ROWS) for start in range(0, self.n_rows, ROWS)]
+        for k in kernels:
+            V = self.block(k)
+            mine = np.ascontiguousarray(coefficients[:, self.offsets[k] : self.offsets[k + 1]])
+
+            def fill(some, V=V, mine=mine):
+                loops.dot(V[some], mine, part[:, some])
+
+            self.threads.map(fill, rows)
+            out += part
+        return out
+
+    def spectra(self, scale):
+        """The `Spectra` of all kernels for a scale (n,); kept until another is asked for."""
+        if self._spectra is None or not np.array_equal(self._spectra.scale, scale):
+            self._spectra = Spectra(self, scale)
+        return self._spectra
+
+    def quadratic_forms(self, beta):
+        self._needs_square("quadratic_forms")
+        return self.squared_norms(self.correlate(as_outputs(beta, self.n)))
+
+    def same_data(self, X):
+        return False
+
+
+# --- the curvature of a loss along the factors of single kernels ----------------------------------
+
+
+ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
+
+
+class Spectra:
+    """Eigenvalues and eigenvectors of ``V_k' diag(scale) V_k`` less what an intercept takes of it,
+    kernel by kernel, computed when asked for.
+
+    Parameters
+    ----------
+    bank : bank with `block` and `threads`
+    scale : (n,) array
+    """
+
+    def __init__(self, bank, scale):
+        self.bank, self.scale, self._found = bank, scale, {}
+
+    def of(self, k):
+        """Eigenvalues (q,), zero at least, and eigenvectors (q, q) of kernel k."""
+        if k not in self._found:
+            self._found[k] = self._eigen(self.bank.block(k))
+        return self._found[k]
+
+    def _eigen(self, V):
+        """Of one kernel's factors.
+
+        Their mean, weighted, is moved into the intercept: then its own curvature is apart from
+        theirs.
+        """
+        total, scale = float(self.scale.sum()), self.scale
+        means = np.zeros((1, V.shape[1]))
+        loops.correlate(V, scale[None], means)
+        means = (means / (total or 1.0)).astype(V.dtype)
+        H, root = np.zeros((V.shape[1], V.shape[1])), np.sqrt(scale)[:, None].astype(V.dtype)
+        for start in range(0, V.shape[0], ROWS):
+            rows = slice(start, start + ROWS)
+            part = (V[rows] - means) * root[rows]
+            H += part.T @ part
+        values, vectors = np.linalg.eigh(H)
+        return np.maximum(values, 0.0), vectors

@@ -1,0 +1,1 @@
+"""Banks around a bank."""

@@ -1,0 +1,339 @@
+"""One bank for problems that are solved side by side: what they ask for is computed together.
+
+Each problem runs in a thread of its own and knows nothing of the others. Its bank, a `SharedBank`,
+hands requests to a `PassBatcher`, which waits until every problem that still runs has asked for
+something and then answers all of them in one pass over the kernels. Which requests are answered
+together depends on the problems alone and not on the clock, so that results are the same from run
+to run.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..._threads import one_thread
+from ..base import SumBank, as_outputs
+from ..dense import DenseBank
+from .delegating import DelegatingBank
+
+SMALL = 0.25  # of a budget: matrices in float64, if they become necessary, are twice as large
+PAYS = 5  # requests for kernels in float64, from which on they are held too
+HEARD = 0.2  # seconds until Ctrl-C is noticed
+
+
+def held(bank: SumBank, memory_budget: int) -> SumBank:
+    """The bank with all its matrices in memory if they are a small part of a budget: a pass then
+    costs a tenth.
+    """
+    size = bank.m * bank.n**2 * bank.dtype.itemsize
+    if bank.is_remote or isinstance(bank, DenseBank) or size > SMALL * memory_budget:
+        return bank
+    return DenseBank.from_bank(bank)
+
+
+def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
+    """How many problems with so many outputs fit into a budget, besides what `held` takes of it.
+
+    Each has a few combined kernels, and the products of all kernels with its coefficients and with
+    a step.
+    """
+    kernels = 3 * bank.n**2 * (bank.dtype.itemsize + 8)
+    products = 4 * 8 * bank.m * outputs * bank.n
+    return int((1.0 - 3 * SMALL) * memory_budget // (kernels + products))
+
+
+class Request:
+    """What one problem waits for: products with coefficients, or combined kernels of weights."""
+
+    def __init__(self, bank: SumBank, kind: str, rows: np.ndarray) -> None:
+        self.bank, self.kind, self.rows = bank, kind, rows
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+
+
+class PassBatcher:
+    """Runs problems side by side on one bank, and answers their requests when all of them wait.
+
+    Parameters
+    ----------
+    bank : SumBank
+        As many problems compute at a time as it has threads.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C came in the last run; problems that were nearly done may not have noticed.
+    """
+
+    def __init__(self, bank: SumBank) -> None:
+        self.bank = bank
+        self._live, self._changed = 0, threading.Condition()
+        self._slots = threading.Semaphore(bank.threads.count)
+        self._waiting: dict[int, Request] = {}
+        self._ended = threading.Lock()
+        self._told: set[int] = set()
+        self._stopped = self._serving = self.interrupted = False
+        self._finer: SumBank | None = None
+        self._finer_held: DenseBank | None = None
+        self._finer_asked = 0
+
+    def run(self, works: Sequence[Callable[[SumBank], Any]]) -> list:
+        """``[work(bank) for work in works]``, with passes over the kernels that serve all.
+
+        Parameters
+        ----------
+        works : callables
+            Each is called in a thread, with a bank of its own, of which what `Bank.persistent` says
+            may outlive the call.
+
+        Returns
+        -------
+        list
+            What the calls returned. After Ctrl-C each gets a KeyboardInterrupt of its own, from
+            which solvers return what they have. The first exception of any other kind is raised
+            again, once all have ended.
+        """
+        outcomes: list[Any] = [None] * len(works)
+        errors: list[BaseException | None] = [None] * len(works)
+        self._live, self._stopped, self.interrupted = len(works), False, False
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._told.clear()
+
+        def run(place):
+            self._slots.acquire()
+            try:
+                outcomes[place] = works[place](SharedBank(self.bank, self, place))
+            except BaseException as error:  # raised again by who waits
+                errors[place] = error
+            finally:
+                self._leave()
+
+        threads = [
+            threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(works))
+        ]
+        # limits that threads set and take back at different times would not come back to what they
+        # were
+        with one_thread():
+            for thread in threads:
+                self._start(thread)
+            self._wait_for_all()
+        interrupted = self.interrupted
+        for error in errors:
+            if error is not None and not (interrupted and isinstance(error, KeyboardInterrupt)):
+                raise error
+        if interrupted and any(errors):
+            raise KeyboardInterrupt
+        return outcomes
+
+    def _start(self, thread):
+        """Start a thread; after Ctrl-C too, since the others wait for it."""
+        while thread.ident is None:
+            try:
+                thread.start()
+            except KeyboardInterrupt:
+                self.stop()
+
+    def _wait_for_all(self):
+        """Wait until all problems have ended. (Joining threads will not do: one that is interrupted
+        meanwhile takes them for dead.)
+        """
+        while self._live:
+            try:
+                while self._live and not self._ended.acquire(timeout=HEARD):
+                    pass
+            except KeyboardInterrupt:
+                self.stop()
+
+    def _leave(self):
+        """A problem has ended."""
+        self._slots.release()
+        with self._changed:
+            self._live -= 1
+            if not self._live:
+                self._ended.release()
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Every problem gets a KeyboardInterrupt, once; what it asks for then is answered alone."""
+        self.interrupted = True
+        with self._changed:
+            self._stopped = True
+            for place, request in self._waiting.items():
+                self._told.add(place)
+                request.error, request.done = KeyboardInterrupt(), True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def ask(self, place: int, request: Request) -> Any:
+        """The answer to a request of the problem at a place."""
+        with self._changed:
+            if self._stopped:
+                if place not in self._told:
+                    self._told.add(place)
+                    raise KeyboardInterrupt
+                alone = True
+            else:
+                alone = False
+                self._waiting[place] = request
+        if alone:
+            self._answer([request])
+        else:
+            self._slots.release()
+            try:
+                self._wait(request)
+            finally:
+                self._slots.acquire()
+        if request.error is not None:
+            raise request.error
+        return request.answer
+
+    def refined(self) -> SumBank | None:
+        """The bank in float64, one for all problems; not in memory, until that pays."""
+        with self._changed:
+            if self._finer is None:
+                source = self.bank.source if isinstance(self.bank, DenseBank) else self.bank
+                self._finer = source.refined()
+            return self._finer
+
+    def _best_bank(self, bank, requests):
+        """Where a batch of requests for a bank is answered: in memory once there were many."""
+        if bank is not self._finer or not isinstance(self.bank, DenseBank):
+            return bank
+        self._finer_asked += len(requests)
+        if self._finer_held is None and self._finer_asked > PAYS:
+            self._finer_held = DenseBank.from_bank(bank)
+        return self._finer_held or bank
+
+    def _wait(self, request):
+        """Until the request is answered, by whoever notices first that all wait."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: request.done or self._is_time())
+                if request.done:
+                    return
+                batch = [self._waiting[place] for place in sorted(self._waiting)]
+                self._waiting.clear()
+                self._serving = True
+            self._answer(batch)
+            with self._changed:
+                for one in batch:
+                    one.done = True
+                self._serving = False
+                self._changed.notify_all()
+
+    def _answer(self, batch):
+        """Answer requests, those for the same bank and of the same kind together."""
+        groups: dict[tuple[int, str], list[Request]] = {}
+        for request in batch:
+            groups.setdefault((id(request.bank), request.kind), []).append(request)
+        for requests in groups.values():
+            try:
+                _answer_alike(self._best_bank(requests[0].bank, requests), requests)
+            except BaseException as error:  # for those who asked
+                for request in requests:
+                    request.error = error
+
+    def _is_time(self):
+        return not self._serving and 0 < self._live == len(self._waiting)
+
+
+def _answer_alike(bank, requests):
+    kind = requests[0].kind
+    if len(requests) == 1 and kind == "combine":
+        requests[0].answer = bank.combine(requests[0].rows[0])
+    elif kind == "combine":
+        places: dict[bytes, int] = {}  # of different weights
+        for request in requests:
+            places.setdefault(request.rows.tobytes(), len(places))
+        rows = [np.frombuffer(row) for row in places]
+        kernels = bank.combine_each(np.array(rows))
+        for request in requests:
+            request.answer = kernels[places[request.rows.tobytes()]]
+    else:
+        stops = np.cumsum([len(request.rows) for request in requests])
+        products = bank.products_each(np.concatenate([request.rows for request in requests]))
+        for request, part in zip(requests, np.split(products, stops[:-1]), strict=True):
+            request.answer = part
+
+
+class SharedBank(DelegatingBank):
+    """A bank for one of several problems; see `PassBatcher`.
+
+    Parameters
+    ----------
+    bank : SumBank
+    hub : PassBatcher
+    place : int
+        Of the problem.
+    """
+
+    inner = "bank"
+
+    def __init__(self, bank: SumBank, hub: PassBatcher, place: int) -> None:
+        self.bank, self.hub, self.place = bank, hub, place
+        self._last: tuple[np.ndarray, np.ndarray] | None = None  # coefficients and products
+
+    @property
+    def persistent(self):
+        return self.bank.persistent
+
+    def algebra(self):
+        return nullcontext()  # other problems compute beside this one
+
+    def combine(self, weights, rows=None):
+        if rows is not None:
+            return self.bank.combine(weights, rows)
+        weights = np.asarray(weights, dtype=float)
+        if isinstance(self.bank, DenseBank) and self.bank.is_cheap(weights):
+            return self.bank.combine(weights)
+        return self.hub.ask(self.place, Request(self.bank, "combine", weights[None]))
+
+    def products(self, beta):
+        outputs = as_outputs(beta, self.n)
+        # solvers end with a certificate of the last coefficients, and decision values are next
+        if self._last is None or not np.array_equal(self._last[0], outputs):
+            found = self.hub.ask(self.place, Request(self.bank, "products", outputs))
+            self._last = outputs.copy(), found.copy()
+        found = self._last[1].swapaxes(0, 1).astype(float, order="C")
+        return found if np.ndim(beta) == 2 else found[:, 0]
+
+    def quadratic_forms(self, beta):
+        beta = as_outputs(beta, self.n)
+        return np.tensordot(self.products(beta), beta, 2)
+
+    def decision(self, weights, beta):
+        scores = np.tensordot(np.asarray(weights, dtype=float), self.products(beta), 1)
+        return scores.reshape((*np.shape(beta)[:-1], self.n_rows))
+
+    def refined(self):
+        finer = None if self.dtype == np.float64 else self.hub.refined()
+        return None if finer is None else SharedBank(finer, self.hub, self.place)
+
+    def combined_diagonal(self, weights):
+        return self.bank.combined_diagonal(weights)
+
+    def columns(self, chosen):
+        return self.bank.columns(chosen)
+
+    def kernel_rows(self, chosen, points):
+        return self.bank.kernel_rows(chosen, points)
+
+    def visit_kernel_rows(self, chosen, visitor):
+        self.bank.visit_kernel_rows(chosen, visitor)
+
+    def diagonal(self):
+        return self.bank.diagonal()
+
+    def traces(self):
+        return self.bank.traces()
+
+    def take_kernels(self, kernels, factor=1.0):
+        return self.bank.take_kernels(kernels, factor)
+
+    def take_points(self, points):
+        return self.bank.take_points(points)

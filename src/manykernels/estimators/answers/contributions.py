@@ -1,0 +1,211 @@
+"""How much each kernel and each group of kernels has to do with a model."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..._shares import mean_shares, shares
+from ...kernels import Linear
+from ..data.frames import data_frame
+from ..data.silent import remarks, silent_words
+
+AT_ONCE = 256  # columns along which slopes are taken together
+
+
+class TellsWeights:
+    """Tables of what the kernels weigh, for fitted estimators."""
+
+    _contributions = None  # once they were asked for
+
+    def __dir__(self):
+        # scikit-learn's looks at every attribute, and some take a pass over the kernels
+        return object.__dir__(self)
+
+    @property
+    def kernel_contributions_(self):
+        """Share of each kernel in the squared norm of the decision function, (m,), computed when it
+        is first asked for.
+
+        That is ``w_k sum_c beta_c' K_k beta_c`` over its sum; a heavy kernel on which the function
+        hardly depends has a small one. Not there for combinations that are not sums.
+        """
+        check_is_fitted(self)
+        if self._contributions is None:
+            self._contributions = contributions(self)
+        if self._contributions is None:
+            raise AttributeError(
+                "This model is no sum of kernels, or its Gram matrices are not at hand: no "
+                "contributions."
+            )
+        return self._contributions
+
+    @property
+    def group_weights_(self):
+        """Share of each group of kernels in the total weight, as a dict; a kernel without a group
+        is one by itself.
+
+        Where every class has its own weights, the mean of the shares.
+        """
+        check_is_fitted(self)
+        return by_group(self.bank_.names, self.bank_.groups, mean_shares(self.kernel_weights_))
+
+    @property
+    def group_contributions_(self):
+        """The `kernel_contributions_` summed over each group of kernels, as a dict; see
+        `group_weights_`.
+        """
+        return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
+
+    def group_decisions(self, X):
+        """What each group of kernels adds to the decision values of new points, as a dict from
+        group to array; with the intercept their sum is `decision_function` (one against one, that
+        of the pairs), or `predict` in a regression.
+
+        Where a row of a patient or a cell went one way, this says which source of data sent it
+        there. A group's part is known up to a constant only, which the intercept makes up for.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        """
+        check_is_fitted(self)
+        names, members = grouped(self.bank_.names, self.bank_.groups)
+        return dict(zip(names, map(self._shaped_part, self._parts(X, members)), strict=True))
+
+    def feature_contributions(self, backend="pandas"):
+        """The columns as a table, most important first: feature, contribution and loading.
+
+        The contribution of a linear kernel (`kernel_contributions_`) is a sum over its columns, and
+        that of a kernel on a single column is the column's. What kernels that mix columns
+        contribute cannot be told apart, so that the contributions sum to less than one where there
+        are such; scikit-learn's ``permutation_importance`` asks for their columns at held-out rows.
+        The loading is the slope of the decision function along the column, as far as linear kernels
+        make it, in units of the table; there is one for every output.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}
+            Whose DataFrame to make.
+        """
+        check_is_fitted(self)
+        if self.bank_.normalize == "cosine":
+            raise AttributeError("With normalize='cosine' no kernel is linear in its columns.")
+        whole, count = self.kernel_contributions_, self.n_features_in_
+        seen = [self.bank_.columns_of(k) for k in range(len(whole))]
+        linear = [
+            k for k, kernel in enumerate(self.bank_.kernels) if whole[k] and type(kernel) is Linear
+        ]
+        amounts = np.zeros(count)
+        for k, columns in enumerate(seen):
+            if columns is not None and len(columns) == 1 and k not in linear:
+                amounts[columns[0]] += whole[k]
+        slopes = self._slopes(linear)  # (kernels, t, columns)
+        for k, rows in zip(linear, slopes, strict=True):
+            amounts += whole[k] * shares(np.square(rows).sum(axis=0))
+        loadings = slopes.sum(axis=0) / getattr(self, "feature_spreads_", 1.0)
+        order = np.argsort(-amounts, kind="stable")
+        columns = {"feature": np.array(self._column_names(), dtype=object), "contribution": amounts}
+        if len(loadings) == 1:
+            columns["loading"] = loadings[0]
+        else:
+            named = zip(self._output_names(), loadings, strict=True)
+            columns |= {f"loading {name}": row for name, row in named}
+        return data_frame({name: values[order] for name, values in columns.items()}, backend)
+
+    def _slopes(self, linear):
+        """Slopes of what linear kernels add along every column, as they see it, (kernels, t,
+        n_features).
+        """
+        count, outputs = self.n_features_in_, len(self.intercept_)
+        members = np.zeros((len(linear), len(self.bank_.names)), dtype=bool)
+        members[np.arange(len(linear)), linear] = True
+        out = np.zeros((len(linear), outputs, count))
+        if not linear:
+            return out
+        origin = self.decision_.parts(np.zeros((1, count)), members)
+        for first in range(0, count, AT_ONCE):
+            some = np.arange(first, min(first + AT_ONCE, count))
+            units = np.zeros((some.size, count))
+            units[np.arange(some.size), some] = 1.0
+            out[:, :, some] = self.decision_.parts(units, members) - origin
+        return out
+
+    def _shaped_part(self, part):
+        """The part of a group, (t, n), as decision values are shaped."""
+        return part[0] if len(part) == 1 else part.T
+
+    def _words_on_silence(self):
+        """A sentence on kernels that have weight and tell nothing about new points; empty if none
+        does, or nobody looked.
+        """
+        silent = getattr(self, "silent_kernels_", None)
+        if silent is None:
+            return ""
+        return silent_words(silent, mean_shares(self.kernel_weights_), self.bank_.names)
+
+    def weights_frame(self, backend="pandas"):
+        """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight,
+        contribution, and a remark where a kernel says nothing about other points (it is nearly the
+        identity on the training rows, or constant there).
+
+        The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and
+        is left out where the combination is not a sum. Where every class has its own weights,
+        weight and share are means, and there is a column for each class.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}
+            Whose DataFrame to make.
+        """
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights}
+        columns["share"] = mean_shares(self.kernel_weights_)
+        if hasattr(self, "kernel_contributions_"):
+            columns["contribution"] = self.kernel_contributions_
+        if hasattr(self, "silent_kernels_"):
+            columns["remark"] = remarks(self.silent_kernels_, len(weights))
+        if self.kernel_weights_.ndim == 2:
+            columns |= {
+                f"weight {name}": row
+                for name, row in zip(self._output_names(), self.kernel_weights_, strict=True)
+            }
+        order = np.argsort(-columns["weight"], kind="stable")
+        ordered = {name: np.asarray(values)[order] for name, values in columns.items()}
+        return data_frame(ordered, backend)
+
+
+def contributions(model):
+    """Share of each kernel in the squared norm of the decision function, ``w_k sum_c beta_c' K_k
+    beta_c`` over its sum, (m,).
+
+    None for combinations of kernels that are not sums, and for precomputed kernels whose matrices
+    are not in a model's file.
+    """
+    parts = model.decision_.squared_norms()
+    return None if parts is None else shares(np.maximum(parts, 0.0))
+
+
+def grouped(names, groups):
+    """The groups in the order in which they come, and which kernels each has, (g, m); a kernel
+    without a group is its own, and has a number where its name is taken.
+    """
+    order: dict[str, list[int]] = {}
+    taken = set(filter(None, groups))
+    for k, (name, group) in enumerate(zip(names, groups, strict=True)):
+        if not group:
+            group, number = name, 1
+            while group in taken:
+                number += 1
+                group = f"{name} ({number})"
+            taken.add(group)
+        order.setdefault(group, []).append(k)
+    members = np.zeros((len(order), len(names)), dtype=bool)
+    for g, kernels in enumerate(order.values()):
+        members[g, kernels] = True
+    return list(order), members
+
+
+def by_group(names, groups, amounts):
+    """Sums over the kernels of each group, as a dict in the order of `grouped`."""
+    order, members = grouped(names, groups)
+    return dict(zip(order, (members @ np.asarray(amounts, dtype=float)).tolist(), strict=True))

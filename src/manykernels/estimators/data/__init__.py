@@ -1,0 +1,1 @@
+"""The way of data: tables to problems, and results to scores."""

@@ -1,0 +1,207 @@
+"""From what users call X to arrays of numbers, and advice where a group of columns is missing or
+has missing values.
+"""
+
+import warnings
+from collections.abc import Mapping
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import validate_data
+
+from ..._callers import user_stacklevel
+from ...banks import MissingBank
+from ...banks.views import listed_rows
+from ...kernels import KernelCollection
+from ...kernels.base import NumberedColumns, resolve_features
+from ...kernels.points import check_width
+from ..checks import refuse_odd_arrays
+from . import units
+from .frames import (
+    Annotated,
+    as_table,
+    column_types,
+    encoded,
+    learned_categories,
+    missing_in,
+    on_host,
+    through_narwhals,
+)
+
+
+class ReadsTables:
+    """Checks X and y, and turns strings and categories into codes that are the same in training and
+    prediction.
+    """
+
+    def _read(self, X, y="no_validation", **options):
+        """X, and y if there is one, as checked arrays; strings and categories in X become codes."""
+        X, y = as_table(X), on_host(y)
+        types = column_types(X)
+        refuse_odd_arrays("X", X, types)
+        refuse_odd_arrays("y", y)
+        lacking = self.missing != "error"
+        categories = learned_categories(X, types, lacking)
+        out = self._validated(X, y, categories, lacking, **options)[0]
+        self.categories_ = categories
+        return out
+
+    def _read_new(self, X, in_units=True):
+        """New points as the kernels see them, or before that in their own units, and the entries
+        that codes in them stand for, by column.
+        """
+        X = as_table(X)
+        refuse_odd_arrays("X", X)
+        categories, lacking = getattr(self, "categories_", {}), isinstance(self.bank_, MissingBank)
+        X, known = self._validated(X, "no_validation", categories, lacking, reset=False)
+        if lacking:
+            _warn_of_empty(self.bank_.views.presence(X))
+        return (units.in_units(self, X) if in_units else X), known
+
+    def _validated(self, X, y, categories, lacking, reset=True, **options):
+        """What scikit-learn makes of X and y, and the entries that codes stand for; errors say
+        which group is in trouble. Where rows may be lacking something, that is NaN.
+        """
+        options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        annotated = isinstance(X, Annotated)
+        table = X.matrix if annotated else X
+        if sparse.issparse(table):
+            check_width(table)
+        if lacking and not sparse.issparse(table):
+            options["ensure_all_finite"] = "allow-nan"
+        elif lacking and np.isnan(table.data).any():
+            raise ValueError(
+                "Rows of a sparse table lack values: missing views need a dense one (X.toarray())."
+            )
+        try:
+            if not (categories or annotated):
+                return validate_data(self, X, y, reset=reset, **options), {}
+            named, numbers, known = (X.header, X.matrix, {}) if annotated else (X, X, {})
+            validate_data(self, named, y, reset=reset, skip_check_array=True)
+            if categories:
+                numbers, known = encoded(numbers, categories, self._column_names(), lacking)
+                known = self._by_column(known)
+            if isinstance(y, str) and y == "no_validation":
+                return check_array(numbers, estimator=self, input_name="X", **options), known
+            return check_X_y(numbers, y, estimator=self, **options), known
+        except ValueError as error:
+            names = getattr(self, "feature_names_in_", None)
+            raise ValueError(f"{error}{_advice(self.kernels, X, names, lacking)}") from error
+
+    def _by_column(self, categories):
+        """Categories by the number of their column in place of its name."""
+        if not categories:
+            return {}
+        return {
+            f: categories[name] for f, name in enumerate(self._column_names()) if name in categories
+        }
+
+    def _column_names(self):
+        names = getattr(self, "feature_names_in_", None)
+        return NumberedColumns(self.n_features_in_) if names is None else list(names)
+
+
+def _warn_of_empty(presence):
+    """Warn of rows of which nothing is known."""
+    empty = np.flatnonzero(~presence.any(axis=1))
+    if empty.size:
+        warnings.warn(
+            f"Nothing is known of {listed_rows(empty, len(presence))}, which lack every view: "
+            "they are predicted as the mean of all views is.",
+            stacklevel=user_stacklevel(),
+        )
+
+
+def _advice(kernels, X, names, lacking):
+    """Words for an error about X: what is missing of which group of columns; nothing if that is not
+    the trouble.
+
+    Parameters
+    ----------
+    kernels : as estimators take them
+    X : array, sparse matrix, data frame or Annotated
+    names : sequence of str, optional
+        Of the columns that there should be.
+    lacking : bool
+        Whether rows may lack whole groups.
+    """
+    frame = X.header if isinstance(X, Annotated) else X
+    X = X.matrix if isinstance(X, Annotated) else X
+    grouped = isinstance(kernels, Mapping) or (
+        isinstance(kernels, KernelCollection) and any(kernels.groups)
+    )
+    if not grouped or len(getattr(X, "shape", ())) != 2:
+        return ""
+    names = None if names is None else list(map(str, names))
+    groups = _group_columns(kernels, X.shape[1] if names is None else len(names), names)
+    absent = _absent(groups, frame, names)
+    lines = absent or ([] if lacking else _incomplete(groups, X))
+    if not lines:
+        return ""
+    what = "impute the values, drop these rows"
+    if absent:
+        what = "give these columns" + (", NaN where they are missing" if lacking else "")
+    elif any("of them all" in line for line in lines):
+        what += ", allow whole groups to be missing (missing='mean')"
+    return (
+        f"\n{' '.join(lines)}\nEvery kernel needs its columns: {what}, or train without the group."
+    )
+
+
+def _group_columns(kernels, n_features, names):
+    """The columns that the kernels of each named group see, as dict from group to ascending
+    indices.
+    """
+    bank, groups = KernelCollection(kernels), {}
+    for kernel, group in zip(bank.kernels, bank.groups, strict=True):
+        try:
+            columns = resolve_features(kernel.features, n_features, names)
+        except ValueError:
+            continue  # the bank says so
+        if group:
+            groups.setdefault(group, set()).update(
+                range(n_features) if columns is None else columns.tolist()
+            )
+    return {group: sorted(columns) for group, columns in groups.items()}
+
+
+def _absent(groups, X, names):
+    """A line for each group of which X, a data frame, lacks columns."""
+    frame = through_narwhals(X)
+    if names is None or not isinstance(frame, nw.DataFrame):
+        return []
+    here, lines = set(map(str, frame.columns)), []
+    for group, columns in groups.items():
+        absent = [names[f] for f in columns if names[f] not in here]
+        if absent:
+            listed = ", ".join(map(repr, absent[:5])) + (" …" if len(absent) > 5 else "")
+            lines.append(
+                f"Group {group!r} lacks {len(absent)} of its {len(columns)} columns: {listed}."
+            )
+    return lines
+
+
+def _incomplete(groups, X):
+    """A line for each group with missing values."""
+    missing, lines = _missing(X), []
+    for group, columns in groups.items():
+        columns = [f for f in columns if f < missing.shape[1]]
+        counts = np.asarray(missing[:, columns].sum(axis=1)).ravel()
+        some, every = np.count_nonzero(counts), np.count_nonzero(counts == len(columns))
+        if some:
+            whole = f", in {every} of them all" if every else ""
+            lines.append(
+                f"Group {group!r} has missing values in {some} of {len(counts)} rows{whole}."
+            )
+    return lines
+
+
+def _missing(X):
+    """Where values are missing, of the shape of X; sparse where X is."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        return sparse.csr_array((np.isnan(X.data), X.indices, X.indptr), shape=X.shape)
+    X = through_narwhals(X)
+    return np.column_stack([missing_in(X[:, f]) for f in range(X.shape[1])])

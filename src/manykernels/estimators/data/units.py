@@ -1,0 +1,123 @@
+"""Columns in units of their own spread, for kernels that are to fit any table; and a warning where
+given kernels see columns of very different spreads.
+
+With ``kernels="auto"`` nobody has thought about units, so a model must be the same in metres and in
+millimetres: every column of numbers is measured from its mean, in standard deviations of the
+training rows. (Zeros of sparse tables stay zeros: their columns are divided only.) Kernels that
+were given see the table as it is.
+"""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+
+from ..._callers import user_stacklevel
+from ...kernels.base import resolve_features
+from ...kernels.points import as_points, is_sparse
+from ...kernels.vector import RBF, Laplacian, Linear, Polynomial, weighted_variance
+
+MADE = ("auto", "whole")  # kernels that an estimator makes for a table
+LARGEST = 1e150  # standard deviations whose squares are numbers
+APART = 1e3  # ratio of standard deviations in one kernel from which on there is a warning
+TOGETHER = (RBF, Laplacian, Linear, Polynomial)  # kernels of distances and products of rows
+
+
+def learn_units(estimator, X, sample_weight):
+    """Set ``feature_means_`` and ``feature_spreads_`` of an estimator that makes its own kernels.
+
+    Parameters
+    ----------
+    estimator : MKLEstimator
+        That has read X.
+    X : (n, n_features) distinct training rows
+    sample_weight : (n,) array
+    """
+    for name in ("feature_means_", "feature_spreads_"):
+        vars(estimator).pop(name, None)
+    if not _makes_kernels(estimator):
+        return
+    X, codes = as_points(X), list(estimator._by_column(estimator.categories_))
+    spreads = np.sqrt(weighted_variance(X, sample_weight))
+    spreads[codes] = 1.0
+    if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
+        raise ValueError("The variance of the features is too large or small; rescale them.")
+    means = np.zeros(X.shape[1])
+    if not is_sparse(X):
+        means = sample_weight @ X / sample_weight.sum()
+        means[codes] = 0.0
+    estimator.feature_means_ = means
+    estimator.feature_spreads_ = np.where(spreads > 0.0, spreads, 1.0)
+
+
+def in_units(estimator, X):
+    """X as the kernels of a fitted estimator see it."""
+    if not hasattr(estimator, "feature_spreads_"):
+        return X
+    if is_sparse(X):
+        scaled = X @ sparse.diags_array(1.0 / estimator.feature_spreads_)
+        if not estimator.feature_means_.any():
+            return sparse.csr_array(scaled)
+        X = X.toarray()  # few new rows of a table that was dense in training
+    return (X - estimator.feature_means_) / estimator.feature_spreads_
+
+
+def warn_of_scales(kernels, X, sample_weight, feature_names=None):
+    """Warn if a kernel sees columns whose spreads differ by orders of magnitude.
+
+    Parameters
+    ----------
+    kernels : KernelCollection
+    X : (n, n_features) training rows
+    sample_weight : (n,) array
+    feature_names : sequence of str, optional
+    """
+    seen = set()
+    for kernel in kernels.kernels:
+        if isinstance(kernel, TOGETHER):
+            try:
+                columns = resolve_features(kernel.features, X.shape[1], feature_names)
+            except ValueError:
+                return  # the bank says what is wrong
+            if columns is None or columns.size > 1:
+                seen.add(None if columns is None else tuple(columns.tolist()))
+    if not seen:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = np.sqrt(_variance(as_points(X, missing=True), sample_weight))
+    for columns in sorted(seen, key=str):
+        chosen = np.arange(X.shape[1]) if columns is None else np.asarray(columns)
+        used = chosen[spreads[chosen] > 0.0]
+        if used.size > 1 and spreads[used].max() > APART * spreads[used].min():
+            largest, least = used[np.argmax(spreads[used])], used[np.argmin(spreads[used])]
+            names = [
+                f"x{f}" if feature_names is None else str(feature_names[f])
+                for f in (largest, least)
+            ]
+            warnings.warn(
+                f"A kernel sees columns of very different spreads ({names[0]}: "
+                f"{spreads[largest]:.3g}, {names[1]}: {spreads[least]:.3g}): the largest decide "
+                "what is near. Standardize the columns, or leave kernels='auto', which does.",
+                stacklevel=user_stacklevel(),
+            )
+            return
+
+
+def _variance(X, sample_weight):
+    """Variance of each column over the rows that have it."""
+    if is_sparse(X) or not np.isnan(X).any():
+        return weighted_variance(X, sample_weight)
+    return np.array(
+        [
+            weighted_variance(column[has, None], sample_weight[has])[0]
+            for column, has in zip(X.T, ~np.isnan(X.T), strict=True)
+        ]
+    )
+
+
+def _makes_kernels(estimator):
+    return (
+        isinstance(estimator.kernels, str)
+        and estimator.kernels in MADE
+        and estimator.combination == "sum"
+    )

@@ -1,0 +1,354 @@
+"""Regularization paths: many values of C and p for little more than the price of one, and p chosen
+on held-out data.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import check_random_state
+
+from ...banks import Bank
+from ...banks.wrappers.shared import PassBatcher, held, width
+from ..answers.contributions import by_group
+from ..checks import Points, check_parameters, check_real, check_weights, memory_budget
+from ..copies import like, unfitted
+from ..data.frames import as_table, rows_of
+from ..session import FitSession
+from .costs import at_bounds, first_cost, warm_start
+from .group_path import GroupPathSearch
+from .path_models import Path
+
+NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
+FOLDS = 5
+FEWEST = 4  # models that are worth training side by side
+EXACT = 1e-5  # gap at which models that differ in one group differ; float32 can tell
+COARSER = 10.0  # times that gap, where it cannot be reached
+
+
+def path(
+    estimator: Any,
+    X: Points,
+    y: ArrayLike,
+    *,
+    C: float | Sequence[float] | None = None,
+    p: float | Sequence[float] | None = None,
+    max_groups: int | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Path:
+    """Train an estimator for every C and p, for less than one by one; or, with p = 1, from one
+    group of kernels to some.
+
+    Where the kernels are computed in memory, models are trained side by side and one pass over the
+    kernels serves all of them; every other C begins where the one before ended. Models with
+    callbacks or messages are trained in turn, each from where the one before ended, and so are
+    those of which fewer than four fit into the memory that ``cache_size`` allows.
+
+    Parameters
+    ----------
+    estimator : MKLClassifier or another MKL estimator
+        Gives all other parameters. It is not changed.
+    X, y, sample_weight
+        As for `fit`.
+    C : float or sequence of floats, optional
+        The estimator's own by default.
+    p : float or sequence of floats, optional
+        The estimator's own by default. For every p, all C are visited from small to large. In turn,
+        weights are carried over from one p to the next, so neighbouring values should follow each
+        other.
+    max_groups : int, optional
+        In the place of C, with p = 1: begin at the largest C at which one group is enough (or as
+        few as possible: where one class weighs less than what it is told from, the hinge loss may
+        need several at any C; ``class_weight="balanced"`` helps if there are two, or
+        ``loss="squared_hinge"`` or ``"logistic"``), and go up until a model has more than
+        `max_groups`. C is chosen so that groups enter one by one. They may leave again, and those
+        that enter together, as copies of each other do, are said to do so (``jumps``) and not told
+        apart.
+        Models are trained to a relative gap of 1e-5, if ``tol`` is not smaller (ten times that
+        where it cannot be reached): a group counts if without its weight that could not be
+        certified.
+        Beside values of C: end early, with the first model that has more groups.
+
+    Returns
+    -------
+    Path
+        Up to the model that was ended by Ctrl-C or a callback, if one was.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manykernels import MKLClassifier, path
+    >>> from manykernels.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> models = path(MKLClassifier([RBF(0.1), RBF(1.0)]), X, y, C=[0.1, 1.0])
+    >>> [model.C for model in models]
+    [0.1, 1.0]
+    """
+    if max_groups is not None:
+        _check_max_groups(estimator, p, max_groups)
+    if max_groups is not None and C is None:
+        return _over_groups(estimator, X, y, max_groups, sample_weight)
+    costs, norms = _grid(estimator, C, p)
+    # kernels are made for the norm that asks for most of them
+    template = unfitted(estimator).set_params(p=max(norms))
+    check_parameters(template)
+    prepared = template._data(X, y, sample_weight)
+    models = [
+        like(template, p=norm, **({"C": cost} if hasattr(template, "C") else {}))
+        for norm in norms
+        for cost in costs
+    ]
+    width = _width(template, prepared)
+    if max_groups is None and width >= FEWEST:
+        _train_together(models, prepared, len(costs), width)
+    else:
+        _train_in_turn(models, prepared, len(costs), max_groups)
+    return Path(_until_broken_off(models))
+
+
+def _over_groups(estimator, X, y, max_groups, sample_weight):
+    """The path from one group, or as few as possible, to `max_groups`."""
+    template = unfitted(estimator).set_params(p=1.0, C=1.0, tol=min(estimator.tol, EXACT))
+    check_parameters(template)
+    prepared = template._data(X, y, sample_weight)
+    prepared = FitSession(template).at_hand(prepared)
+
+    def train(cost, before):
+        nonlocal prepared
+        model = _counted(template, cost, prepared, before)
+        prepared = _refined(prepared, model)
+        return model
+
+    available = len(by_group(prepared.bank.names, prepared.bank.groups, np.ones(prepared.bank.m)))
+    climb = GroupPathSearch(train, _used_groups, max_groups, available)
+    climb.run(_first_cost(template, prepared))
+    if not climb.steps:
+        raise ValueError(
+            f"There is no C at which max_groups={max_groups} groups are enough: raise it. With the "
+            "hinge loss, sides of unequal weight may need several groups at any C: weigh two "
+            "classes equally (class_weight='balanced'), or use loss='squared_hinge' or 'logistic'."
+        )
+    return Path([step.model for step in climb.steps], climb.jumps)
+
+
+def _counted(template, cost, prepared, before):
+    """A model whose groups can be counted: where a solver ends without the certificate, groups are
+    left that it had not yet dropped, so that it begins anew with a gap that it reaches.
+    """
+    model = like(template, C=cost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _train(model, prepared, before)
+    status = model.result_.status
+    if not (status.converged or status.broken_off):
+        model = like(template, C=cost, tol=COARSER * template.tol)
+        _train(model, prepared, None)
+    return model
+
+
+def _check_max_groups(estimator, p, max_groups):
+    if isinstance(max_groups, bool) or not isinstance(max_groups, numbers.Integral):
+        raise ValueError(f"max_groups must be a whole number, got {max_groups!r}.")
+    if max_groups < 1:
+        raise ValueError(f"max_groups must be at least 1, got {max_groups!r}.")
+    if not hasattr(estimator, "C"):
+        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+    norm = estimator.p if p is None else p
+    is_one = not isinstance(norm, str) and np.size(norm) == 1 and np.all(np.equal(norm, 1.0))
+    sparse_sum = estimator.combination == "sum" and estimator.regularizer is None
+    if not (sparse_sum and is_one):
+        raise ValueError(
+            "max_groups is for sums of kernels with p=1, which leave groups out; got "
+            f"p={norm!r}, regularizer={estimator.regularizer!r} and "
+            f"combination={estimator.combination!r}."
+        )
+    _grid(estimator, 1.0, 1.0)  # what else a path refuses
+
+
+def _used_groups(model):
+    found = model.group_weights_.items()
+    return frozenset(group for group, weight in found if weight > 0.0)
+
+
+def _first_cost(template, prepared):
+    """The C at which points leave their bounds if the kernel that fits best has all the weight."""
+    loss, bank = template._loss(), prepared.bank
+    costs = np.broadcast_to(prepared.cost, prepared.targets.shape)
+    outputs = list(zip(prepared.targets, costs, strict=True))
+    forms = bank.quadratic_forms(np.stack([at_bounds(loss, *output) for output in outputs]))
+    weights = np.zeros(bank.m)
+    weights[np.argmax(forms)] = 1.0
+    return min(first_cost(bank, weights, loss, *output) for output in outputs)
+
+
+def _train_in_turn(models, prepared, costs, max_groups=None):
+    """Train models one after the other, each from where the one of the p before ended, or of the C
+    before; up to one that has too many groups.
+    """
+    for place, model in enumerate(models):
+        start = models[place - costs] if place >= costs else models[place - 1] if place else None
+        _train(model, prepared, start)
+        prepared = _refined(prepared, model)
+        if model.result_.status.broken_off:
+            return
+        if max_groups is not None and len(_used_groups(model)) > max_groups:
+            return
+
+
+def _train(model, prepared, start):
+    """Train a model on prepared data, from where another ended, or None."""
+    with FitSession(model) as run:
+        run.begin(prepared)
+        run.solve(prepared, None if start is None else _moved(start, model))
+        model._finish(run)
+
+
+def _refined(prepared, model):
+    """The same with the bank of a model: one that had to be refined, into float64, stays so for the
+    rest of the path.
+    """
+    return prepared._replace(bank=model.bank_) if isinstance(model.bank_, Bank) else prepared
+
+
+def _train_together(models, prepared, costs, width):
+    """Train models side by side: passes over the kernels serve all of them.
+
+    Every other C first, and the others from where those before ended.
+    """
+    hub = PassBatcher(held(prepared.bank, memory_budget(models[0].cache_size)))
+    waves = [range(first, costs, 2) for first in (0, 1)]
+    for wave, chosen in enumerate(waves):
+        places = [place for place in range(len(models)) if place % costs in chosen]
+        for first in range(0, len(places), width):
+            some = places[first : first + width]
+            runs = [FitSession(models[place]) for place in some]
+            starts = [_moved(models[place - 1], models[place]) if wave else None for place in some]
+            hub.run([partial(_work, *of, prepared) for of in zip(runs, starts, strict=True)])
+            for run in runs:
+                run.estimator._finish(run)
+            if hub.interrupted or any(run.estimator.result_.status.broken_off for run in runs):
+                return
+
+
+def _work(run, start, prepared, bank):
+    with run:
+        prepared = prepared._replace(bank=bank)
+        run.begin(prepared)
+        run.solve(prepared, start)
+
+
+def _width(template, prepared):
+    """How many models can be trained side by side; who listens to fits hears them in turn."""
+    bank = prepared.bank
+    if template.callbacks or template.verbose or bank.on_device:
+        return 1
+    if not (bank.is_sum and bank.shares_passes):
+        return 1
+    return width(bank, len(prepared.targets), memory_budget(template.cache_size))
+
+
+def _until_broken_off(models):
+    """Models up to the first that was broken off."""
+    trained = [model for model in models if hasattr(model, "result_")]
+    ends = (place for place, model in enumerate(trained) if model.result_.status.broken_off)
+    return trained[: next(ends, len(trained)) + 1]
+
+
+def _grid(estimator, C, p):
+    """The values of C, ascending, and of p; raise where there is no path over them."""
+    if C is not None and not hasattr(estimator, "C"):
+        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+    if isinstance(C, str):
+        raise ValueError(
+            f"A path needs numbers for C, got {C!r}: leave it out for the estimator's."
+        )
+    costs = [getattr(estimator, "C", 1.0)] if C is None else list(np.sort(np.atleast_1d(C)))
+    norms = [estimator.p] if p is None else list(np.atleast_1d(p))
+    if not (costs and norms):
+        raise ValueError(f"A path needs at least one C and one p, got C={C!r} and p={p!r}.")
+    if C is None and isinstance(costs[0], str):  # a path over p alone
+        check_parameters(estimator)
+    else:
+        for cost in costs:
+            check_real("C", float(cost))
+        costs = [float(cost) for cost in costs]
+    if any(isinstance(norm, str) for norm in norms):
+        raise ValueError(f"A path needs numbers for p, got {norms}: give p=[1, 1.33, 2] or so.")
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            "A path trains many models and makes no checkpoints: leave checkpoint=None."
+        )
+    return costs, [_plain(norm) for norm in norms]
+
+
+def choose_p(estimator, X, y, sample_weight):
+    """For ``p="auto"``, set ``p_`` and ``p_scores_`` by cross-validation along the path, from the
+    plain sum to the sparsest.
+    """
+    if estimator.p != "auto":
+        vars(estimator).pop("p_", None)
+        vars(estimator).pop("p_scores_", None)
+        return
+    if estimator.regularizer is not None:
+        raise ValueError(f"Give p='auto' or regularizer={estimator.regularizer!r}, not both.")
+    if isinstance(estimator.kernels, Bank):
+        raise ValueError(
+            "p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted "
+            "on all of it."
+        )
+    estimator._check_data(X, y)
+    X = X.tocsr() if sparse.issparse(X) else as_table(X)
+    weight = check_weights(sample_weight, np.asarray(y))
+    used, y = np.flatnonzero(weight > 0), np.asarray(y)
+    norms, scores = sorted(NORMS, reverse=True), []
+    # these are for the training on everything
+    quiet = unfitted(estimator).set_params(checkpoint=None, callbacks=None)
+    for fold in _folds(estimator, y[used]):
+        train, test = (used[part] for part in fold)
+        models = path(quiet, rows_of(X, train), y[train], p=norms, sample_weight=weight[train])
+        if models[-1].result_.status.broken_off:
+            raise KeyboardInterrupt
+        scores.append(models.scores(rows_of(X, test), y[test], weight[test]))
+    means = dict(zip(norms, np.mean(scores, axis=0).tolist(), strict=True))
+    estimator.p_scores_ = dict(sorted(means.items()))
+    estimator.p_ = max(estimator.p_scores_, key=estimator.p_scores_.get)  # of equals the sparsest
+
+
+def _folds(estimator, y):
+    seed = check_random_state(estimator.random_state)
+    if not is_classifier(estimator):
+        if y.shape[0] < 4:
+            raise ValueError(
+                f"p='auto' needs at least four samples to hold some out, got {y.shape[0]}; give p "
+                "as a number."
+            )
+        return KFold(min(FOLDS, y.shape[0] // 2), shuffle=True, random_state=seed).split(y)
+    smallest = np.unique(y, return_counts=True)[1].min()
+    if smallest < 2:
+        raise ValueError(
+            "p='auto' needs at least two samples of every class to hold some out; give p as a "
+            "number."
+        )
+    return StratifiedKFold(min(FOLDS, smallest), shuffle=True, random_state=seed).split(
+        np.zeros(y.size), y
+    )
+
+
+def _moved(model, other):
+    here, there = getattr(model, "C", 1.0), getattr(other, "C", 1.0)
+    return warm_start(model.result_, 1.0 if here == there else there / here)
+
+
+def _plain(norm):
+    """A number as Python has it, so that parameters of models print well."""
+    return float(norm) if isinstance(norm, numbers.Real) else norm

@@ -1,0 +1,221 @@
+"""Every C and p on every fold, for little more than a few fits.
+
+Problems run side by side on the rows of one bank, see `folds`. Kernels whose widths follow the data
+differ from fold to fold; then every fold has a bank. Where passes cannot be shared (approximations,
+masked kernels, combinations, devices, rows that lack views), every fold is a path of its own.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..copies import like
+from ..data.frames import rows_of
+from ..session import FitSession
+from .costs import warm_start
+from .folds import FoldBatch, alike, can_share, make_folds
+from .paths import path
+
+BATCH = 12  # problems side by side that make a pass over the kernels worth while
+
+
+class GridCell(NamedTuple):
+    """What came of one C and p on one fold.
+
+    Attributes
+    ----------
+    scores : (t, n_test) decision values of the held-out rows
+    kernels, groups : int
+        With weight; a kernel without a group is one by itself.
+    finished : bool
+        Not broken off from outside.
+    classes : array, or None for regression
+        Of the training rows.
+    """
+
+    scores: np.ndarray
+    kernels: int
+    groups: int
+    finished: bool
+    classes: np.ndarray | None
+
+
+class GridIndex(NamedTuple):
+    """Of a cell: fold, p and C, and the kernels where there are several to choose from, by their
+    numbers.
+    """
+
+    fold: int
+    norm: int
+    cost: int
+    kernels: int = 0
+
+
+class GridTask(NamedTuple):
+    """What is to be tuned.
+
+    Attributes
+    ----------
+    template : MKL estimator
+        With the parameters that all models share.
+    X, y, sample_weight
+        As for `fit`; weights for all rows.
+    splits : list of pairs of index arrays
+    costs, norms : lists of float
+    kernels : int
+        The number of the kernels.
+    verbose : int
+        Whether to say what is going on.
+    incomplete : bool
+        Whether rows lack views.
+    """
+
+    template: Any
+    X: Any
+    y: np.ndarray
+    sample_weight: np.ndarray
+    splits: list
+    costs: list
+    norms: list
+    kernels: int = 0
+    verbose: int = 0
+    incomplete: bool = False
+
+    def places(self, costs=None):
+        """All cells, or those of some C."""
+        chosen = range(len(self.costs)) if costs is None else costs
+        return [
+            GridIndex(fold, norm, cost, self.kernels)
+            for cost in chosen
+            for norm in range(len(self.norms))
+            for fold in range(len(self.splits))
+        ]
+
+    def model(self, place, template):
+        """An estimator for a cell, like that of its fold."""
+        return like(template, C=self.costs[place.cost], p=self.norms[place.norm])
+
+
+def cells(
+    task: GridTask,
+    done: dict[GridIndex, GridCell],
+    note: Callable[[dict[GridIndex, GridCell]], Any] | None = None,
+) -> bool:
+    """Compute the cells that are not done; False if that was broken off.
+
+    Parameters
+    ----------
+    task : Task
+    done : dict
+        Cells that are known; new ones are added.
+    note : callable, optional
+        Called with them whenever some were added.
+    """
+    way = _side_by_side if can_share(task.template, task.incomplete) else _fold_by_fold
+    try:
+        for _ in way(task, done):
+            if note is not None:
+                note(done)
+    except KeyboardInterrupt:
+        return False
+    return all(cell.finished for cell in done.values())
+
+
+def _fold_by_fold(task, done):
+    """A path for every fold, and predictions for the rows that were held out."""
+    for fold, (train, test) in enumerate(task.splits):
+        places = [place for place in task.places() if place.fold == fold]
+        if all(place in done for place in places):
+            continue
+        models = path(
+            task.template,
+            rows_of(task.X, train),
+            task.y[train],
+            C=task.costs,
+            p=task.norms,
+            sample_weight=task.sample_weight[train],
+        )
+        held_out = rows_of(task.X, test)
+        for number, model in enumerate(models):
+            norm, cost = divmod(number, len(task.costs))
+            scores = model._scores(held_out)
+            done[GridIndex(fold, norm, cost, task.kernels)] = _cell(
+                model, model.result_, scores, model.bank_.groups
+            )
+        if len(models) < len(places):
+            raise KeyboardInterrupt
+        yield
+
+
+def _side_by_side(task, done):
+    """All cells on shared banks: all folds of a bank and all p side by side, some C after the
+    others, each from where a smaller one ended.
+    """
+    folds = make_folds(task.template, task.X, task.y, task.sample_weight, task.splits)
+    results: dict[GridIndex, Any] = {}
+    for members in alike(folds):
+        if all(place in done for place in task.places() if place.fold in members):
+            continue
+        together = FoldBatch([folds[number] for number in members], task.verbose)
+        for costs in _rounds(len(task.costs), len(members) * len(task.norms)):
+            places = [
+                place for place in task.places(costs) if place.fold in members and place not in done
+            ]
+            for some in together.batches(places):
+                works = [
+                    partial(
+                        _solved,
+                        FitSession(task.model(place, folds[place.fold].template)),
+                        folds[place.fold],
+                        _start(task, place, results),
+                        together.scales,
+                    )
+                    for place in some
+                ]
+                for place, (result, scores) in zip(some, together.run(works), strict=True):
+                    results[place] = result
+                    fold = folds[place.fold]
+                    done[place] = _cell(fold.template, result, scores, fold.spec.groups)
+                if together.interrupted or not all(done[place].finished for place in some):
+                    raise KeyboardInterrupt
+                yield
+
+
+def _rounds(count, side_by_side):
+    """Numbers of C in rounds: as few at a time as make a good batch, far from each other."""
+    at_once = min(count, -(-BATCH // side_by_side))
+    rounds = -(-count // at_once)
+    return [range(first, count, rounds) for first in range(rounds)]
+
+
+def _start(task, place, results):
+    """Where to begin: where the next smaller C ended that is known and near."""
+    for cost in range(place.cost - 1, -1, -1):
+        before = results.get(place._replace(cost=cost))
+        if before is not None:
+            return warm_start(before, task.costs[place.cost] / task.costs[cost])
+    return None
+
+
+def _solved(run, fold, start, scales, shared):
+    """The result of a problem, and its decision values at the held-out rows."""
+    result, bank = fold.solved(run, start, scales, shared)
+    scores = _at_all_points(bank, result) + result.intercept[:, None]
+    return result, scores[:, fold.held_out] + np.reshape(fold.prepared.offset, (-1, 1))
+
+
+def _at_all_points(bank, result):
+    if result.weights.ndim == 1:
+        return bank.everywhere(result.weights, result.beta)
+    outputs = zip(result.weights, result.beta, strict=True)
+    return np.concatenate([bank.everywhere(d, b[None]) for d, b in outputs])
+
+
+def _cell(model, result, scores, groups):
+    used = np.flatnonzero(np.atleast_2d(result.weights).any(axis=0))
+    of_used = [groups[k] for k in used]
+    count = len(set(filter(None, of_used))) + of_used.count("")
+    classes = getattr(model, "classes_", None)
+    return GridCell(scores, used.size, count, not result.status.broken_off, classes)

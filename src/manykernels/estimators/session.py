@@ -1,0 +1,289 @@
+"""From a prepared problem to a result: starts, outputs, and what goes on around a fit (callbacks,
+the checkpoint, signals that end it).
+"""
+
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..banks import Bank
+from ..banks.wrappers.shared import held
+from ..callbacks import Announcer
+from ..problem import Problem
+from ..result import Result, Resumed, merged
+from ..run_state import Point, RunState
+from ..solvers import Solver, choose_solver, drive
+from ..solvers.wrappers.resumed import FromIterate
+from .checkpoints import Journal, Termination
+from .checks import check_sizes, choose_regularizer, memory_budget
+
+SECONDS_AFTER_THE_END = 1.0  # for an SVM of each output whose turn had not come
+HELD = 2**31  # bytes of memory, of which Gram matrices may take a quarter
+HOLDING = ("auto", "newton", "spg", "group_lasso", "simple", "silp", "mirror", "pgd")
+
+log = logging.getLogger("manykernels")
+
+
+class FitSession:
+    """The surroundings of one fit; a context manager.
+
+    Parameters
+    ----------
+    estimator : MKL estimator
+    more : list of Bridge
+        Callbacks besides the estimator's own; they get to know the run.
+
+    Attributes
+    ----------
+    journal : Journal or None
+        The checkpoint.
+    best : the RunState under work and its best Iterate so far, or None
+    outcome : Outcome or None
+        Of the last fit that went through `solve`.
+    result : Result or None
+        What the callbacks are told at the end.
+    """
+
+    def __init__(self, estimator, more=()):
+        self.estimator, self.announcer, self.journal = estimator, Announcer(estimator, more), None
+        self.result = self.best = self.outcome = None
+        self._termination = Termination() if estimator.checkpoint is not None else None
+        for callback in more:
+            callback.run = self
+
+    def __enter__(self):
+        if self._termination is not None:
+            self._termination.__enter__()
+        return self
+
+    def __exit__(self, *reason):
+        if self.journal is not None and reason[0] is not None:
+            self.journal.save()  # such as a cluster that is gone
+        if self._termination is not None:
+            self._termination.__exit__(*reason)
+        self.announcer.end(self.result)
+        if self._termination is not None:
+            checkpoint = self.estimator.checkpoint
+            self._termination.farewell(getattr(checkpoint, "path", checkpoint))
+
+    def begin(self, prepared):
+        """The data are ready: look for a checkpoint, tell the callbacks."""
+        self.prepared = prepared
+        if self.estimator.checkpoint is not None:
+            self.journal = Journal(self.estimator.checkpoint, prepared.marks)
+            self.journal.open()
+        self.announcer.begin()
+
+    def at_hand(self, prepared):
+        """The same with all Gram matrices in memory, where they are small and more than one pass
+        will be made: a pass over them costs a fifth of one that computes them, and holding them
+        little more than one.
+        """
+        bank, estimator = prepared.bank, self.estimator
+        can = bank.is_sum and bank.shares_passes and not bank.on_device
+        if not (can and isinstance(estimator.solver, str) and estimator.solver in HOLDING):
+            return prepared
+        regularizer = choose_regularizer(_norm(estimator), estimator.regularizer).bound(bank)
+        if regularizer.only_weights(bank.m) is not None:
+            return prepared
+        budget = min(memory_budget(estimator.cache_size), HELD)
+        return prepared._replace(bank=held(bank, budget))
+
+    def solve(self, prepared, start=None):
+        """From a prepared problem to its `outcome`.
+
+        Parameters
+        ----------
+        prepared : Prepared
+        start : Result, optional
+            An earlier result to begin from.
+        """
+        for task in self.tasks(prepared, start):
+            task.result = drive(
+                task.solver, task.state, tol=self.estimator.tol, max_iter=task.max_iter
+            )
+        return self.outcome
+
+    def tasks(self, prepared, start=None):
+        """The problems of a fit, one after the other: for every output that has weights of its own,
+        for every start. Whoever drives them gives each its result; the last leaves the `outcome`.
+
+        After Ctrl-C other outputs get one SVM at their first weights, or what comes of it in a
+        second.
+        """
+        parts, max_iter = [], self.estimator.max_iter
+        for part, begin, stage in self._outputs(prepared, start):
+            found = []
+            for state, name in self._starts(part, begin, stage, max_iter):
+                task = self._task(state, name, max_iter)
+                yield task
+                self._finished(task)
+                found.append(task)
+                if task.result.status.broken_off:
+                    break
+            found.sort(key=lambda task: task.result.objective)
+            parts.append(found)
+            if found[0].result.status.broken_off:
+                max_iter = 0
+        self.outcome = _outcome(parts, self.estimator.share_weights)
+
+    def _outputs(self, prepared, start):
+        """Prepared problem, earlier result and name of every problem with weights of its own."""
+        if self.estimator.share_weights:
+            yield prepared, start, ""
+            return
+        for c, name in enumerate(self.estimator._output_names()):
+            yield prepared.part(c), None if start is None else start.part(c), name
+
+    def _starts(self, prepared, start, stage, max_iter):
+        """A run from every start, and its name; one is enough from an earlier result, or to take no
+        step.
+        """
+        rng, starts = check_random_state(self.estimator.random_state), prepared.bank.starts
+        if starts < 1:
+            raise ValueError(f"starts must be at least 1, got {starts!r}.")
+        for attempt in range(1 if start is not None or max_iter == 0 else starts):
+            state = _run_state(self.estimator, prepared, start)
+            if attempt:  # the first start is that of the combination itself
+                moved = state.start.weights * rng.uniform(0.0, 2.0, state.start.weights.size)
+                weights = state.problem.regularizer.project(moved)
+                state.start = Point(weights, state.start.beta)
+            named = [stage, f"start {attempt + 1} of {starts}" if starts > 1 else ""]
+            yield state, ", ".join(filter(None, named))
+
+    def _task(self, state, stage, max_iter):
+        """The task of a run, which goes on from the checkpoint if there is one.
+
+        Parameters
+        ----------
+        stage : str
+            Which part of the fit this problem is; also the name of its section in the checkpoint.
+        """
+        solver, before = choose_solver(self.estimator.solver, state), None
+        shapes = state.start.weights.shape, state.start.beta.shape
+        section = self.journal.section(stage or "whole", shapes) if self.journal else None
+        if section is not None:
+            before, tol = section.resumed, self.estimator.tol
+            self._say(before)
+            proved = tol if abs(section.gap) <= tol else np.inf
+            ended = section.status(tol, repr(solver))
+            solver = FromIterate(solver, state.start, ended, proved)
+            state.start = state.latest = Point(section.weights, section.beta)
+        state.watch = self.announcer.watch(stage)
+        if max_iter == self.estimator.max_iter:
+            state.poll = self.announcer.poll
+        else:
+            state.poll = _after(SECONDS_AFTER_THE_END)
+        task = Task(state, solver, stage, max_iter, before)
+        state.keep = self._keeper(task)
+        return task
+
+    def _keeper(self, task):
+        if self.journal is None and not self.announcer.callbacks:
+            return None
+
+        def keep(best, record):
+            self.best = task.state, best
+            if self.journal is not None:
+                self.journal.keep(task.stage or "whole", best, record, task.before)
+
+        return keep
+
+    def _finished(self, task):
+        """One problem of the fit is solved, or broken off."""
+        task.result.resumed = task.before
+        if self.journal is not None:
+            inner = task.solver.solver if isinstance(task.solver, FromIterate) else task.solver
+            of = task.stage or "whole", task.result, self.estimator.tol, repr(inner), task.before
+            self.journal.finish(*of)
+            self._termination.leave()
+
+    def _say(self, before: Resumed):
+        text = (
+            f"Going on from the checkpoint {self.journal.path}: {before.iteration} iterations, "
+            f"relative gap {before.gap:.2g}, {before.seconds:.1f} s so far."
+        )
+        log.info(text)
+        if self.estimator.verbose and (self.estimator.verbose > 1 or sys.stderr.isatty()):
+            print(text, file=sys.stderr, flush=True)
+
+
+@dataclass
+class Task:
+    """One problem of a fit.
+
+    Attributes
+    ----------
+    state : RunState
+    solver : Solver
+    stage : str
+        Which part of the fit it is.
+    max_iter : int, optional
+        Steps at most.
+    before : Resumed, optional
+        What an earlier run had done.
+    result : Result
+        Once it was driven.
+    """
+
+    state: RunState
+    solver: Solver
+    stage: str
+    max_iter: int | None
+    before: Resumed | None
+    result: Result | None = None
+
+
+class Outcome(NamedTuple):
+    """What came of a prepared problem.
+
+    Attributes
+    ----------
+    result : Result
+    bank : Bank
+        In float64 if float32 was too coarse for the tolerance.
+    others : list of Result
+        Of other starts, best first.
+    """
+
+    result: Result
+    bank: Bank
+    others: list
+
+
+def _after(seconds):
+    """Whether so many seconds have passed from now on, as a function."""
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() > end
+
+
+def _outcome(parts, shared):
+    """The outcome of the tasks of every problem with weights of its own, best first."""
+    best = [found[0] for found in parts]
+    others = list(chain.from_iterable(found[1:] for found in parts))
+    result = best[0].result if shared else merged([task.result for task in best])
+    return Outcome(result, best[-1].state.bank.persistent, [task.result for task in others])
+
+
+def _run_state(estimator, prepared, start):
+    """A run on the problem with the estimator's C and regularizer."""
+    costs = estimator._costs(prepared.cost)
+    check_sizes(costs, prepared.targets)
+    problem = Problem(
+        prepared.bank,
+        prepared.targets,
+        costs,
+        choose_regularizer(_norm(estimator), estimator.regularizer),
+        estimator._loss(),
+    )
+    return RunState(problem, start=start, memory_budget=memory_budget(estimator.cache_size))
+
+
+def _norm(estimator):
+    return estimator.p_ if estimator.p == "auto" else estimator.p
