@@ -73,6 +73,7 @@ def _outcome(number, row, n, seconds):
         line["status"] = "INTERRUPTED"
         if model is not None:
             line["status"] = model.result_.status.name
+            walked |= crossing.planned_ways(model)
             line["gap"] = float(model.result_.duality_gap)
             began = time.perf_counter()
             crossing.check_model(case, model, crossing.AXES["tolerance"][row["tolerance"]])

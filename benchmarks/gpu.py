@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from manykernels import MKLClassifier
+from manykernels import MKLClassifier, thresholds
 from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.kernels.vector import dense
 
@@ -284,13 +284,10 @@ def _both(kernels_on, n, m, place, make_bank):
     kernels = options["kernels"]
     collection = KernelCollection.of(kernels)
     takes = place.pays(make_bank(collection, X, dtype=np.float32))
-    row, rule = {"n": n, "kernels": m, "values": m * n**2}, (place.LEAST, place.TABLED)
-    place.LEAST = place.TABLED = 0
-    try:
+    row = {"n": n, "kernels": m, "values": m * n**2}
+    with thresholds.lowered(device_entries=0, device_points_of_tables=0):
         for device, repeats in (("cpu", 2), ("cuda", 3)):  # the first one may compile
             row[f"{device} s"] = fitted(X, y, repeats, quiet=True, **options, device=device)[1]
-    finally:
-        place.LEAST, place.TABLED = rule
     return row | {"ratio": row["cpu s"] / row["cuda s"], "auto": "cuda" if takes else "cpu"}
 
 

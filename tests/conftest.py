@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import combinations, groupby
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from manykernels import thresholds
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial
 
@@ -115,6 +117,16 @@ def load():
         return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), y
 
     return load
+
+
+@pytest.fixture
+def lower(monkeypatch):
+    """A function that gives thresholds other values until the test ends."""
+
+    def lower(**changed):
+        monkeypatch.setattr(thresholds, "TABLE", replace(thresholds.TABLE, **changed))
+
+    return lower
 
 
 @pytest.fixture

@@ -32,7 +32,9 @@ from manykernels import (
     MKLRegressor,
     MKLRegressorCV,
     load,
+    planning,
     save,
+    thresholds,
 )
 from manykernels.callbacks import Callback
 from manykernels.combinations import PolynomialMixture, Product
@@ -413,10 +415,14 @@ class Way:
 
     Attributes
     ----------
-    lowered : dict
-        Thresholds below `manykernels`, and what they are lowered to for data of 40 points.
+    table : dict
+        Thresholds, and what they are lowered to for data of 40 points.
+    planned : Way, optional
+        As plans name it.
+    sizes : dict
+        Sizes of tiles and batches below `manykernels`, which change no plan.
     walked : tuple of str
-        Functions of which one is called when a fit goes this way.
+        Functions of which one is called when a fit goes this way, where plans do not name it.
     parameters : dict
         Of the estimator.
     concerns : dict from axis to values
@@ -427,8 +433,10 @@ class Way:
         A package without which nobody goes this way.
     """
 
-    lowered: dict[str, Any]
-    walked: tuple[str, ...]
+    table: dict[str, Any] = field(default_factory=dict)
+    planned: planning.Way | None = None
+    sizes: dict[str, Any] = field(default_factory=dict)
+    walked: tuple[str, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     concerns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     refused: tuple[Refusal, ...] = ()
@@ -439,41 +447,38 @@ class Way:
 
 
 WAYS = {
-    "matrices in memory": Way({}, ("banks.wrappers.shared.DenseBank.from_bank",)),
+    "matrices in memory": Way({}, planning.Way.MATRICES_HELD),
     "sample of points": Way(
         {
-            "solvers.choose.LARGE": 10,
-            "solvers.wrappers.points_first.SIZE": 16,
-            "solvers.wrappers.points_first.LARGER": (28,),
-            "solvers.wrappers.points_first.MUCH": 1,
-            "solvers.wrappers.points_first.ROUNDS": 1,
+            "points_for_sample": 10,
+            "sample_points": 16,
+            "second_sample_points": 28,
+            "sample_growth": 1,
         },
-        ("solvers.wrappers.points_first.FromPoints._start",),
+        planning.Way.SAMPLE_OF_POINTS,
+        {"solvers.wrappers.points_first.ROUNDS": 1},
     ),
     "part of the kernels": Way(
+        {"kernels_for_part": 3},
+        planning.Way.PART_OF_KERNELS,
         {
-            "solvers.newton.MANY": 3,
             "solvers.wrappers.kernels_first.SAMPLE": 2,
             "solvers.wrappers.kernels_first.SMALLEST_SAMPLE": 3,
             "solvers.wrappers.kernels_first.FIRST": 3,
             "solvers.wrappers.kernels_first.MORE": 2,
         },
-        (
-            "solvers.wrappers.kernels_first.WorkingSet.init",
-            "solvers.wrappers.kernels_first.FromKernels.init",
-        ),
         concerns={"kernels": ("subsets",)},
     ),
     "rows on demand": Way(
+        {},
+        planning.Way.ROWS_ON_DEMAND,
         {"machines.blocked.SIZE": 12},
-        ("machines.blocked.BlockedMachine.ascend",),
-        {"cache_size": 0.002},
+        parameters={"cache_size": 0.002},
         concerns={"approximation": ("exact",)},
     ),
     "small tiles": Way(
-        {
-            "estimators.session.HELD": 0,
-            "solvers.newton.HELD": 0,
+        {"held_gram_bytes": 0, "held_product_bytes": 0},
+        sizes={
             "banks.tiled.ROWS": 7,
             "banks.tiled.COLS": 16,
             "banks.tiled.TALL": 14,
@@ -489,47 +494,45 @@ WAYS = {
             "_threads.CACHED": 64,
             "machines.dense.ENTRIES_PER_CALL": 1,
         },
-        ("banks.tiled.TiledBank.products",),
+        walked=("banks.tiled.TiledBank.products",),
     ),
     "finer kernels": Way(
-        {"solvers.loop.DOUBTFUL": 0.0},
-        ("problem.Problem.refined",),
+        {"rounding_share": 0.0},
+        walked=("problem.Problem.refined",),
         concerns={"tolerance": ("usual",)},
     ),
     "factors one by one": Way(
         {
-            "estimators.data.prepare.SEPARATE": 1,
-            "estimators.data.prepare.MANY_COLUMNS": 1,
-            "estimators.data.prepare.MORE_COLUMNS": 1,
-            "solvers.lowrank.blocks.WORTH": 0.0,
+            "separate_column_sets": 1,
+            "block_columns": 1,
+            "block_columns_with_corners": 1,
+            "block_operations": 0.0,
         },
-        ("solvers.lowrank.blocks.Blocks.init",),
+        planning.Way.FACTORS_ONE_BY_ONE,
         concerns={"approximation": LOW_RANK},
     ),
     "small space of factors": Way(
+        {},
+        planning.Way.SHARED_BASIS,
         {"banks.lowrank.basis.LEAST": 2, "banks.lowrank.basis.GAIN": 1.0},
-        ("banks.lowrank.basis.ReducedBank.__init__",),
         concerns={"approximation": LOW_RANK},
     ),
     "models in turn": Way(
-        {"estimators.search.paths.FEWEST": 10**9, "estimators.search.tuning.BATCH": 1},
-        ("estimators.search.paths._train_in_turn",),
+        {"models_side_by_side": 10**9, "problems_per_batch": 1},
+        planning.Way.MODELS_IN_TURN,
         concerns={"task": TUNED},
     ),
     "folds in turn": Way(
+        {},
+        planning.Way.FOLDS_IN_TURN,
         {"estimators.search.tuning.can_share": lambda *_: False},
-        ("estimators.search.tuning._fold_by_fold",),
         concerns={"task": TUNED},
     ),
     "on a device": Way(
-        {
-            "banks.torch.place.LEAST": 0,
-            "run_state.FEW": 5,
-            "machines.device.SIZE": 16,
-            "machines.device.FEW": 4,
-        },
-        ("banks.torch.device.Device.__init__",),
-        {"device": "torch"},
+        {"device_entries": 0, "copied_kernel_points": 5},
+        planning.Way.ON_DEVICE,
+        {"machines.device.SIZE": 16, "machines.device.FEW": 4},
+        parameters={"device": "torch"},
         refused=(
             Refusal("is for sums and products of kernels", {"kernels": ("polynomial",)}),
             Refusal("is for exact kernels on the CPU", {"input": ("missing",)}),
@@ -538,7 +541,7 @@ WAYS = {
     ),
     "on a cluster": Way(
         {},
-        ("dask.parts.Parts.ask", "dask.parts.Parts.total"),
+        planning.Way.ON_CLUSTER,
         concerns={"task": _all_but("task", "one class")},
         refused=(
             Refusal("A cluster works with sums of kernels", {"kernels": tuple(MIXTURES)}),
@@ -578,7 +581,8 @@ def going(way):
     """A context in which fits go a way, if they can; gives a list that grows when they do."""
     walked: list[str] = []
     with ExitStack() as stack:
-        for name, value in way.lowered.items():
+        stack.enter_context(thresholds.lowered(**way.table))
+        for name, value in way.sizes.items():
             stack.enter_context(mock.patch.object(*_place(name), value))
         for name in way.walked:
             stack.enter_context(_noted(name, "", walked.append))
@@ -587,13 +591,20 @@ def going(way):
 
 @contextmanager
 def every_way():
-    """A context that gives the set of the ways that fits go by themselves."""
+    """A context that gives the set of the ways, which no plan names, that fits go by
+    themselves.
+    """
     walked: set[str] = set()
     with ExitStack() as stack:
-        for way in (way for way in WAYS if not WAYS[way].needs):
+        for way in WAYS:
             for name in WAYS[way].walked:
                 stack.enter_context(_noted(name, way, walked.add))
         yield walked
+
+
+def planned_ways(model):
+    """The names of the ways that the plan of a fitted model has."""
+    return {name for name, way in WAYS.items() if way.planned in model.plan_.ways}
 
 
 @contextmanager

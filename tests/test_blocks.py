@@ -265,8 +265,8 @@ class TestHeldFactors:
         return Problem(bank, targets(loss, outputs), cost, PNormBall(1), loss)
 
     @pytest.fixture(autouse=True)
-    def worth(self, monkeypatch):
-        monkeypatch.setattr("manykernels.solvers.lowrank.blocks.WORTH", 0.0)
+    def worth(self, lower):
+        lower(block_operations=0.0)
 
     @pytest.mark.parametrize("loss", SMOOTH, ids=lambda loss: type(loss).__name__)
     @pytest.mark.parametrize("C", [0.05, 1.0, 100.0])
@@ -315,8 +315,8 @@ class TestHeldFactors:
 
 class TestEstimators:
     @pytest.mark.parametrize("approximation", APPROXIMATIONS)
-    def test_many_groups_of_columns_are_solved_by_blocks(self, approximation, monkeypatch):
-        monkeypatch.setattr("manykernels.estimators.data.prepare.MORE_COLUMNS", 100)
+    def test_many_groups_of_columns_are_solved_by_blocks(self, approximation, lower):
+        lower(block_columns_with_corners=100)
         model = MKLClassifier(KERNELS, p=1.0, C=0.5, approximation=approximation).fit(X, Y)
         assert isinstance(model._data(X, Y, None).bank, OnDemandFactorBank)
         run = RunState(Problem(made(), Y[None], np.full(N, 1.0), PNormBall(1), Hinge()))

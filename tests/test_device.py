@@ -55,9 +55,8 @@ SETS = {
 
 
 @pytest.fixture(params=DEVICES)
-def device(request, monkeypatch):
-    for name in ("LEAST", "FACTORS", "TABLED"):
-        monkeypatch.setattr(f"manykernels.banks.torch.place.{name}", 0)
+def device(request, lower):
+    lower(device_entries=0, device_operations_on_factors=0, device_points_of_tables=0)
     return request.param
 
 
@@ -266,8 +265,8 @@ class TestEstimators:
         assert np.mean(there.predict(torch.tensor(A)) == host.predict(A)) > 0.98
         assert np.mean(pickle.loads(pickle.dumps(there)).predict(A) == there.predict(A)) == 1.0
 
-    def test_more_points_than_are_worth_a_copy(self, device, monkeypatch):
-        monkeypatch.setattr("manykernels.run_state.FEW", 10)
+    def test_more_points_than_are_worth_a_copy(self, device, lower):
+        lower(copied_kernel_points=10)
         A, b = toy(300)
         host = MKLClassifier(MIXED, p=1.33, solver="group_lasso").fit(A, b)
         there = MKLClassifier(MIXED, p=1.33, solver="group_lasso", device=device).fit(A, b)

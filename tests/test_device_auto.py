@@ -33,29 +33,29 @@ def test_the_rule():
     assert place.pays(bank(2100, many))
 
 
-def test_a_gpu_is_asked_for_only_where_it_pays(monkeypatch):
+def test_a_gpu_is_asked_for_only_where_it_pays(monkeypatch, lower):
     asked = []
     monkeypatch.setattr(place, "gpu_is_here", lambda: asked.append(1) or False)
     MKLClassifier(device="auto").fit(X, Y)
     assert not asked
-    monkeypatch.setattr(place, "CLEARLY", 0)
+    lower(device_entries_by_default=0)
     model = MKLClassifier([RBF(1.0), Linear()], device="auto").fit(X, Y)
     assert asked
     assert not model.bank_.on_device
 
 
-def test_a_gpu_that_is_here_is_taken(monkeypatch):
+def test_a_gpu_that_is_here_is_taken(monkeypatch, lower):
     """PyTorch on the CPU stands for the GPU."""
     monkeypatch.setattr(place, "gpu_is_here", lambda: True)
-    monkeypatch.setattr(place, "CLEARLY", 0)
+    lower(device_entries_by_default=0)
     monkeypatch.setattr(place, "Device", lambda name: Device("torch"))
-    monkeypatch.setattr(place, "LEAST", 0)
+    lower(device_entries=0)
     options = {"kernels": [RBF(1.0), Linear()], "p": 1.5}
     there = MKLClassifier(**options, device="auto").fit(X, Y)
     assert there.bank_.on_device
     here = MKLClassifier(**options).fit(X, Y)
     assert there.result_.objective == pytest.approx(here.result_.objective, rel=2e-3)
-    monkeypatch.setattr(place, "CLEARLY", 2**60)
+    lower(device_entries_by_default=2**60)
     assert not MKLClassifier(**options, device="auto").fit(X, Y).bank_.on_device
 
 
@@ -64,10 +64,10 @@ def test_without_pytorch(monkeypatch):
     assert not place.gpu_is_here()
 
 
-def test_where_only_the_cpu_goes(monkeypatch):
+def test_where_only_the_cpu_goes(monkeypatch, lower):
     """Fitted banks, rows that lack views and combinations are no error."""
     monkeypatch.setattr(place, "gpu_is_here", lambda: True)
-    monkeypatch.setattr(place, "CLEARLY", 0)
+    lower(device_entries_by_default=0)
     bank = make_bank(KernelCollection([RBF(1.0), Linear()]), X)
     assert MKLClassifier(bank, device="auto").fit(X, Y).bank_ is not None
     holes = X.copy()

@@ -31,9 +31,8 @@ X, Y = toy(400)
 
 
 @pytest.fixture(params=DEVICES)
-def device(request, monkeypatch):
-    for name in ("LEAST", "FACTORS", "TABLED"):
-        monkeypatch.setattr(f"manykernels.banks.torch.place.{name}", 0)
+def device(request, lower):
+    lower(device_entries=0, device_operations_on_factors=0, device_points_of_tables=0)
     return Device(request.param)
 
 

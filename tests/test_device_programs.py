@@ -12,7 +12,6 @@ from manykernels import MKLClassifier
 from manykernels._loops.smo import Bounds
 from manykernels._loops.smo import smo as host_smo
 from manykernels.banks import make_bank
-from manykernels.banks.torch import place
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial
 from manykernels.losses import Hinge
 from manykernels.machines import DenseMachine, compiled, machine_for
@@ -227,10 +226,10 @@ def test_machines_for_matrices(device, monkeypatch):
     assert isinstance(machine_for(K, box)[0], DenseMachine)
 
 
-def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch):
+def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch, lower):
     monkeypatch.setattr("manykernels.machines.device.RESIDENT", 0.0)
     monkeypatch.setattr("manykernels.machines.device.SMALLEST", 10)
-    monkeypatch.setattr(place, "LEAST", 0)
+    lower(device_entries=0)
     X, y = toy(200)
     bank = make_bank(KernelCollection([RBF(0.5), Linear()]), X, device=device.name)
     weights, cost, sizes, rows = np.array([0.5, 0.2]), np.full(200, 3.0), [], DeviceRows.rows
@@ -265,8 +264,8 @@ FEATURES = KernelCollection(
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_sums_that_stay(device, outputs, monkeypatch):
-    monkeypatch.setattr(place, "LEAST", 0)
+def test_sums_that_stay(device, outputs, monkeypatch, lower):
+    lower(device_entries=0)
     monkeypatch.setattr("manykernels.banks.torch.tiled.FEW", 10)
     X, _ = toy(60)
     host, there = (make_bank(FEATURES, X, device=name) for name in ("cpu", device.name))
@@ -289,8 +288,8 @@ def test_sums_that_stay(device, outputs, monkeypatch):
         close(found.between(0, c, J.factor, change), pull, 1e-10)
 
 
-def test_products_that_stay(device, monkeypatch):
-    monkeypatch.setattr(place, "LEAST", 0)
+def test_products_that_stay(device, monkeypatch, lower):
+    lower(device_entries=0)
     monkeypatch.setattr("manykernels.banks.torch.tiled.FEW", 10)
     X, _ = toy(60)
     host, there = (make_bank(FEATURES, X, device=name) for name in ("cpu", device.name))
@@ -312,9 +311,9 @@ def test_products_that_stay(device, monkeypatch):
 
 
 @pytest.mark.parametrize("p", [1.0, 1.33])
-def test_many_kernels_of_single_features(device, p, monkeypatch):
+def test_many_kernels_of_single_features(device, p, monkeypatch, lower):
     """Programs are solved on the device, and the certificate is recomputed on the host."""
-    monkeypatch.setattr(place, "LEAST", 0)
+    lower(device_entries=0)
     monkeypatch.setattr("manykernels.machines.device.FEW", 10)
     monkeypatch.setattr("manykernels.banks.torch.tiled.FEW", 10)
     X, y = toy(150)
@@ -330,8 +329,8 @@ def test_many_kernels_of_single_features(device, p, monkeypatch):
 
 
 @pytest.mark.parametrize("resident", [True, False])
-def test_a_plan_is_printed(device, resident, monkeypatch, capfd):
-    monkeypatch.setattr(place, "LEAST", 0)
+def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
+    lower(device_entries=0)
     if not resident:
         monkeypatch.setattr("manykernels.banks.torch.place.RESIDENT", 0.0)
     X, y = toy(60)

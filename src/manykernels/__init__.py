@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
     from .estimators import MKLRegressorCV as MKLRegressorCV
     from .estimators import group_importance as group_importance
     from .estimators import path as path
-    from .estimators.answers import stability
+    from .estimators import stability as stability
     from .kernels import KernelCollection as KernelCollection
     from .persistence import load as load
     from .persistence import save as save

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import thresholds
 from .machines import (
     BlockedMachine,
     DenseMachine,
@@ -31,7 +32,6 @@ OWN = 20
 # number as for the rest, and how many small passes are worth one at most
 SMALL, MOST = 1e6, 5.0
 NARROW = 3.0  # passes over narrow factors, or steps there, that are worth one over kernels
-FEW = 5000  # points whose combined kernel is worth a copy from where the bank computes it
 
 
 class Point(NamedTuple):
@@ -211,16 +211,27 @@ class RunState:
         """A context for machines, in which systems of equations may use all threads."""
         return self.bank.algebra() if self.problem.is_system else nullcontext()
 
+    @property
+    def machine_kind(self) -> str:
+        """Which machine solves the SVMs: ``"factors"`` (systems of equations in their space),
+        ``"device"``, ``"dense"`` (on a combined kernel in memory) or ``"rows"`` (on demand).
+        """
+        if self.bank.prefers_factor_space:
+            return "factors"
+        many = self.bank.n > thresholds.TABLE.copied_kernel_points
+        if many and self.bank.has_machine and not self.problem.is_system:
+            return "device"
+        return "dense" if self.holds_kernel else "rows"
+
     def machine(self, weights):
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
         self._combined(weights)
-        if self.bank.prefers_factor_space:
+        kind = self.machine_kind
+        if kind == "factors":
             return FactoredMachine(), FactoredKernel(self.bank, weights)
-        if self.bank.n > FEW and not self.problem.is_system:
-            elsewhere = self.bank.machine(weights)
-            if elsewhere is not None:
-                return elsewhere
-        if self.holds_kernel:
+        if kind == "device":
+            return self.bank.machine(weights)
+        if kind == "dense":
             return DenseMachine(), self.bank.combine(weights)
         return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
 

@@ -99,6 +99,9 @@ class Bank(KernelSet):
     on_device: bool = False
     """Whether the work on pairs of points is done on a device."""
 
+    has_machine: bool = False
+    """Whether `machine` gives one, which is where the bank computes."""
+
     is_remote: bool = False
     """Whether the kernels are on other machines: every request is a round trip, and matrices of all
     kernels are not to be brought here.

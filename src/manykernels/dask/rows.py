@@ -19,10 +19,11 @@ from .._threads import Threads, one_thread, thread_count
 from ..banks import ResolvedKernels
 from ..estimators.checks import choose_combination
 from ..estimators.data.fingerprints import fingerprint
-from ..estimators.data.prepare import FLOAT32_TOL, RowsElsewhere, collection
+from ..estimators.data.prepare import RowsElsewhere, collection
 from ..estimators.data.units import in_units, learn_units, warn_of_scales
 from ..kernels.collection import MaskedCollection
 from ..kernels.points import as_points
+from ..planning import plan_precision
 from .cluster import Cluster
 from .parts import Parts, given
 from .points import PointsBank, make_factors
@@ -120,7 +121,7 @@ class ClusterRows(RowsElsewhere):
             kernels, sample, normalize=estimator.normalize, **on_points
         )
         threads = Threads(thread_count(estimator.n_jobs))
-        dtype = np.dtype(np.float64 if estimator.tol < FLOAT32_TOL else np.float32)
+        dtype = np.dtype(plan_precision(estimator.tol))
         with one_thread():
             features = estimator.approximation.features(kernels, sample, dtype, threads)
         return self._bank(features, Units.of(estimator), dtype, threads)

@@ -13,19 +13,19 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..banks.wrappers.shared import held
+from ..banks.dense import DenseBank
 from ..callbacks import Announcer
+from ..planning import Batch, Plan, make_plan, plan_matrices, plan_solver
 from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..run_state import Point, RunState
-from ..solvers import Solver, choose_solver, drive
+from ..solvers import Solver, drive
 from ..solvers.wrappers.resumed import FromIterate
 from .checkpoints import Journal, Termination
 from .checks import check_sizes, choose_regularizer, memory_budget
+from .data.prepare import request
 
 SECONDS_AFTER_THE_END = 1.0  # for an SVM of each output whose turn had not come
-HELD = 2**31  # bytes of memory, of which Gram matrices may take a quarter
-HOLDING = ("auto", "newton", "spg", "group_lasso", "simple", "silp", "mirror", "pgd")
 
 log = logging.getLogger("manykernels")
 
@@ -46,6 +46,8 @@ class FitSession:
     best : the RunState under work and its best Iterate so far, or None
     outcome : Outcome or None
         Of the last fit that went through `solve`.
+    plan : Plan or None
+        Of its first problem.
     result : Result or None
         What the callbacks are told at the end.
     """
@@ -53,6 +55,7 @@ class FitSession:
     def __init__(self, estimator, more=()):
         self.estimator, self.announcer, self.journal = estimator, Announcer(estimator, more), None
         self.result = self.best = self.outcome = None
+        self.plan: Plan | None = None
         self._termination = Termination() if estimator.checkpoint is not None else None
         for callback in more:
             callback.run = self
@@ -81,19 +84,13 @@ class FitSession:
         self.announcer.begin()
 
     def at_hand(self, prepared):
-        """The same with all Gram matrices in memory, where they are small and more than one pass
-        will be made: a pass over them costs a fifth of one that computes them, and holding them
-        little more than one.
-        """
+        """The same with all Gram matrices in memory, where that is the plan."""
         bank, estimator = prepared.bank, self.estimator
-        can = bank.is_sum and bank.shares_passes and not bank.on_device
-        if not (can and isinstance(estimator.solver, str) and estimator.solver in HOLDING):
+        regularizer = choose_regularizer(_norm(estimator), estimator.regularizer)
+        budget = memory_budget(estimator.cache_size)
+        if not plan_matrices(bank, estimator.solver, regularizer, budget):
             return prepared
-        regularizer = choose_regularizer(_norm(estimator), estimator.regularizer).bound(bank)
-        if regularizer.only_weights(bank.m) is not None:
-            return prepared
-        budget = min(memory_budget(estimator.cache_size), HELD)
-        return prepared._replace(bank=held(bank, budget))
+        return prepared._replace(bank=DenseBank.from_bank(bank))
 
     def solve(self, prepared, start=None):
         """From a prepared problem to its `outcome`.
@@ -165,7 +162,7 @@ class FitSession:
         stage : str
             Which part of the fit this problem is; also the name of its section in the checkpoint.
         """
-        solver, before = choose_solver(self.estimator.solver, state), None
+        solver, before = plan_solver(state, self.estimator.solver), None
         shapes = state.start.weights.shape, state.start.beta.shape
         section = self.journal.section(stage or "whole", shapes) if self.journal else None
         if section is not None:
@@ -175,6 +172,8 @@ class FitSession:
             ended = section.status(tol, repr(solver))
             solver = FromIterate(solver, state.start, ended, proved)
             state.start = state.latest = Point(section.weights, section.beta)
+        if self.plan is None:
+            self._tell(make_plan(state, request(self.estimator), solver, self._batch(state)))
         state.watch = self.announcer.watch(stage)
         if max_iter == self.estimator.max_iter:
             state.poll = self.announcer.poll
@@ -183,6 +182,20 @@ class FitSession:
         task = Task(state, solver, stage, max_iter, before)
         state.keep = self._keeper(task)
         return task
+
+    def _batch(self, state):
+        """The problems of the fit, for its plan."""
+        outputs = 1 if self.estimator.share_weights else len(self.estimator._output_names())
+        starts = state.bank.starts
+        words = [f"{outputs} outputs with weights of their own"] * (outputs > 1)
+        words += [f"{starts} starts"] * (starts > 1)
+        return Batch(outputs * starts, what=", ".join(words))
+
+    def _tell(self, plan):
+        """Keep the plan, and say it first."""
+        self.plan = plan
+        if self.estimator.verbose and (self.estimator.verbose > 1 or sys.stderr.isatty()):
+            print(plan.summary(), file=sys.stderr, flush=True)
 
     def _keeper(self, task):
         if self.journal is None and not self.announcer.callbacks:

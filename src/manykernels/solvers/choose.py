@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .. import thresholds
 from ..run_state import RunState
 from .base import CERTIFIERS, Solver
 from .group_lasso import GroupLasso
@@ -17,7 +18,7 @@ from .reference.gfb import GFB
 from .reference.simplex import SILP, MirrorDescent, SimpleMKL
 from .smo_mkl import SMO
 from .spg import SPG
-from .wrappers.points_first import LARGE, FromPoints
+from .wrappers.points_first import FromPoints
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "newton": Newton,
@@ -112,6 +113,12 @@ AUTO = (
 CERTIFIERS.update(primal=PrimalNewton, interior=Interior, newton=Newton)
 
 
+def rule_for(run: RunState) -> Rule:
+    """The line of the table that ``solver="auto"`` follows for a run."""
+    matching = [rule for rule in AUTO if rule.holds(run)]
+    return next((rule for rule in matching if SOLVERS[rule.solver]().fits(run)), matching[0])
+
+
 def _by_table(run):
     """What the table offers for a run, first what it prefers."""
     candidates = [SOLVERS[rule.solver]() for rule in AUTO if rule.holds(run)]
@@ -127,7 +134,7 @@ def _automatic(run):
 
 def _sampled(run, chosen):
     """A solver that begins with a sample of the points, where that is possible and pays."""
-    if run.bank.n < LARGE or not chosen.gains_from_sample:
+    if run.bank.n < thresholds.TABLE.points_for_sample or not chosen.gains_from_sample:
         return chosen
     most = _for_many_points(run)
     sampled = FromPoints(most, _automatic, None if type(chosen) is type(most) else chosen)

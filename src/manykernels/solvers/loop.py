@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import thresholds
 from .._pulse import listening
 from .._threads import one_thread
 from ..result import Certificate, Record, Result, Status
 from ..run_state import Point, RunState
 from .base import Iterate, Stopped
 
-# rounding of the kernels that is too much: of the gap that is allowed, at the end, and of the gap
-# that is left, on the way
-DOUBTFUL, DROWNED = 0.25, 0.3
+DROWNED = 0.3  # of the gap that is left on the way is rounding of the kernels: too much
 
 
 def solve(problem, solver, *, tol=1e-3, max_iter=None, **options) -> Result:
@@ -139,7 +138,10 @@ def _wants_finer(status, iterate, tol):
     allowed = tol * abs(certificate.primal)
     if status is None:  # what is left is mostly rounding: further steps would chase it
         return certificate.rounding > DROWNED * certificate.absolute_gap > DROWNED * allowed
-    doubtful = status is Status.OPTIMAL and certificate.rounding > DOUBTFUL * allowed
+    doubtful = (
+        status is Status.OPTIMAL
+        and certificate.rounding > thresholds.TABLE.rounding_share * allowed
+    )
     return doubtful or status is Status.STALLED
 
 

@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from .. import thresholds
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm, maximizer
 from .points import PATIENCE, HeldPoint, State, StreamedPoint, held_bytes
@@ -38,8 +39,6 @@ from .sequential import Sequential
 from .wrappers.kernels_first import FromKernels, WorkingSet
 
 STEP = 1e-3  # error of the length of a step, as a part of it
-HELD = 2**24  # bytes of products that are held in any case
-MANY = 10_000  # kernels, from which on a part of them is looked at first
 
 
 class Newton(Solver):
@@ -94,7 +93,7 @@ class Newton(Solver):
             outputs = len(run.problem.targets)
             least = run.bank.cheap_from * outputs**2
             return run.bank.m >= least and sums <= run.memory_budget
-        return run.bank.streams and products > max(HELD, sums)
+        return run.bank.streams and products > max(thresholds.TABLE.held_product_bytes, sums)
 
     def specialize(self, run):
         if run.problem.regularizer.only_weights(run.bank.m) is not None:
@@ -106,7 +105,8 @@ class Newton(Solver):
         return self
 
     def _looks_at_part(self, run):
-        wanted = run.bank.m >= MANY if self.partial is None else self.partial
+        many = run.bank.m >= thresholds.TABLE.kernels_for_part
+        wanted = many if self.partial is None else self.partial
         return wanted and run.bank.cheap_subsets
 
     def _on_simplex(self, run):

@@ -20,7 +20,7 @@ class DeviceBank(Bank):
     """
 
     device: Device
-    on_device = True
+    on_device = has_machine = True
 
     @abstractmethod
     def combined(self, weights: ArrayLike, rows: Any) -> Any:

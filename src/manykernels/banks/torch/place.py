@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+from ... import thresholds
 from ...combinations import Product
 from ...machines.device import RESIDENT, SIZE
 from ..base import Bank
@@ -20,12 +21,6 @@ from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
 
 NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
-# values of kernels at pairs of points, from which on a GPU is faster than 16 cores, and from which
-# on it is so by seconds, as long as PyTorch takes to be imported
-LEAST, CLEARLY = 2**25, 2**27
-SUBSETS = 2**25  # the same for kernels of feature subsets, which cost the host more
-FACTORS = 2**30  # the same for products of entries of factors
-TABLED = 2000  # points from which on it is faster for kernels that the host looks up in a table
 
 
 def check_device(name: Any) -> None:
@@ -55,7 +50,7 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
             f"device={device.name!r} is for sums and products of kernels, not for "
             f"{bank.combination!r}: use 'cpu'."
         )
-    if name != "torch" and not _large(bank, LEAST):
+    if name != "torch" and not _large(bank, thresholds.TABLE.device_entries):
         return bank
     translated = _ON_DEVICE.get(type(bank))
     return bank if translated is None else translated(bank, device)
@@ -63,13 +58,14 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
 
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
+    is_large = n * width**2 >= thresholds.TABLE.device_operations_on_factors
     if name == "auto":
-        name = "cuda" if n * width**2 >= FACTORS and gpu_is_here() else "cpu"
+        name = "cuda" if is_large and gpu_is_here() else "cpu"
     if name == "cpu":
         return None
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if name != "torch" and n * width**2 < FACTORS:
+    if name != "torch" and not is_large:
         return None
     device.tidy()
     return device
@@ -92,16 +88,21 @@ def pays(bank: Bank) -> bool:
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
         return False
-    least = SUBSETS if isinstance(bank, MaskedBank) else CLEARLY
+    table = thresholds.TABLE
+    subsets = isinstance(bank, MaskedBank)
+    least = table.device_entries_of_subsets if subsets else table.device_entries_by_default
     return type(bank) in _ON_DEVICE and _large(bank, least)
 
 
 def _large(bank, least):
     if isinstance(bank, FactorBank):
-        return bank.n * bank.width**2 >= FACTORS
+        return bank.n * bank.width**2 >= thresholds.TABLE.device_operations_on_factors
     if bank.m * bank.n**2 < least:
         return False
-    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= TABLED
+    return (
+        not (bank.is_sum and bank.cheap_sweeps)
+        or bank.n >= thresholds.TABLE.device_points_of_tables
+    )
 
 
 def _tiled(bank, device):

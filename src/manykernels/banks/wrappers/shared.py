@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ... import thresholds
 from ..._threads import one_thread
 from ..base import SumBank, as_outputs
 from ..dense import DenseBank
 from .delegating import DelegatingBank
 
-SMALL = 0.25  # of a budget: matrices in float64, if they become necessary, are twice as large
 PAYS = 5  # requests for kernels in float64, from which on they are held too
 HEARD = 0.2  # seconds until Ctrl-C is noticed
 
@@ -29,7 +29,11 @@ def held(bank: SumBank, memory_budget: int) -> SumBank:
     costs a tenth.
     """
     size = bank.m * bank.n**2 * bank.dtype.itemsize
-    if bank.is_remote or isinstance(bank, DenseBank) or size > SMALL * memory_budget:
+    if (
+        bank.is_remote
+        or isinstance(bank, DenseBank)
+        or size > thresholds.TABLE.held_gram_share * memory_budget
+    ):
         return bank
     return DenseBank.from_bank(bank)
 
@@ -42,7 +46,7 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
     """
     kernels = 3 * bank.n**2 * (bank.dtype.itemsize + 8)
     products = 4 * 8 * bank.m * outputs * bank.n
-    return int((1.0 - 3 * SMALL) * memory_budget // (kernels + products))
+    return int((1.0 - 3 * thresholds.TABLE.held_gram_share) * memory_budget // (kernels + products))
 
 
 class Request:

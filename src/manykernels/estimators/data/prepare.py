@@ -3,7 +3,6 @@
 All of it is the same for every C and p, so that a path prepares once.
 """
 
-import sys
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -13,22 +12,17 @@ from ..._canonical import Canonical, canonical_rows, fixed_rows, taken
 from ...banks import Bank, CombinationBank, ResolvedKernels, make_bank
 from ...banks.codes import refuse_categories
 from ...banks.lowrank.basis import reduced
-from ...banks.torch import device_for_factors, moved_to_device, plan, reduced_on_device
+from ...banks.torch import device_for_factors, moved_to_device, reduced_on_device
 from ...banks.views import Views, listed_rows
 from ...kernels import KernelCollection, auto_bank
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import is_sparse
+from ...planning import Request, plan_blocks, plan_precision
 from ...result import Missing
 from ..checks import choose_combination, memory_budget
 from .fingerprints import fingerprint
 from .silent import silent_kernels
 from .units import MADE, in_units, learn_units, warn_of_scales
-
-FLOAT32_TOL = 1e-5  # gaps below this need kernels in float64
-SEPARATE = 10  # sets of columns, from which on kernels are taken to have little in common
-# of factors, beyond which systems of equations cost more than block coordinate descent, and if the
-# loss has corners
-MANY_COLUMNS, MORE_COLUMNS = 2000, 4000
 
 
 class Targets(NamedTuple):
@@ -219,17 +213,13 @@ def make_kernels(estimator, X, sample_weight):
         "categories": estimator._by_column(estimator.categories_),
     }
     on_machine = {
-        "dtype": np.float64 if estimator.tol < FLOAT32_TOL else np.float32,
+        "dtype": plan_precision(estimator.tol),
         "n_jobs": estimator.n_jobs,
         "memory_budget": memory_budget(estimator.cache_size),
     }
     if estimator.approximation is None:
         on_machine |= {"device": estimator.device, "missing": estimator.missing}
-        bank = make_bank(kernels, X, **on_points, **on_machine)
-        verbose = estimator.verbose > 1 or (estimator.verbose and sys.stderr.isatty())
-        if verbose and bank.on_device:
-            print(plan(bank), file=sys.stderr, flush=True)
-        return bank
+        return make_bank(kernels, X, **on_points, **on_machine)
     kernels = ResolvedKernels.from_data(kernels, X, **on_points)
     return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose})
 
@@ -237,7 +227,7 @@ def make_kernels(estimator, X, sample_weight):
 def _factors(estimator, kernels, X, options):
     """The bank of an approximation, in the small space of its factors if there is one."""
     approximation, n = estimator.approximation, X.shape[0]
-    if _by_blocks(estimator, kernels, n, options["memory_budget"]):
+    if plan_blocks(request(estimator), kernels, n):
         return approximation.fit(kernels, X, **options, on_demand=True)
     device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
     if device is None:
@@ -245,29 +235,17 @@ def _factors(estimator, kernels, X, options):
     return reduced_on_device(approximation.fit(kernels, X, **options, device=device))
 
 
-def _by_blocks(estimator, kernels, n, budget):
-    """Whether low-rank kernels are worked on one at a time: p = 1 with kernels of many different
-    columns, which have no small space in common, and more columns of factors than a system of
-    equations is good for, or than there is memory for.
-    """
-    approximation = estimator.approximation
-    if estimator.device not in ("cpu", "auto") or estimator.solver not in ("auto", "blocks"):
-        return False
-    if estimator.solver == "blocks":
-        return True
-    sparse = estimator.regularizer is None and estimator.p == 1.0
-    if not sparse or kernels.is_masked or _column_sets(kernels) < SEPARATE:
-        return False
-    columns = kernels.m * min(approximation.rank, n)
-    if approximation.folder is None and 4 * n * columns > budget:
-        return True
-    return columns >= (MANY_COLUMNS if estimator._loss().is_smooth else MORE_COLUMNS)
-
-
-def _column_sets(kernels):
-    """How many different sets of columns kernels see."""
-    columns = (kernels.columns_of(k) for k in range(kernels.m))
-    return len({None if one is None else np.asarray(one).tobytes() for one in columns})
+def request(estimator):
+    """What the parameters of an estimator ask of a plan."""
+    return Request(
+        tol=estimator.tol,
+        solver=estimator.solver,
+        device=estimator.device,
+        approximation=estimator.approximation,
+        is_sparse=estimator.regularizer is None and estimator.p == 1.0,
+        is_smooth=estimator._loss().is_smooth,
+        memory_budget=memory_budget(estimator.cache_size),
+    )
 
 
 def collection(estimator, X):

@@ -24,9 +24,10 @@ from ...banks.wrappers.parts import PartBank
 from ...banks.wrappers.shared import PassBatcher, held, width
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import as_points
+from ...planning import plan_precision
 from ..checks import memory_budget
 from ..copies import like
-from ..data.prepare import FLOAT32_TOL, Prepared, collection
+from ..data.prepare import Prepared, collection
 from ..data.units import in_units, learn_units
 
 log = logging.getLogger("manykernels")
@@ -187,7 +188,7 @@ class FoldBatch:
         self.verbose = verbose
         self.budget = memory_budget(template.cache_size)
         compute = Compute(
-            np.float64 if template.tol < FLOAT32_TOL else np.float32,
+            plan_precision(template.tol),
             Threads(thread_count(template.n_jobs)),
         )
         # scales of the same size as theirs

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
+from ... import thresholds
 from ...banks import Bank
 from ...banks.wrappers.shared import PassBatcher, held, width
 from ..answers.contributions import by_group
@@ -31,7 +32,6 @@ from .path_models import Path
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
 FOLDS = 5
-FEWEST = 4  # models that are worth training side by side
 EXACT = 1e-5  # gap at which models that differ in one group differ; float32 can tell
 COARSER = 10.0  # times that gap, where it cannot be reached
 
@@ -109,7 +109,7 @@ def path(
         for cost in costs
     ]
     width = _width(template, prepared)
-    if max_groups is None and width >= FEWEST:
+    if max_groups is None and width >= thresholds.TABLE.models_side_by_side:
         _train_together(models, prepared, len(costs), width)
     else:
         _train_in_turn(models, prepared, len(costs), max_groups)

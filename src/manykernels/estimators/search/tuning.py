@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import thresholds
 from ..copies import like
 from ..data.frames import rows_of
 from ..session import FitSession
 from .costs import warm_start
 from .folds import FoldBatch, alike, can_share, make_folds
 from .paths import path
-
-BATCH = 12  # problems side by side that make a pass over the kernels worth while
 
 
 class GridCell(NamedTuple):
@@ -185,7 +184,7 @@ def _side_by_side(task, done):
 
 def _rounds(count, side_by_side):
     """Numbers of C in rounds: as few at a time as make a good batch, far from each other."""
-    at_once = min(count, -(-BATCH // side_by_side))
+    at_once = min(count, -(-thresholds.TABLE.problems_per_batch // side_by_side))
     rounds = -(-count // at_once)
     return [range(first, count, rounds) for first in range(rounds)]
 

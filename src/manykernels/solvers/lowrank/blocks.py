@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import thresholds
 from ...run_state import Point
 from ..base import Iterate, Solver, patient, stalled
 from ..fewest import fewest
@@ -45,8 +46,8 @@ SLOW_STEP = 0.9
 # relative gap above which coefficients are no better place to begin than none
 NO_START = 0.5
 # half the work of Newton's method on all pairs of points, in units of its largest product of
-# matrices, and from how many multiplications on something is gained (see `descent`)
-PRODUCTS, WORTH = 2.5, 5e8
+# matrices
+PRODUCTS = 2.5
 # width of the first corners, in units of the problem, of the next ones, and of the last
 CORNER, NARROWER, NARROWEST = 0.3, 0.5, 0.1
 
@@ -141,7 +142,8 @@ class Blocks(Solver):
         """Whether rounds may be quicker than Newton's method, where all factors are held."""
         bank = run.bank
         smooth = run.problem.loss.is_smooth and bank.m > 1
-        return smooth and not bank.prefers_factor_space and cls.allowed(run) >= WORTH
+        gains = cls.allowed(run) >= thresholds.TABLE.block_operations
+        return smooth and not bank.prefers_factor_space and gains
 
     def init(self, run):
         weights, beta = run.start

@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import thresholds
 from ...run_state import Point, RunState
 from ..base import Around, Solver
 from ..loop import Part, drive_part
 from ..lowrank.primal import rounded_corners
 
-SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
 TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
-# points of a second sample, and how many times a sample the next one, or all points, must be
-LARGER, MUCH = (40_000,), 5
 ROUNDS = 8
 WIDTH = 0.3  # of the rounded corners of the loss, by which decision values become coefficients
 
@@ -52,7 +50,7 @@ class FromPoints(Around):
 
     def __init__(self, solver, first, last=None, size=None):
         super().__init__(solver)
-        self.first, self.last, self.size = first, last, size or SIZE
+        self.first, self.last, self.size = first, last, size or thresholds.TABLE.sample_points
 
     def needs(self, run):
         super().needs(run)
@@ -88,7 +86,7 @@ class FromPoints(Around):
         """
         problem, beta, weights = run.problem, None, run.start.weights
         corners = rounded_corners(problem, WIDTH * problem.unit)
-        for size in self._sizes(weighted.size):
+        for size in self.sizes(weighted.size):
             rows = weighted[_evenly(problem.targets[:, weighted], size)]
             sample = RunState(problem.take_points(rows), memory_budget=run.memory_budget)
             solver, start = self.first(sample), sample.start
@@ -100,11 +98,11 @@ class FromPoints(Around):
             beta = np.stack([corner.response(f)[0] for corner, f in pairs])
         return Point(weights, problem.feasible(beta))
 
-    def _sizes(self, n):
-        """Points of the samples, each many times the last."""
-        return [self.size] + [
-            size for size in LARGER if size >= MUCH * self.size and n > MUCH * size
-        ]
+    def sizes(self, n):
+        """Points of the samples of n points, each many times the last."""
+        size, growth = thresholds.TABLE.second_sample_points, thresholds.TABLE.sample_growth
+        larger = size >= growth * self.size and n > growth * size
+        return [self.size, size] if larger else [self.size]
 
     @staticmethod
     def _solved(run, problem, rows, solver, start):

@@ -1,0 +1,533 @@
+"""What a fit will do, decided in one place, and the reasons in words.
+
+A plan is made from the statement of the problem and from the resources: how the kernels are held,
+in which precision and where, which solver with which parts of the problem first, which machine
+solves the SVMs, how many problems at once, and the memory that this takes. The numbers that decide
+stand in `manykernels.thresholds`; the table of solvers is `manykernels.solvers.AUTO`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import thresholds
+from ._words import megabytes
+from .banks import ResolvedKernels
+from .banks.dense import DenseBank
+from .banks.wrappers.shared import width
+from .regularizers import Regularizer
+from .run_state import RunState
+from .solvers import Solver, choose_solver
+from .solvers.choose import rule_for
+from .solvers.lowrank.blocks import Blocks
+from .solvers.newton import Newton, OneSVM
+from .solvers.sequential import Sequential
+from .solvers.wrappers.kernels_first import FromKernels, WorkingSet
+from .solvers.wrappers.points_first import FromPoints
+from .solvers.wrappers.resumed import FromIterate
+
+# solvers that pass over all kernels in every iteration, so that Gram matrices are worth holding
+MANY_PASSES = ("auto", "newton", "spg", "group_lasso", "simple", "silp", "mirror", "pgd")
+WIDTH = 100  # columns of a printed plan
+
+
+class Way(Enum):
+    """The ways that a fit may go besides the plain one; tests walk all of them."""
+
+    MATRICES_HELD = "all Gram matrices in memory"
+    SAMPLE_OF_POINTS = "a sample of the points first"
+    PART_OF_KERNELS = "a part of the kernels first"
+    ROWS_ON_DEMAND = "rows of the combined kernel on demand"
+    FACTORS_ONE_BY_ONE = "factors of one kernel at a time"
+    SHARED_BASIS = "factors in a smaller space"
+    MODELS_IN_TURN = "models one after the other"
+    FOLDS_IN_TURN = "kernels for every fold"
+    ON_DEVICE = "work on a device"
+    ON_CLUSTER = "work on a cluster"
+
+
+class Decision(NamedTuple):
+    """One decision of a plan.
+
+    Attributes
+    ----------
+    what : str
+        What is done.
+    why : str
+        The reason.
+    options : tuple of str
+        Parameters that would change it.
+    """
+
+    what: str
+    why: str = ""
+    options: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = self.what + (f", because {self.why}" if self.why else "")
+        return text + (f" [{', '.join(self.options)}]" if self.options else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit does, and why. Print it.
+
+    Made by `manykernels.plan` before a fit, and kept by models as ``plan_``.
+
+    Attributes
+    ----------
+    statement : str
+        The problem: points, kernels, outputs, loss, regularizer and tolerance.
+    kernels, precision, place, solver, machine, problems : Decision
+        How the kernels are held, in which floating-point numbers, where the work is done, which
+        method, which solver of SVMs with fixed kernels, and how many problems there are and how
+        many are solved at once.
+    first : tuple of Decision
+        Parts of the problem that are solved before the whole.
+    memory : int
+        Bytes that the largest arrays take, besides the data; an estimate.
+    ways : frozenset of Way
+    at_once : int
+        Problems that are solved side by side.
+    """
+
+    statement: str
+    kernels: Decision
+    precision: Decision
+    place: Decision
+    solver: Decision
+    machine: Decision
+    problems: Decision
+    memory: int
+    first: tuple[Decision, ...] = ()
+    ways: frozenset[Way] = frozenset()
+    at_once: int = 1
+
+    def summary(self) -> str:
+        """The plan in one line."""
+        firsts = "".join(f"{one.what}, then " for one in self.first)
+        return (
+            f"plan: {self.statement}; {firsts}{self.solver.what}; {self.kernels.what}, "
+            f"{self.precision.what}; {self.problems.what}; about {megabytes(self.memory)}"
+        )
+
+    def decisions(self) -> dict[str, Decision]:
+        """All decisions by name, in the order in which they matter."""
+        found = {"kernels": self.kernels, "precision": self.precision, "place": self.place}
+        found |= {f"first {k}" if k > 1 else "first": one for k, one in enumerate(self.first, 1)}
+        return found | {"solver": self.solver, "machine": self.machine, "problems": self.problems}
+
+    def __str__(self) -> str:
+        lines = [self.statement]
+        for name, decision in self.decisions().items():
+            lines += _paragraph(name, str(decision))
+        return "\n".join([*lines, *_paragraph("memory", f"about {megabytes(self.memory)}")])
+
+
+def _paragraph(name: str, text: str) -> list[str]:
+    indent = " " * 11
+    lines = textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return [f"{name:<11}{lines[0].lstrip()}", *lines[1:]]
+
+
+# --- how kernels are held -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the parameters of a fit ask for, as far as plans depend on them.
+
+    Attributes
+    ----------
+    tol : float
+    solver : str or Solver
+    device : str
+    approximation : Approximation, optional
+    is_sparse : bool
+        Whether p = 1, without another regularizer.
+    is_smooth : bool
+        Whether the loss is.
+    memory_budget : int
+    """
+
+    tol: float
+    solver: str | Solver
+    device: str
+    approximation: Any
+    is_sparse: bool
+    is_smooth: bool
+    memory_budget: int
+
+
+def plan_precision(tol: float) -> type:
+    """float32 for kernels, unless the tolerance is finer than that."""
+    return np.float64 if tol < thresholds.TABLE.single_precision_tolerance else np.float32
+
+
+def plan_blocks(request: Request, kernels: ResolvedKernels, n: int) -> bool:
+    """True if low-rank kernels are worked on one at a time: p = 1 with kernels of many different
+    columns, which have no small space in common, and more columns of factors than a system of
+    equations is good for, or than there is memory for.
+    """
+    approximation, table = request.approximation, thresholds.TABLE
+    if request.device not in ("cpu", "auto") or request.solver not in ("auto", "blocks"):
+        return False
+    if request.solver == "blocks":
+        return True
+    separate = not kernels.is_masked and _column_sets(kernels) >= table.separate_column_sets
+    if not (request.is_sparse and separate):
+        return False
+    columns = kernels.m * min(approximation.rank, n)
+    if approximation.folder is None and 4 * n * columns > request.memory_budget:
+        return True
+    return columns >= (
+        table.block_columns if request.is_smooth else table.block_columns_with_corners
+    )
+
+
+def _column_sets(kernels: ResolvedKernels) -> int:
+    """The number of different sets of columns that kernels see."""
+    columns = (kernels.columns_of(k) for k in range(kernels.m))
+    return len({None if one is None else np.asarray(one).tobytes() for one in columns})
+
+
+def plan_matrices(
+    bank: Any, solver: str | Solver, regularizer: Regularizer, memory_budget: int
+) -> bool:
+    """True if all Gram matrices are worth holding: they are small and more than one pass over them
+    will be made. A pass over them costs a fifth of one that computes them, and holding them little
+    more than one.
+    """
+    can = bank.is_sum and bank.shares_passes and not (bank.on_device or bank.is_remote)
+    if not can or isinstance(bank, DenseBank) or solver not in MANY_PASSES:
+        return False
+    if regularizer.bound(bank).only_weights(bank.m) is not None:
+        return False
+    budget = min(memory_budget, thresholds.TABLE.held_gram_bytes)
+    return gram_bytes(bank) <= thresholds.TABLE.held_gram_share * budget
+
+
+def gram_bytes(bank: Any) -> int:
+    """Bytes of the Gram matrices of all kernels."""
+    return int(bank.m * bank.n**2 * bank.dtype.itemsize)
+
+
+# --- how many problems at once --------------------------------------------------------------------
+
+
+def plan_width(bank: Any, outputs: int, memory_budget: int, *, is_heard: bool) -> int:
+    """How many problems over one bank are solved side by side.
+
+    One by one where passes cannot be shared, where someone listens to every fit, or where fewer
+    than some fit into memory.
+    """
+    if is_heard or bank.on_device or not (bank.is_sum and bank.shares_passes):
+        return 1
+    fits = width(bank, outputs, memory_budget)
+    return fits if fits >= thresholds.TABLE.models_side_by_side else 1
+
+
+def plan_rounds(costs: int, side_by_side: int) -> list[range]:
+    """Numbers of the values of C in rounds: as few at a time as make a good batch of problems, far
+    from each other, so that later ones have a warm start near.
+    """
+    at_once = min(costs, -(-thresholds.TABLE.problems_per_batch // side_by_side))
+    rounds = -(-costs // at_once)
+    return [range(first, costs, rounds) for first in range(rounds)]
+
+
+# --- the plan of a run ----------------------------------------------------------------------------
+
+
+def plan_solver(run: RunState, solver: str | Solver) -> Solver:
+    """The solver that a run gets, in the variant that fits it."""
+    return choose_solver(solver, run).specialize(run)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The problems of a fit, as a plan tells of them.
+
+    Attributes
+    ----------
+    count, at_once : int
+    what : str
+        The problems in words.
+    ways : tuple of Way
+    options : tuple of str
+        Parameters that would change the number.
+    """
+
+    count: int = 1
+    at_once: int = 1
+    what: str = ""
+    ways: Sequence[Way] = ()
+    options: tuple[str, ...] = field(default=())
+
+
+def make_plan(
+    run: RunState, request: Request, solver: Solver | None = None, batch: Batch | None = None
+) -> Plan:
+    """The plan of a run on the statement of a problem.
+
+    Parameters
+    ----------
+    run : RunState
+    request : Request
+    solver : Solver, optional
+        What does the run, if that is known.
+    batch : Batch, optional
+        The problems of the fit, where there are several.
+    """
+    solver = plan_solver(run, request.solver) if solver is None else solver
+    batch = batch or Batch()
+    chain = list(_chain(solver))
+    ways = {*_bank_ways(run.bank), *batch.ways}
+    firsts = tuple(decision for one in chain for decision in _parts(one, run))
+    ways |= {Way.SAMPLE_OF_POINTS for one in chain if isinstance(one, FromPoints)}
+    ways |= {Way.PART_OF_KERNELS for one in chain if isinstance(one, FromKernels | WorkingSet)}
+    if run.machine_kind == "rows":
+        ways.add(Way.ROWS_ON_DEMAND)
+    return Plan(
+        statement=_statement(run, request.tol),
+        kernels=_kernels(run, request),
+        precision=_precision(run, request.tol),
+        place=_place(run, request),
+        solver=_solver(chain, run, request),
+        machine=_machine(run),
+        problems=_problems(batch),
+        memory=_memory(run) * max(1, batch.at_once) + _held_bytes(run.bank),
+        first=firsts,
+        ways=frozenset(ways),
+        at_once=batch.at_once,
+    )
+
+
+def _chain(solver: Solver) -> Iterable[Solver]:
+    """A solver and those that it hands the work to, outermost first."""
+    yield solver
+    if isinstance(solver, FromIterate | FromPoints | FromKernels | WorkingSet):
+        yield from _chain(solver.solver)
+    if isinstance(solver, Blocks) and solver.then is not None:
+        yield from _chain(solver.then)
+
+
+def _bank_ways(bank: Any) -> set[Way]:
+    found = set()
+    if isinstance(bank, DenseBank):
+        found.add(Way.MATRICES_HELD)
+    if bank.on_device:
+        found.add(Way.ON_DEVICE)
+    if bank.is_remote:
+        found.add(Way.ON_CLUSTER)
+    if bank.by_blocks and not bank.factored:
+        found.add(Way.FACTORS_ONE_BY_ONE)
+    if bank.factored and bank.points is not bank:
+        found.add(Way.SHARED_BASIS)
+    return found
+
+
+def _statement(run: RunState, tol: float) -> str:
+    problem, bank = run.problem, run.bank
+    outputs = len(problem.targets)
+    kind = f"{bank.m:,} kernel{'s' * (bank.m != 1)}" if bank.is_sum else f"{bank.m:,} parameters"
+    several = "" if outputs == 1 else f", {outputs} outputs that share their weights"
+    return (
+        f"{bank.n:,} points, {kind}{several}; {problem.loss!r}, {problem.regularizer!r}, relative "
+        f"gap {tol:g}"
+    )
+
+
+def _kernels(run: RunState, request: Request) -> Decision:
+    bank, table = run.bank, thresholds.TABLE
+    if bank.is_remote:
+        what = "factors of parts of the points" if bank.factored else "parts of the kernels"
+        return Decision(f"{what} on the workers of the cluster", "the table is there")
+    if not bank.is_sum:
+        return Decision(
+            "one kernel that is not a sum, computed anew at every step", "", ("combination",)
+        )
+    if bank.by_blocks and not bank.factored:
+        return Decision(
+            f"low-rank factors of one kernel at a time, {bank.width:,} columns in all",
+            "p = 1 leaves most kernels out, the kernels see different columns, and the factors "
+            "have too many columns for systems of equations, or for the memory budget",
+            ("approximation", "solver", "cache_size"),
+        )
+    if bank.factored:
+        return _factors(bank)
+    if isinstance(bank, DenseBank):
+        size = megabytes(gram_bytes(bank))
+        return Decision(
+            f"all Gram matrices in memory, {size}",
+            f"that is at most {table.held_gram_share:.0%} of the memory budget, and every pass "
+            "after the first reads them",
+            ("cache_size",),
+        )
+    if bank.on_device:
+        return Decision(f"computed on {bank.device.name} in every pass", "", ("device",))
+    size = megabytes(gram_bytes(bank))
+    return Decision(
+        f"computed on the fly, in tiles, in every pass; the matrices would take {size}",
+        _why_not_held(bank, request, size),
+        ("cache_size", "solver"),
+    )
+
+
+def _why_not_held(bank: Any, request: Request, size: str) -> str:
+    table = thresholds.TABLE
+    if not bank.shares_passes:
+        return "a pass over kernels of this kind costs no less with matrices"
+    if request.solver not in MANY_PASSES:
+        return f"solver={request.solver!r} does not pass over all kernels again and again"
+    budget = min(request.memory_budget, table.held_gram_bytes)
+    if gram_bytes(bank) > table.held_gram_share * budget:
+        most = megabytes(int(table.held_gram_share * budget))
+        return f"matrices are held up to {most}, {table.held_gram_share:.0%} of the memory budget"
+    return "one pass over them is enough: the weights do not depend on the data"
+
+
+def _factors(bank: Any) -> Decision:
+    columns = bank.points.width
+    where = f" on {bank.device.name}" if bank.on_device else ""
+    if bank.points is not bank:
+        return Decision(
+            f"low-rank factors{where} in a common space of {columns:,} dimensions, for "
+            f"{bank.width:,} columns",
+            f"the space has at most {thresholds.TABLE.shared_basis_share:.0%} of their columns",
+            ("approximation",),
+        )
+    return Decision(
+        f"low-rank factors{where} with {columns:,} columns in all",
+        "an approximation was asked for",
+        ("approximation",),
+    )
+
+
+def _precision(run: RunState, tol: float) -> Decision:
+    least = thresholds.TABLE.single_precision_tolerance
+    if run.bank.dtype == np.float32:
+        why = f"the tolerance is not below {least:g}; float64 follows if rounding is in the way"
+        return Decision("float32", why, ("tol",))
+    if tol < least:
+        return Decision("float64", f"the tolerance is below {least:g}", ("tol",))
+    return Decision("float64", "float32 does not hold these kernels, or they were given so")
+
+
+def _place(run: RunState, request: Request) -> Decision:
+    bank = run.bank
+    if bank.is_remote:
+        return Decision("the workers of the cluster and this machine")
+    if bank.on_device:
+        why = "it was asked for"
+        if request.device == "auto":
+            why = "there is a GPU and the kernels have enough entries for it"
+        return Decision(f"{bank.device.name}", why, ("device",))
+    count = bank.threads.count
+    threads = f"this machine, {count} thread{'s' * (count != 1)}"
+    if request.device == "cpu":
+        return Decision(threads, "device='cpu'", ("device", "n_jobs"))
+    return Decision(threads, "there is no GPU, or the kernels are too few for it", ("n_jobs",))
+
+
+def _solver(chain: list[Solver], run: RunState, request: Request) -> Decision:
+    last = next(one for one in chain if not isinstance(one, FromIterate | FromPoints))
+    if isinstance(last, FromKernels | WorkingSet):
+        last = last.solver
+    what, why = _VARIANTS.get(type(last), (last.called, ""))
+    options = ("solver", "p")
+    if isinstance(request.solver, Solver) or request.solver != "auto":
+        return Decision(what, f"solver={request.solver!r} was asked for", options)
+    if isinstance(chain[0], FromPoints):
+        after = chain[0].last
+        if after is not None:
+            what += f", and {_VARIANTS.get(type(after), (after.called, ''))[0]} if that takes long"
+        return Decision(what, "from good weights it needs the fewest SVMs of all points", options)
+    return Decision(what, why or rule_for(run).when, options)
+
+
+_ROOM = "a combined kernel and the products of all kernels with all points fit into memory"
+_VARIANTS = {
+    Sequential: (
+        "Newton's method by sequential quadratic programming",
+        f"the weights are on the simplex (p = 1), and {_ROOM}",
+    ),
+    OneSVM: ("one SVM", "p = inf or a single kernel: the weights do not depend on the data"),
+    Newton: ("Newton's method on the dual", f"the regularizer has a smooth conjugate, and {_ROOM}"),
+}
+
+
+def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
+    table = thresholds.TABLE
+    if isinstance(solver, FromPoints):
+        sizes = solver.sizes(run.bank.n)
+        what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
+        why = (
+            f"there are at least {table.points_for_sample:,} points, and a sample tells the weights"
+        )
+        yield Decision(what, why, ("solver",))
+    if isinstance(solver, WorkingSet):
+        why = f"there are at least {table.kernels_for_part:,} kernels, of which few get weight"
+        yield Decision("working sets of the kernels", why, ("solver",))
+    if isinstance(solver, FromKernels):
+        why = f"there are at least {table.kernels_for_part:,} kernels, and a sample is a good start"
+        yield Decision("a sample of the kernels", why, ("solver",))
+
+
+def _machine(run: RunState) -> Decision:
+    kind, n = run.machine_kind, run.bank.n
+    if kind == "factors":
+        return Decision("systems of equations in the space of the factors")
+    if kind == "device":
+        least = thresholds.TABLE.copied_kernel_points
+        return Decision("SMO on the device", f"there are more than {least:,} points")
+    size = megabytes(n**2 * run.bank.dtype.itemsize)
+    if kind == "dense":
+        return Decision(f"SMO on a combined kernel in memory, {size}", "it fits the memory budget")
+    return Decision(
+        "SMO on working sets, rows of the combined kernel on demand",
+        f"the combined kernel, {size}, is over the memory budget of {megabytes(run.memory_budget)}",
+        ("cache_size",),
+    )
+
+
+def _problems(batch: Batch) -> Decision:
+    if batch.count == 1:
+        return Decision("1 problem")
+    what = f"{batch.count:,} problems" + (f" ({batch.what})" if batch.what else "")
+    if batch.at_once > 1:
+        return Decision(
+            f"{what}, up to {batch.at_once} side by side",
+            "passes over the kernels serve all of them",
+            ("cache_size", *batch.options),
+        )
+    return Decision(f"{what}, one after the other", "", batch.options)
+
+
+def _held_bytes(bank: Any) -> int:
+    """Bytes that all problems share: matrices or factors."""
+    if bank.is_remote:
+        return 0
+    if bank.by_blocks and not bank.factored:
+        return int(min(bank.nbytes, bank.budget))
+    if bank.factored:
+        return int(bank.n * bank.points.width * bank.dtype.itemsize)
+    return gram_bytes(bank) if isinstance(bank, DenseBank) else 0
+
+
+def _memory(run: RunState) -> int:
+    """Bytes of what one problem holds: combined kernels and products, or systems of equations."""
+    outputs, n, bank = len(run.problem.targets), run.bank.n, run.bank
+    if run.machine_kind == "factors":
+        return int(8 * outputs * (2 * bank.points.width**2 + 4 * n))
+    products = 2 * 8 * bank.m * outputs * n
+    kernel = n**2 * (bank.dtype.itemsize + 8)
+    if bank.is_sum and bank.streams:
+        products = min(products, 8 * bank.sweep_parts * (outputs * n) ** 2)
+    return int(min(kernel, run.memory_budget) + min(products, run.memory_budget))

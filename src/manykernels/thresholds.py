@@ -1,0 +1,128 @@
+"""The thresholds by which a plan decides what a fit does, in one table.
+
+Each is a size, a count or a tolerance at which another way becomes faster or needs less memory. A
+field says what lies on its two sides and which benchmark set it: run that benchmark before you
+change the number. Tests lower the table (`lowered`), so that small data go every way.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+
+def _threshold(value: Any, meaning: str, benchmark: str) -> Any:
+    return field(default=value, metadata={"meaning": meaning, "benchmark": benchmark})
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The table. `meaning` and `benchmark` of a field are in its metadata; see `rows`."""
+
+    single_precision_tolerance: float = _threshold(
+        1e-5, "relative gap below which kernels are computed in float64", "small"
+    )
+    rounding_share: float = _threshold(
+        0.25,
+        "part of the allowed gap that rounding of float32 kernels may take before they are made "
+        "anew in float64",
+        "small",
+    )
+    held_gram_bytes: int = _threshold(
+        2**31,
+        "bytes of which Gram matrices may take `held_gram_share`, whatever the budget",
+        "defaults",
+    )
+    held_gram_share: float = _threshold(
+        0.25,
+        "part of the memory budget that Gram matrices may take to be held for all passes",
+        "defaults",
+    )
+    held_product_bytes: int = _threshold(
+        2**24, "bytes of products of all kernels that Newton's method holds in any case", "million"
+    )
+    kernels_for_part: int = _threshold(
+        10_000, "kernels from which on a sample or a working set of them is solved first", "million"
+    )
+    points_for_sample: int = _threshold(
+        10_000, "points from which on a sample of them is solved first", "large"
+    )
+    sample_points: int = _threshold(4000, "points of the first sample", "large")
+    second_sample_points: int = _threshold(40_000, "points of the second sample", "large")
+    sample_growth: int = _threshold(
+        5, "times a sample that the next one, or all points, must be at least", "large"
+    )
+    copied_kernel_points: int = _threshold(
+        5000, "points up to which a combined kernel is copied from its device for the SVM", "gpu"
+    )
+    separate_column_sets: int = _threshold(
+        10,
+        "different sets of columns from which on low-rank kernels are taken to have no small space "
+        "in common",
+        "groups",
+    )
+    block_columns: int = _threshold(
+        2000,
+        "columns of factors from which on block coordinate descent beats systems of equations, "
+        "for smooth losses",
+        "groups",
+    )
+    block_columns_with_corners: int = _threshold(4000, "the same for losses with corners", "groups")
+    block_operations: float = _threshold(
+        5e8,
+        "multiplications of Newton's method from which on block coordinate descent is tried first "
+        "on factors that are held",
+        "groups",
+    )
+    shared_basis_columns: int = _threshold(
+        256, "columns of factors from which on a smaller common space is looked for", "lowrank"
+    )
+    shared_basis_share: float = _threshold(
+        0.6, "part of the columns that the common space may have at most", "lowrank"
+    )
+    device_entries: int = _threshold(
+        2**25, "entries of all kernels from which on a GPU is faster than 16 cores", "gpu"
+    )
+    device_entries_by_default: int = _threshold(
+        2**27,
+        "entries of all kernels from which on device='auto' takes a GPU: it saves more than the "
+        "import of PyTorch costs",
+        "gpu",
+    )
+    device_entries_of_subsets: int = _threshold(
+        2**25, "the same for kernels of feature subsets, which cost the host more", "gpu"
+    )
+    device_operations_on_factors: int = _threshold(
+        2**30, "multiplications of factors from which on they go to a GPU", "gpu_lowrank"
+    )
+    device_points_of_tables: int = _threshold(
+        2000, "points from which on a GPU beats kernels that the host looks up in a table", "gpu"
+    )
+    models_side_by_side: int = _threshold(
+        4, "models that must fit into memory at once to be trained side by side", "tuning"
+    )
+    problems_per_batch: int = _threshold(
+        12, "problems side by side that make a pass over the kernels worthwhile", "tuning"
+    )
+
+
+TABLE = Thresholds()
+
+
+def rows() -> list[dict[str, Any]]:
+    """The table for people: name, value, meaning and benchmark of every threshold."""
+    return [
+        {"name": one.name, "value": getattr(TABLE, one.name), **one.metadata}
+        for one in fields(Thresholds)
+    ]
+
+
+@contextmanager
+def lowered(**changed: Any) -> Iterator[None]:
+    """A context in which some thresholds have other values, for tests and benchmarks."""
+    global TABLE
+    before, TABLE = TABLE, replace(TABLE, **changed)
+    try:
+        yield
+    finally:
+        TABLE = before
