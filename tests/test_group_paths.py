@@ -227,15 +227,16 @@ class TestErrors:
 
     def test_a_gap_that_cannot_be_reached(self, monkeypatch):
         """Groups of a model without a certificate are not counted."""
-        tols, trained = [], paths._train
+        tols, trained = [], paths._finished
 
-        def stalls(model, prepared, start):
-            trained(model, prepared, start)
+        def stalls(session, prepared, start, bank):
+            trained(session, prepared, start, bank)
+            model = session.estimator
             tols.append(model.tol)
             if model.tol < 1e-4:
                 model.result_.status = Status.STALLED
 
-        monkeypatch.setattr(paths, "_train", stalls)
+        monkeypatch.setattr(paths, "_finished", stalls)
         found = path(MKLClassifier(KERNELS), X, y, max_groups=2)
         assert {model.tol for model in found} == {1e-4}
         assert tols[:2] == [1e-5, 1e-4]

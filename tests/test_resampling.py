@@ -17,7 +17,7 @@ from manykernels import (
 )
 from manykernels.display import ImportanceDisplay, StabilityDisplay
 from manykernels.estimators.answers.importance import _corrected, _p_values, _residuals
-from manykernels.estimators.answers.resampling import Job, Resampling
+from manykernels.estimators.answers.resampling import Resample, Resampling
 from manykernels.estimators.answers.stability import false_selections, halves
 from manykernels.kernels import RBF, Linear, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
@@ -48,7 +48,9 @@ class TestRefits:
         model = MKLClassifier(KERNELS, p=p, tol=1e-6, normalize=normalize)
         splits = halves(y, 2, True, 0)
         many = Resampling(model, X, y, None, splits)
-        for (train, test), one in zip(splits, many.refits([Job(s) for s in range(4)]), strict=True):
+        for (train, test), one in zip(
+            splits, many.refits([Resample(s) for s in range(4)]), strict=True
+        ):
             alone = MKLClassifier(KERNELS, p=p, tol=1e-6, normalize=normalize)
             alone.fit(X[train], y[train])
             assert_allclose(one.scores[0], alone.decision_function(X[test]), atol=5e-3)
@@ -60,7 +62,7 @@ class TestRefits:
         model = MKLClassifier(KERNELS, p=1.33, tol=1e-6, approximation=approximation)
         train, test = halves(y, 1, True, 0)[0]
         many = Resampling(model, X, y, None, [(train, test)])
-        one = many.refits([Job(0, 1)])[0]
+        one = many.refits([Resample(0, 1)])[0]
         others = {name: columns for name, columns in GROUPS.items() if name != "weak"}
         kernels = on_groups(others, [RBF(0.5), Linear()])
         alone = MKLClassifier(kernels, p=1.33, tol=1e-6, approximation=approximation)
@@ -75,7 +77,7 @@ class TestRefits:
         model = MKLClassifier(KERNELS, p=2.0, tol=1e-6, share_weights=False)
         splits = halves(three, 1, True, 0)
         many = Resampling(model, X, three, weight, splits)
-        one = many.refits([Job(0)])[0]
+        one = many.refits([Resample(0)])[0]
         train, test = splits[0]
         alone = MKLClassifier(KERNELS, p=2.0, tol=1e-6, share_weights=False)
         alone.fit(X[train], three[train], weight[train])
@@ -98,7 +100,7 @@ class TestRefits:
             holes[np.ix_(rng.random(len(X)) < 0.2, columns)] = np.nan
         model = MKLClassifier(KERNELS, p=1.33, missing="mean")
         train, test = halves(y, 1, True, 0)[0]
-        one = Resampling(model, holes, y, None, [(train, test)]).refits([Job(0)])[0]
+        one = Resampling(model, holes, y, None, [(train, test)]).refits([Resample(0)])[0]
         alone = MKLClassifier(KERNELS, p=1.33, missing="mean").fit(holes[train], y[train])
         assert_allclose(one.scores[0], alone.decision_function(holes[test]), atol=1e-6)
         found = group_importance(model, holes, y, cv=2, n_permutations=99)
@@ -108,7 +110,7 @@ class TestRefits:
     def test_weights_by_a_rule(self, solver):
         """A group that is left out takes no weight from the others."""
         model, (train, test) = MKLClassifier(KERNELS, solver=solver), halves(y, 1, True, 0)[0]
-        one = Resampling(model, X, y, None, [(train, test)]).refits([Job(0, 0)])[0]
+        one = Resampling(model, X, y, None, [(train, test)]).refits([Resample(0, 0)])[0]
         others = {name: columns for name, columns in GROUPS.items() if name != "signal"}
         alone = MKLClassifier(on_groups(others, [RBF(0.5), Linear()]), solver=solver)
         alone.fit(X[train], y[train])

@@ -215,7 +215,7 @@ class TestChoice:
         assert plain.best_score_ == means.max()
 
     def test_a_grid_broken_off_at_its_beginning_says_nothing(self, monkeypatch):
-        ways, calls = tuning._side_by_side, []
+        ways, calls = tuning._on_shared_kernels, []
 
         def broken(task, done):
             for _ in ways(task, done):
@@ -224,7 +224,7 @@ class TestChoice:
                 if task.kernels == 1:
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr(tuning, "_side_by_side", broken)
+        monkeypatch.setattr(tuning, "_on_shared_kernels", broken)
         model = MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.33], cv=5)
         with pytest.warns(ConvergenceWarning, match="broken off"):
             model.fit(X, y)

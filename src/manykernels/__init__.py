@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
     from .estimators import MKLRegressorCV as MKLRegressorCV
     from .estimators import group_importance as group_importance
     from .estimators import path as path
+    from .estimators import plan as plan
     from .estimators import stability as stability
     from .kernels import KernelCollection as KernelCollection
     from .persistence import load as load
@@ -36,6 +37,7 @@ _WHERE = {
     "group_importance": ".estimators",
     "load": ".persistence",
     "path": ".estimators",
+    "plan": ".estimators",
     "report": ".display",
     "save": ".persistence",
     "stability": ".estimators",
@@ -53,6 +55,7 @@ __all__ = [
     "group_importance",
     "load",
     "path",
+    "plan",
     "report",
     "save",
     "stability",

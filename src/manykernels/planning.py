@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import thresholds
-from ._words import megabytes
+from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
-from .banks.wrappers.shared import width
+from .banks.wrappers.delegating import DelegatingBank
+from .banks.wrappers.shared import is_worth_holding, width
 from .regularizers import Regularizer
 from .run_state import RunState
 from .solvers import Solver, choose_solver
@@ -205,12 +206,11 @@ def plan_matrices(
     more than one.
     """
     can = bank.is_sum and bank.shares_passes and not (bank.on_device or bank.is_remote)
-    if not can or isinstance(bank, DenseBank) or solver not in MANY_PASSES:
+    if not can or solver not in MANY_PASSES:
         return False
     if regularizer.bound(bank).only_weights(bank.m) is not None:
         return False
-    budget = min(memory_budget, thresholds.TABLE.held_gram_bytes)
-    return gram_bytes(bank) <= thresholds.TABLE.held_gram_share * budget
+    return is_worth_holding(bank, min(memory_budget, thresholds.TABLE.held_gram_bytes))
 
 
 def gram_bytes(bank: Any) -> int:
@@ -301,8 +301,8 @@ def make_plan(
         place=_place(run, request),
         solver=_solver(chain, run, request),
         machine=_machine(run),
-        problems=_problems(batch),
-        memory=_memory(run) * max(1, batch.at_once) + _held_bytes(run.bank),
+        problems=problems_of(batch),
+        memory=_memory(run) * min(batch.at_once, batch.count) + _held_bytes(run.bank),
         first=firsts,
         ways=frozenset(ways),
         at_once=batch.at_once,
@@ -318,8 +318,13 @@ def _chain(solver: Solver) -> Iterable[Solver]:
         yield from _chain(solver.then)
 
 
+def _inmost(bank: Any) -> Any:
+    """The bank that does the work, inside of those that pass it on."""
+    return _inmost(bank._inner) if isinstance(bank, DelegatingBank) else bank
+
+
 def _bank_ways(bank: Any) -> set[Way]:
-    found = set()
+    found, bank = set(), _inmost(bank)
     if isinstance(bank, DenseBank):
         found.add(Way.MATRICES_HELD)
     if bank.on_device:
@@ -336,7 +341,7 @@ def _bank_ways(bank: Any) -> set[Way]:
 def _statement(run: RunState, tol: float) -> str:
     problem, bank = run.problem, run.bank
     outputs = len(problem.targets)
-    kind = f"{bank.m:,} kernel{'s' * (bank.m != 1)}" if bank.is_sum else f"{bank.m:,} parameters"
+    kind = count(bank.m, "kernel" if bank.is_sum else "parameter")
     several = "" if outputs == 1 else f", {outputs} outputs that share their weights"
     return (
         f"{bank.n:,} points, {kind}{several}; {problem.loss!r}, {problem.regularizer!r}, relative "
@@ -345,7 +350,7 @@ def _statement(run: RunState, tol: float) -> str:
 
 
 def _kernels(run: RunState, request: Request) -> Decision:
-    bank, table = run.bank, thresholds.TABLE
+    bank = _inmost(run.bank)
     if bank.is_remote:
         what = "factors of parts of the points" if bank.factored else "parts of the kernels"
         return Decision(f"{what} on the workers of the cluster", "the table is there")
@@ -366,8 +371,8 @@ def _kernels(run: RunState, request: Request) -> Decision:
         size = megabytes(gram_bytes(bank))
         return Decision(
             f"all Gram matrices in memory, {size}",
-            f"that is at most {table.held_gram_share:.0%} of the memory budget, and every pass "
-            "after the first reads them",
+            "they fit the part of the memory budget that is theirs, and every pass after the first "
+            "reads them",
             ("cache_size",),
         )
     if bank.on_device:
@@ -389,7 +394,7 @@ def _why_not_held(bank: Any, request: Request, size: str) -> str:
     budget = min(request.memory_budget, table.held_gram_bytes)
     if gram_bytes(bank) > table.held_gram_share * budget:
         most = megabytes(int(table.held_gram_share * budget))
-        return f"matrices are held up to {most}, {table.held_gram_share:.0%} of the memory budget"
+        return f"matrices are held up to {most}"
     return "one pass over them is enough: the weights do not depend on the data"
 
 
@@ -429,8 +434,7 @@ def _place(run: RunState, request: Request) -> Decision:
         if request.device == "auto":
             why = "there is a GPU and the kernels have enough entries for it"
         return Decision(f"{bank.device.name}", why, ("device",))
-    count = bank.threads.count
-    threads = f"this machine, {count} thread{'s' * (count != 1)}"
+    threads = f"this machine, {count(bank.threads.count, 'thread')}"
     if request.device == "cpu":
         return Decision(threads, "device='cpu'", ("device", "n_jobs"))
     return Decision(threads, "there is no GPU, or the kernels are too few for it", ("n_jobs",))
@@ -447,6 +451,7 @@ def _solver(chain: list[Solver], run: RunState, request: Request) -> Decision:
     if isinstance(chain[0], FromPoints):
         after = chain[0].last
         if after is not None:
+            after = after.specialize(run)
             what += f", and {_VARIANTS.get(type(after), (after.called, ''))[0]} if that takes long"
         return Decision(what, "from good weights it needs the fewest SVMs of all points", options)
     return Decision(what, why or rule_for(run).when, options)
@@ -497,13 +502,14 @@ def _machine(run: RunState) -> Decision:
     )
 
 
-def _problems(batch: Batch) -> Decision:
+def problems_of(batch: Batch) -> Decision:
+    """The decision of a plan on several problems."""
+    what = count(batch.count, "problem") + (f" ({batch.what})" if batch.what else "")
     if batch.count == 1:
-        return Decision("1 problem")
-    what = f"{batch.count:,} problems" + (f" ({batch.what})" if batch.what else "")
+        return Decision(what, "", batch.options)
     if batch.at_once > 1:
         return Decision(
-            f"{what}, up to {batch.at_once} side by side",
+            f"{what}, up to {min(batch.at_once, batch.count)} side by side",
             "passes over the kernels serve all of them",
             ("cache_size", *batch.options),
         )
@@ -512,6 +518,7 @@ def _problems(batch: Batch) -> Decision:
 
 def _held_bytes(bank: Any) -> int:
     """Bytes that all problems share: matrices or factors."""
+    bank = _inmost(bank)
     if bank.is_remote:
         return 0
     if bank.by_blocks and not bank.factored:

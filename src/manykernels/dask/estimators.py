@@ -13,6 +13,7 @@ from .. import estimators as plain
 from ..banks import FactorBank
 from ..estimators.base import MKLEstimator
 from ..estimators.checks import check_choice, check_real
+from ..estimators.data.inputs import ReadTable
 from ..estimators.data.prepare import RowsElsewhere
 from ..kernels import KernelCollection
 from ..kernels.grids import auto_count
@@ -95,9 +96,13 @@ class OnCluster(MKLEstimator):
             X = X if is_collection(X) or hasattr(X, "shape") else np.asarray(X)
             self.cut_ = self._way(X, len(y))
             if kernels is None and self.cut_ == "points":
+                X = X.given if isinstance(X, ReadTable) else X
                 X = ClusterRows.of(X, self._cluster, self.parts)
                 self._say(f"{len(X)} rows in blocks, by points")
         return super()._data(X, y, sample_weight, kernels)
+
+    def _reads_at_once(self, X):
+        return False  # rows may stay on the workers
 
     def _check_data(self, X, y):
         if not isinstance(X, ClusterRows):

@@ -6,6 +6,7 @@ from .checkpoints import Checkpoint, OtherProblem
 from .classifier import MKLClassifier
 from .cross_validated import MKLClassifierCV, MKLRegressorCV
 from .one_class import MKLOneClass
+from .planned import plan
 from .regressor import MKLRegressor
 from .search.choice import Choice
 from .search.path_models import Path
@@ -27,5 +28,6 @@ __all__ = [
     "Stability",
     "group_importance",
     "path",
+    "plan",
     "stability",
 ]

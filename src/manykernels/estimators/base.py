@@ -19,7 +19,7 @@ from ..result import Result, Status
 from ..solvers import drive
 from .answers.contributions import TellsWeights
 from .data.decision import make_decision, restored_decision
-from .data.inputs import ReadsTables
+from .data.inputs import ReadsTables, ReadTable
 from .scikit_learn import CallbackSupportMixin, RichDisplay, bridges
 from .search.paths import choose_p
 from .session import FitSession
@@ -88,6 +88,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     def _fit(self, X, y, sample_weight):
         """Everything after the checks of the parameters."""
         with FitSession(self, bridges(self, X, y, sample_weight)) as run:
+            if self.p == "auto" and self._reads_at_once(X):
+                X = ReadTable.read(self, X, y)
             prepared = self._data(X, y, sample_weight)
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
@@ -101,6 +103,10 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             if words:
                 warnings.warn(words, stacklevel=user_stacklevel())
         return self
+
+    def _reads_at_once(self, X):
+        """True if `fit` may read its table before anything else."""
+        return True
 
     def _choose(self, X, y, sample_weight, run):
         """Parameters that are chosen on held-out data; a checkpoint remembers them."""

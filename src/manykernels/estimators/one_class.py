@@ -141,12 +141,12 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
             )
         return self._fit(X, y, sample_weight)
 
-    def _data(self, X, y, sample_weight):
+    def _data(self, X, y, sample_weight, kernels=None):
         X = self._read(X)
         sample_weight = check_weights(sample_weight, X)
         distinct = distinct_rows(self, X, np.zeros(X.shape[0], dtype=int), sample_weight)
         targets = Targets(np.zeros((1, distinct.rows.size)), distinct.weight)
-        return prepare(self, X, distinct, targets)
+        return prepare(self, X, distinct, targets, kernels)
 
     def _loss(self):
         return OneClass(self.nu)

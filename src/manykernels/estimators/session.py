@@ -38,6 +38,8 @@ class FitSession:
     estimator : MKL estimator
     more : list of Bridge
         Callbacks besides the estimator's own; they get to know the run.
+    batch : Batch, optional
+        The problems that it is one of, for the plan; those of the fit by default.
 
     Attributes
     ----------
@@ -52,10 +54,11 @@ class FitSession:
         What the callbacks are told at the end.
     """
 
-    def __init__(self, estimator, more=()):
+    def __init__(self, estimator, more=(), batch=None):
         self.estimator, self.announcer, self.journal = estimator, Announcer(estimator, more), None
         self.result = self.best = self.outcome = None
         self.plan: Plan | None = None
+        self._batch = batch
         self._termination = Termination() if estimator.checkpoint is not None else None
         for callback in more:
             callback.run = self
@@ -86,9 +89,8 @@ class FitSession:
     def at_hand(self, prepared):
         """The same with all Gram matrices in memory, where that is the plan."""
         bank, estimator = prepared.bank, self.estimator
-        regularizer = choose_regularizer(_norm(estimator), estimator.regularizer)
         budget = memory_budget(estimator.cache_size)
-        if not plan_matrices(bank, estimator.solver, regularizer, budget):
+        if not plan_matrices(bank, estimator.solver, self.regularizer, budget):
             return prepared
         return prepared._replace(bank=DenseBank.from_bank(bank))
 
@@ -146,7 +148,7 @@ class FitSession:
         if starts < 1:
             raise ValueError(f"starts must be at least 1, got {starts!r}.")
         for attempt in range(1 if start is not None or max_iter == 0 else starts):
-            state = _run_state(self.estimator, prepared, start)
+            state = run_state(self.estimator, prepared, start)
             if attempt:  # the first start is that of the combination itself
                 moved = state.start.weights * rng.uniform(0.0, 2.0, state.start.weights.size)
                 weights = state.problem.regularizer.project(moved)
@@ -173,7 +175,7 @@ class FitSession:
             solver = FromIterate(solver, state.start, ended, proved)
             state.start = state.latest = Point(section.weights, section.beta)
         if self.plan is None:
-            self._tell(make_plan(state, request(self.estimator), solver, self._batch(state)))
+            self._tell(make_plan(state, request(self.estimator), solver, self.batch_of(state)))
         state.watch = self.announcer.watch(stage)
         if max_iter == self.estimator.max_iter:
             state.poll = self.announcer.poll
@@ -183,13 +185,22 @@ class FitSession:
         state.keep = self._keeper(task)
         return task
 
-    def _batch(self, state):
+    @property
+    def regularizer(self):
+        """The regularizer that the estimator asks for."""
+        return choose_regularizer(_norm(self.estimator), self.estimator.regularizer)
+
+    def batch_of(self, state):
         """The problems of the fit, for its plan."""
+        if self._batch is not None:
+            return self._batch
         outputs = 1 if self.estimator.share_weights else len(self.estimator._output_names())
         starts = state.bank.starts
         words = [f"{outputs} outputs with weights of their own"] * (outputs > 1)
         words += [f"{starts} starts"] * (starts > 1)
-        return Batch(outputs * starts, what=", ".join(words))
+        words += ["p chosen before, on folds"] * (self.estimator.p == "auto")
+        options = ("p",) if self.estimator.p == "auto" else ()
+        return Batch(outputs * starts, what=", ".join(words), options=options)
 
     def _tell(self, plan):
         """Keep the plan, and say it first."""
@@ -284,7 +295,7 @@ def _outcome(parts, shared):
     return Outcome(result, best[-1].state.bank.persistent, [task.result for task in others])
 
 
-def _run_state(estimator, prepared, start):
+def run_state(estimator, prepared, start):
     """A run on the problem with the estimator's C and regularizer."""
     costs = estimator._costs(prepared.cost)
     check_sizes(costs, prepared.targets)

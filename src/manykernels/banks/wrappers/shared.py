@@ -24,18 +24,18 @@ PAYS = 5  # requests for kernels in float64, from which on they are held too
 HEARD = 0.2  # seconds until Ctrl-C is noticed
 
 
-def held(bank: SumBank, memory_budget: int) -> SumBank:
-    """The bank with all its matrices in memory if they are a small part of a budget: a pass then
-    costs a tenth.
+def is_worth_holding(bank: SumBank, memory_budget: int) -> bool:
+    """True if the matrices of all kernels are a small part of a budget: a pass over them costs a
+    tenth of one that computes them.
     """
     size = bank.m * bank.n**2 * bank.dtype.itemsize
-    if (
-        bank.is_remote
-        or isinstance(bank, DenseBank)
-        or size > thresholds.TABLE.held_gram_share * memory_budget
-    ):
-        return bank
-    return DenseBank.from_bank(bank)
+    is_small = size <= thresholds.TABLE.held_gram_share * memory_budget
+    return is_small and not (bank.is_remote or isinstance(bank, DenseBank))
+
+
+def held(bank: SumBank, memory_budget: int) -> SumBank:
+    """The bank with all its matrices in memory, if they are worth it."""
+    return DenseBank.from_bank(bank) if is_worth_holding(bank, memory_budget) else bank
 
 
 def width(bank: SumBank, outputs: int, memory_budget: int) -> int:

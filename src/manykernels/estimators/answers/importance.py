@@ -18,7 +18,7 @@ from ..checks import Points, RandomState, check_choice, check_weights
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
 from ..search.splits import checked_splits, refuse_weightless_tests
-from .resampling import Job, Resampling, plain
+from .resampling import Resample, Resampling, plain
 
 SPLITS, HELD_OUT = 10, 1 / 3  # random splits by default, and the part of the rows they hold out
 MIXED = 10  # times that a group is mixed up for its score
@@ -168,11 +168,13 @@ def group_importance(
     splits = _splits(cv, labels, counted, classes)
     many = Resampling(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
-    models = many.refits([Job(split) for split in range(len(splits))])
+    models = many.refits([Resample(split) for split in range(len(splits))])
     used = [many.members @ one.weights > 0.0 for one in models]
     without = {}
     if method == "leave_out":
-        jobs = [Job(split, int(g)) for split, any_ in enumerate(used) for g in np.flatnonzero(any_)]
+        jobs = [
+            Resample(split, int(g)) for split, any_ in enumerate(used) for g in np.flatnonzero(any_)
+        ]
         without = dict(zip(jobs, many.refits(jobs), strict=True))
     shape = len(splits), len(many.groups)
     drops, p_values, scores = np.zeros(shape), np.ones(shape), np.zeros(len(splits))
@@ -181,7 +183,7 @@ def group_importance(
         target, kept = _targets(many, splits[split][1]), []
         for g in np.flatnonzero(used[split]):
             if method == "leave_out":
-                rest = without[Job(split, int(g))].scores
+                rest = without[Resample(split, int(g))].scores
                 lower = rows.score(split, rest)
             else:
                 rest = one.scores - one.parts[g]

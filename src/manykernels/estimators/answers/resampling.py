@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -25,7 +25,8 @@ from ..copies import like
 from ..data.decision import weighted_forms
 from ..data.frames import as_table, rows_of
 from ..data.prepare import collection
-from ..search.folds import FoldBatch, can_share, make_folds
+from ..engine import Job
+from ..search.folds import can_share, fold_engine, make_folds
 from ..search.tuned import Tuned
 from ..session import FitSession
 from .contributions import grouped
@@ -33,7 +34,7 @@ from .contributions import grouped
 RULES = {"uniform": Uniform, "alignment": Alignment}  # solvers whose weights are no optimum
 
 
-class Job(NamedTuple):
+class Resample(NamedTuple):
     """A model to train: on the training rows of a split, without a group or with all."""
 
     split: int
@@ -112,7 +113,7 @@ class Resampling:
             everything = np.arange(len(y)), np.arange(0)
             data = self.X, y, self.weight
             self._folds = make_folds(template, *data, [*splits, everything], fixed=True)
-            self._together = FoldBatch(self._folds, template.verbose)
+            self._engine, self._scales = fold_engine(self._folds, template.verbose)
             spec = self._folds[0].spec
             self.groups, self.members = grouped(spec.names, spec.groups)
         else:
@@ -135,8 +136,8 @@ class Resampling:
             weights = np.atleast_2d(model.kernel_weights_).mean(axis=0)
             return Refit(weights, model.decision_.squared_norms(), nothing, model.intercept_)
         if self._whole is None:
-            work = partial(self._refit, Job(len(self.splits)))
-            self._whole = self._together.run([work])[0]
+            everything = Resample(len(self.splits))
+            self._whole = self._solved([everything])[everything]
         return self._whole[1]
 
     def refits(self, jobs) -> list[Refit]:
@@ -144,14 +145,13 @@ class Resampling:
         if not self._shared:
             return [self._alone(job) for job in jobs]
         self.of_all_rows()
-        found: dict[Job, Any] = {}
-        for some in self._together.batches(jobs):
-            works = [partial(self._refit, job) for job in some]
-            for job, (_, refit) in zip(some, self._together.run(works), strict=True):
-                found[job] = refit
-            if self._together.interrupted:
-                raise KeyboardInterrupt
-        return [found[job] for job in jobs]
+        found = self._solved(jobs)
+        return [found[job][1] for job in jobs]
+
+    def _solved(self, jobs):
+        """Result and `Refit` of some models, by their job."""
+        wave = [Job(job, partial(self._refit, job)) for job in jobs]
+        return {key: outcome for some in self._engine.solve_all([wave]) for key, outcome in some}
 
     def _refit(self, job, shared):
         fold, start = self._folds[job.split], None
@@ -163,7 +163,7 @@ class Resampling:
         run = FitSession(like(fold.template))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result, bank = fold.solved(run, start, self._together.scales, shared)
+            result, bank = fold.solved(run, start, self._scales, shared)
         parts = bank.parts(result.weights, result.beta, self.members)[:, :, fold.held_out]
         offset = result.intercept + np.reshape(fold.prepared.offset, -1)
         weights = np.atleast_2d(result.weights)

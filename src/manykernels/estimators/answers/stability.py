@@ -17,7 +17,7 @@ from ..._shares import shares
 from ..checks import Points, RandomState, check_weights
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
-from .resampling import Job, Resampling, plain
+from .resampling import Resample, Resampling, plain
 
 LEAST = 2  # rows of a class that can be halved
 
@@ -196,7 +196,7 @@ def stability(
     many = Resampling(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
     whole = many.of_all_rows()
-    models = many.refits([Job(split) for split in range(n_resamples)])
+    models = many.refits([Resample(split) for split in range(n_resamples)])
     member = many.members.astype(float)
     weights = np.array([shares(member @ one.weights) for one in models])
     parts = np.array([shares(np.maximum(member @ one.norms, 0.0)) for one in models])

@@ -4,6 +4,8 @@ has missing values.
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -27,8 +29,50 @@ from .frames import (
     learned_categories,
     missing_in,
     on_host,
+    rows_of,
     through_narwhals,
 )
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table that an estimator has read, for others like it.
+
+    Attributes
+    ----------
+    given : table as it was given
+    X : checked points
+    y : checked targets
+    learned : dict
+        What the estimator knows of the columns.
+    """
+
+    given: Any
+    X: Any
+    y: np.ndarray
+    learned: dict[str, Any]
+
+    @classmethod
+    def read(cls, estimator: Any, X: Any, y: Any) -> "ReadTable":
+        """Have an estimator read a table; one that was read stays as it is."""
+        if isinstance(X, cls):
+            return X
+        points, targets = estimator._check_data(X, y)
+        names = ("n_features_in_", "feature_names_in_", "categories_")
+        learned = {name: vars(estimator)[name] for name in names if name in vars(estimator)}
+        return cls(X, points, targets, learned)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.X.shape
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    def rows(self, chosen: np.ndarray) -> "ReadTable":
+        """Some of the rows."""
+        given = None if self.given is None else rows_of(as_table(self.given), chosen)
+        return replace(self, given=given, X=self.X[chosen], y=self.y[chosen])
 
 
 class ReadsTables:
@@ -38,6 +82,10 @@ class ReadsTables:
 
     def _read(self, X, y="no_validation", **options):
         """X, and y if there is one, as checked arrays; strings and categories in X become codes."""
+        if isinstance(X, ReadTable):
+            vars(self).pop("feature_names_in_", None)
+            vars(self).update(X.learned)
+            return X.X, X.y
         X, y = as_table(X), on_host(y)
         types = column_types(X)
         refuse_odd_arrays("X", X, types)

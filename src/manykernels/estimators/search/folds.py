@@ -3,13 +3,11 @@
 The kernels are computed once. A fold is a part of their rows (`PartBank`): it is normalized on its
 own training rows, by factors on the weights, and every pass over the kernels also gives decision
 values at the rows that were held out. Folds whose kernels are the same share one bank, and all
-problems that run side by side share its passes (`PassBatcher`).
+problems on them one engine.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ from ...banks.compute import Compute
 from ...banks.make import tiled
 from ...banks.spec import BankSpec, Training
 from ...banks.wrappers.parts import PartBank
-from ...banks.wrappers.shared import PassBatcher, held, width
+from ...banks.wrappers.shared import width
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import as_points
 from ...planning import plan_precision
@@ -29,8 +27,7 @@ from ..checks import memory_budget
 from ..copies import like
 from ..data.prepare import Prepared, collection
 from ..data.units import in_units, learn_units
-
-log = logging.getLogger("manykernels")
+from ..engine import Engine
 
 
 class Fold(NamedTuple):
@@ -168,58 +165,19 @@ def alike(folds):
     return groups
 
 
-class FoldBatch:
-    """Folds that are alike, on one bank: problems on them run side by side.
+def fold_bank(folds: list[Fold]) -> tuple[Any, int]:
+    """One bank for folds that are alike, and how many problems on it fit into memory at once."""
+    template, spec = folds[0].template, folds[0].spec
+    budget = memory_budget(template.cache_size)
+    compute = Compute(plan_precision(template.tol), Threads(thread_count(template.n_jobs)))
+    # scales of the same size as theirs
+    spec = replace(spec, scales=np.max([fold.spec.scales for fold in folds], axis=0))
+    bank = template._placed(tiled(spec, folds[0].table, compute, budget))
+    return bank, max(1, width(bank, len(folds[0].prepared.targets), budget))
 
-    Parameters
-    ----------
-    folds : list of Fold
-    verbose : int
-        Whether to say that memory is short.
 
-    Attributes
-    ----------
-    scales : (m,) array
-        Of the bank.
-    """
-
-    def __init__(self, folds, verbose=0):
-        template, spec = folds[0].template, folds[0].spec
-        self.verbose = verbose
-        self.budget = memory_budget(template.cache_size)
-        compute = Compute(
-            plan_precision(template.tol),
-            Threads(thread_count(template.n_jobs)),
-        )
-        # scales of the same size as theirs
-        spec = replace(spec, scales=np.max([fold.spec.scales for fold in folds], axis=0))
-        bank = template._placed(tiled(spec, folds[0].table, compute, self.budget))
-        self.scales = bank.scales
-        self.at_once = max(1, width(bank, len(folds[0].prepared.targets), self.budget))
-        self._hub = PassBatcher(held(bank, self.budget))
-
-    def batches(self, problems):
-        """The problems in parts of about equal size that fit into memory."""
-        if self.at_once < len(problems):
-            self._say(len(problems))
-        count = -(-len(problems) // self.at_once)
-        return [problems[number::count] for number in range(count)]
-
-    def run(self, works):
-        """What works, each a function of a bank, return."""
-        return self._hub.run(works)
-
-    @property
-    def interrupted(self):
-        """Whether Ctrl-C came in the last run."""
-        return self._hub.interrupted
-
-    def _say(self, wanted):
-        """That memory is short, for those who listen."""
-        text = (
-            f"Of {wanted} problems that could run side by side, {self.at_once} at a time fit into "
-            f"{self.budget / 2**20:.0f} MB (cache_size): they run in parts."
-        )
-        log.info(text)
-        if self.verbose:
-            print(text, file=sys.stderr, flush=True)
+def fold_engine(folds: list[Fold], verbose: int = 0) -> tuple[Engine, np.ndarray]:
+    """An engine for problems on folds that are alike, and the scales of its bank, (m,)."""
+    bank, at_once = fold_bank(folds)
+    budget = memory_budget(folds[0].template.cache_size)
+    return Engine(bank, at_once, True, budget, verbose), bank.scales

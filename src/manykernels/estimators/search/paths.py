@@ -7,6 +7,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,13 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
-from ... import thresholds
 from ...banks import Bank
-from ...banks.wrappers.shared import PassBatcher, held, width
+from ...planning import Batch, Way, plan_width
 from ..answers.contributions import by_group
 from ..checks import Points, check_parameters, check_real, check_weights, memory_budget
 from ..copies import like, unfitted
 from ..data.frames import as_table, rows_of
+from ..data.inputs import ReadTable
+from ..engine import BrokenOff, Engine, Job
 from ..session import FitSession
 from .costs import at_bounds, first_cost, warm_start
 from .group_path import GroupPathSearch
@@ -108,11 +110,7 @@ def path(
         for norm in norms
         for cost in costs
     ]
-    width = _width(template, prepared)
-    if max_groups is None and width >= thresholds.TABLE.models_side_by_side:
-        _train_together(models, prepared, len(costs), width)
-    else:
-        _train_in_turn(models, prepared, len(costs), max_groups)
+    _train_all(models, prepared, len(costs), max_groups)
     return Path(_until_broken_off(models))
 
 
@@ -126,7 +124,8 @@ def _over_groups(estimator, X, y, max_groups, sample_weight):
     def train(cost, before):
         nonlocal prepared
         model = _counted(template, cost, prepared, before)
-        prepared = _refined(prepared, model)
+        if isinstance(model.bank_, Bank):  # one that was refined stays so
+            prepared = prepared._replace(bank=model.bank_)
         return model
 
     available = len(by_group(prepared.bank.names, prepared.bank.groups, np.ones(prepared.bank.m)))
@@ -148,11 +147,11 @@ def _counted(template, cost, prepared, before):
     model = like(template, C=cost)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        _train(model, prepared, before)
+        _finished(FitSession(model), prepared, before, prepared.bank)
     status = model.result_.status
     if not (status.converged or status.broken_off):
         model = like(template, C=cost, tol=COARSER * template.tol)
-        _train(model, prepared, None)
+        _finished(FitSession(model), prepared, None, prepared.bank)
     return model
 
 
@@ -191,70 +190,73 @@ def _first_cost(template, prepared):
     return min(first_cost(bank, weights, loss, *output) for output in outputs)
 
 
-def _train_in_turn(models, prepared, costs, max_groups=None):
-    """Train models one after the other, each from where the one of the p before ended, or of the C
-    before; up to one that has too many groups.
+def _train_all(models, prepared, costs, max_groups=None):
+    """Train the models of a path: side by side, or in turn up to one that was broken off or has too
+    many groups.
     """
-    for place, model in enumerate(models):
-        start = models[place - costs] if place >= costs else models[place - 1] if place else None
-        _train(model, prepared, start)
-        prepared = _refined(prepared, model)
-        if model.result_.status.broken_off:
-            return
-        if max_groups is not None and len(_used_groups(model)) > max_groups:
-            return
-
-
-def _train(model, prepared, start):
-    """Train a model on prepared data, from where another ended, or None."""
-    with FitSession(model) as run:
-        run.begin(prepared)
-        run.solve(prepared, None if start is None else _moved(start, model))
-        model._finish(run)
-
-
-def _refined(prepared, model):
-    """The same with the bank of a model: one that had to be refined, into float64, stays so for the
-    rest of the path.
-    """
-    return prepared._replace(bank=model.bank_) if isinstance(model.bank_, Bank) else prepared
-
-
-def _train_together(models, prepared, costs, width):
-    """Train models side by side: passes over the kernels serve all of them.
-
-    Every other C first, and the others from where those before ended.
-    """
-    hub = PassBatcher(held(prepared.bank, memory_budget(models[0].cache_size)))
-    waves = [range(first, costs, 2) for first in (0, 1)]
-    for wave, chosen in enumerate(waves):
-        places = [place for place in range(len(models)) if place % costs in chosen]
-        for first in range(0, len(places), width):
-            some = places[first : first + width]
-            runs = [FitSession(models[place]) for place in some]
-            starts = [_moved(models[place - 1], models[place]) if wave else None for place in some]
-            hub.run([partial(_work, *of, prepared) for of in zip(runs, starts, strict=True)])
-            for run in runs:
-                run.estimator._finish(run)
-            if hub.interrupted or any(run.estimator.result_.status.broken_off for run in runs):
+    template, bank = models[0], prepared.bank
+    budget, outputs = memory_budget(template.cache_size), len(prepared.targets)
+    # whoever listens hears one fit at a time, and numbers of groups are counted in turn
+    is_heard = bool(template.callbacks or template.verbose) or max_groups is not None
+    at_once = plan_width(bank, outputs, budget, is_heard=is_heard)
+    engine = Engine(bank, at_once, at_once > 1, budget)
+    ways = (Way.MODELS_IN_TURN,) if at_once == 1 and len(models) > 1 else ()
+    batch = Batch(len(models), at_once, "values of C and p", ways, ("C", "p"))
+    make_waves = _waves_side_by_side if at_once > 1 else _waves_in_turn
+    with suppress(BrokenOff):
+        for solved in engine.solve_all(make_waves(models, prepared, costs, batch)):
+            for model, session in solved:
+                if at_once > 1:
+                    model._finish(session)
+                elif isinstance(model.bank_, Bank):
+                    engine.bank = model.bank_  # one that was refined stays so
+            trained = [model for model, _ in solved]
+            if any(model.result_.status.broken_off for model in trained):
+                return
+            if max_groups is not None and len(_used_groups(trained[-1])) > max_groups:
                 return
 
 
-def _work(run, start, prepared, bank):
-    with run:
+def _waves_in_turn(models, prepared, costs, batch):
+    """Each from where the one of the p before ended, or of the C before."""
+    for place, model in enumerate(models):
+        start = models[place - costs] if place >= costs else models[place - 1] if place else None
+        session = FitSession(model, batch=batch)
+        yield [Job(model, partial(_finished, session, prepared, start))]
+
+
+def _waves_side_by_side(models, prepared, costs, batch):
+    """Every other C first, and the others from where those before ended."""
+    for first in (0, 1):
+        places = [place for place in range(len(models)) if place % costs % 2 == first]
+        starts = [_moved(models[place - 1], models[place]) if first else None for place in places]
+        yield [
+            Job(
+                models[place],
+                partial(_solved, FitSession(models[place], batch=batch), prepared, start),
+            )
+            for place, start in zip(places, starts, strict=True)
+        ]
+
+
+def _solved(session, prepared, start, bank):
+    """The session of a model, once its problem is solved on a bank."""
+    with session:
         prepared = prepared._replace(bank=bank)
-        run.begin(prepared)
-        run.solve(prepared, start)
+        session.begin(prepared)
+        session.solve(prepared, start)
+    return session
 
 
-def _width(template, prepared):
-    """How many models can be trained side by side; who listens to fits hears them in turn."""
-    bank = prepared.bank
-    if template.callbacks or template.verbose or bank.on_device:
-        return 1
-    if not (bank.is_sum and bank.shares_passes):
-        return 1
-    return width(bank, len(prepared.targets), memory_budget(template.cache_size))
+def _finished(session, prepared, before, bank):
+    """The session of a model, once that is trained on a bank, from where another ended, or None."""
+    model = session.estimator
+    with session:
+        prepared = prepared._replace(bank=bank)
+        session.begin(prepared)
+        session.solve(prepared, None if before is None else _moved(before, model))
+        model._finish(session)
+    return session
 
 
 def _until_broken_off(models):
@@ -306,8 +308,8 @@ def choose_p(estimator, X, y, sample_weight):
             "p='auto' trains on parts of the data: give the kernels themselves, not a bank fitted "
             "on all of it."
         )
-    estimator._check_data(X, y)
-    X = X.tocsr() if sparse.issparse(X) else as_table(X)
+    table = ReadTable.read(estimator, X, y)
+    X = table.given.tocsr() if sparse.issparse(table.given) else as_table(table.given)
     weight = check_weights(sample_weight, np.asarray(y))
     used, y = np.flatnonzero(weight > 0), np.asarray(y)
     norms, scores = sorted(NORMS, reverse=True), []
@@ -315,7 +317,7 @@ def choose_p(estimator, X, y, sample_weight):
     quiet = unfitted(estimator).set_params(checkpoint=None, callbacks=None)
     for fold in _folds(estimator, y[used]):
         train, test = (used[part] for part in fold)
-        models = path(quiet, rows_of(X, train), y[train], p=norms, sample_weight=weight[train])
+        models = path(quiet, table.rows(train), y[train], p=norms, sample_weight=weight[train])
         if models[-1].result_.status.broken_off:
             raise KeyboardInterrupt
         scores.append(models.scores(rows_of(X, test), y[test], weight[test]))

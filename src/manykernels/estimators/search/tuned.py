@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import sys
 import warnings
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..._callers import user_stacklevel
 from ...kernels.points import has_holes
 from ..checks import Points, check_bool, check_choice, check_parameters, check_real, check_weights
 from ..data.frames import as_table, data_frame
+from ..data.inputs import ReadTable
 from ..data.prepare import missing_views
 from ..data.units import MADE
 from .costs import default_costs
@@ -51,6 +53,14 @@ FOUND = (
     "oof_decision_",
     "kernels_",
 )
+
+
+class Grid(NamedTuple):
+    """All problems of a search, a task for each choice of kernels, and how they are scored."""
+
+    tasks: list[GridTask]
+    scorer: Any
+    score_params: dict[str, Any]
 
 
 class Judged(NamedTuple):
@@ -103,49 +113,9 @@ class Tuned:
     def _tune(self, X, y, sample_weight, params):
         for name in [name for name in vars(self) if name.endswith("_") or name in OLD]:
             delattr(self, name)  # of an earlier fit
-        check_choice("rule", self.rule, RULES)
-        check_bool("refit", self.refit)
-        plain = self._plain()
-        check_parameters(plain.set_params(C=1.0))
-        read, y = plain._check_data(X, y)
-        X, y = indexable(as_table(X), y)
-        weight = check_weights(sample_weight, y)
-        missing = missing_views(plain, read, weight > 0)
-        self._learn_targets(y, weight)
-        scorer = check_scoring(plain, self.scoring)
-        refuse_probabilities(scorer, plain)
-        routed = self._routed(params, scorer, None if sample_weight is None else weight)
-        splitter = check_cv(self.cv, y, classifier=is_classifier(self))
-        splits = checked_splits(splitter.split(X, y, **routed.splitter.split), weight)
-        if routed.scorer.score.get("sample_weight") is not None:
-            refuse_weightless_tests(splits, weight)
-        incomplete = missing is not None and has_holes(read)
-        tasks = []
-        for number, kernels in enumerate(self._choices()):
-            quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
-            costs, norms = self._grid(quiet, X, y, weight)
-            places = splits, costs, norms, number
-            tasks.append(GridTask(quiet, X, y, weight, *places, self.verbose, incomplete))
-        found: dict[GridIndex, Any] = {}
-        journal = None
-        if self.checkpoint is not None:
-            journal = GridJournal(self.checkpoint, tasks, read, y)
-        problems = sum(len(task.places()) for task in tasks)
-
-        def note(done):
-            if journal is not None:
-                journal.keep(done)
-            if self.verbose:
-                print(f"grid: {len(done)} of {problems} problems", file=sys.stderr)
-
-        with kept(journal, found):
-            finished = all(cells(task, found, note) for task in tasks)
-        found = {
-            place: self._in_all_classes(cell) for place, cell in found.items() if cell.finished
-        }
-        if not found:
-            raise KeyboardInterrupt
-        judged = [self._judged(task, found, scorer, routed.scorer.score) for task in tasks]
+        grid = self._stated(X, y, sample_weight, params)
+        found, finished = self._solved(grid)
+        judged = [self._judged(task, found, grid.scorer, grid.score_params) for task in grid.tasks]
         self._check_scores(judged)
         if not finished:
             warnings.warn(
@@ -154,24 +124,85 @@ class Tuned:
                 stacklevel=user_stacklevel(),
             )
         task = self._choose_cell(judged)
+        plans = [plan for one in (task, *grid.tasks) for plan in one.plans]
+        if plans:  # else the whole grid comes from a checkpoint
+            self.plan_ = plans[0]
         self._keep_held_out(task, found)
-        self._calibrate(y, weight)
+        self._calibrate(task.y, task.sample_weight)
         if self.refit:
-            self._refit(X, y, sample_weight)
+            self._refit(task.table, task.y, sample_weight)
         return self
+
+    def _stated(self, X, y, sample_weight, params, costs=None):
+        """The grid: all problems that are to be solved, and how they are scored.
+
+        Parameters
+        ----------
+        costs : callable, optional
+            What makes values of C from their number, in the place of the data.
+        """
+        check_choice("rule", self.rule, RULES)
+        check_bool("refit", self.refit)
+        plain = self._plain()
+        check_parameters(plain.set_params(C=1.0))
+        table = ReadTable.read(plain, X, y)
+        X, y = indexable(as_table(X), table.y)
+        weight = check_weights(sample_weight, y)
+        missing = missing_views(plain, table.X, weight > 0)
+        self._learn_targets(y, weight)
+        scorer = check_scoring(plain, self.scoring)
+        refuse_probabilities(scorer, plain)
+        routed = self._routed(params, scorer, None if sample_weight is None else weight)
+        splitter = check_cv(self.cv, y, classifier=is_classifier(self))
+        splits = checked_splits(splitter.split(X, y, **routed.splitter.split), weight)
+        if routed.scorer.score.get("sample_weight") is not None:
+            refuse_weightless_tests(splits, weight)
+        incomplete = missing is not None and has_holes(table.X)
+        tasks = []
+        for number, kernels in enumerate(self._choices()):
+            quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
+            values = self._grid(quiet, table, y, weight, costs)
+            places = splits, *values, [], number
+            tasks.append(GridTask(quiet, X, table, y, weight, *places, self.verbose, incomplete))
+        return Grid(tasks, scorer, routed.scorer.score)
+
+    def _solved(self, grid):
+        """The finished cells of a grid, and whether all are finished."""
+        found: dict[GridIndex, Any] = {}
+        journal, table = None, grid.tasks[0].table
+        if self.checkpoint is not None:
+            journal = GridJournal(self.checkpoint, grid.tasks, table.X, table.y)
+        problems = sum(len(task.places()) for task in grid.tasks)
+
+        def note(done):
+            if journal is not None:
+                journal.keep(done)
+            if self.verbose:
+                print(f"grid: {len(done)} of {problems} problems", file=sys.stderr)
+
+        with kept(journal, found):
+            finished = all(cells(task, found, note) for task in grid.tasks)
+        found = {
+            place: self._in_all_classes(cell) for place, cell in found.items() if cell.finished
+        }
+        if not found:
+            raise KeyboardInterrupt
+        return found, finished
 
     def _plain(self, **changed):
         given, names = self.get_params(deep=False), self._plain_type._get_param_names()
         return self._plain_type(**{name: given[name] for name in names if name in given} | changed)
 
-    def _grid(self, plain, X, y, weight):
+    def _grid(self, plain, X, y, weight, made=None):
         norms = [float(norm) for norm in np.atleast_1d(np.asarray(self.ps, dtype=float))]
         if not norms or not all(norm >= 1.0 for norm in norms):
             raise ValueError(f"ps must be numbers of at least 1, got {self.ps!r}.")
         if isinstance(self.Cs, numbers.Integral) and not isinstance(self.Cs, bool):
             if self.Cs < 1:
                 raise ValueError(f"Cs must be at least 1, got {self.Cs!r}.")
-            costs = default_costs(plain, X, y, weight, norms, int(self.Cs))
+            if made is None:
+                made = partial(default_costs, plain, X, y, weight, norms)
+            costs = made(int(self.Cs))
         else:
             costs = sorted(float(cost) for cost in np.atleast_1d(self.Cs))
             if not costs:
@@ -317,7 +348,8 @@ class Tuned:
         kernels = getattr(self, "kernels_", self.kernels)
         # the checkpoint is the grid's
         model = self._plain(kernels=kernels, C=self.C_, p=self.p_, checkpoint=None)
-        model.fit(X, y, sample_weight)
+        check_parameters(model)
+        model._fit(X, y, sample_weight)
         kept = {name for name in vars(self) if name.endswith("_")}
         vars(self).update(
             {

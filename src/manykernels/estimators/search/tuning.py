@@ -5,18 +5,22 @@ differ from fold to fold; then every fold has a bank. Where passes cannot be sha
 masked kernels, combinations, devices, rows that lack views), every fold is a path of its own.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import thresholds
+from ...planning import Batch, Way, plan_rounds, problems_of
 from ..copies import like
 from ..data.frames import rows_of
+from ..data.inputs import ReadTable
+from ..engine import BrokenOff, Job
 from ..session import FitSession
 from .costs import warm_start
-from .folds import FoldBatch, alike, can_share, make_folds
+from .folds import alike, can_share, fold_engine, make_folds
 from .paths import path
 
 
@@ -61,8 +65,12 @@ class GridTask(NamedTuple):
         With the parameters that all models share.
     X, y, sample_weight
         As for `fit`; weights for all rows.
+    table : ReadTable
+        X once it was read.
     splits : list of pairs of index arrays
     costs, norms : lists of float
+    plans : list of Plan
+        Those of problems so far.
     kernels : int
         The number of the kernels.
     verbose : int
@@ -73,11 +81,13 @@ class GridTask(NamedTuple):
 
     template: Any
     X: Any
+    table: ReadTable
     y: np.ndarray
     sample_weight: np.ndarray
     splits: list
     costs: list
     norms: list
+    plans: list
     kernels: int = 0
     verbose: int = 0
     incomplete: bool = False
@@ -91,6 +101,13 @@ class GridTask(NamedTuple):
             for norm in range(len(self.norms))
             for fold in range(len(self.splits))
         ]
+
+    def batch(self, at_once):
+        """The problems of the grid, for their plans."""
+        sizes = len(self.splits), len(self.costs), len(self.norms)
+        words = "{} folds, {} values of C, {} of p".format(*sizes)
+        ways = (Way.MODELS_IN_TURN,) if at_once == 1 else ()
+        return Batch(math.prod(sizes), at_once, words, ways, ("cv", "Cs", "ps"))
 
     def model(self, place, template):
         """An estimator for a cell, like that of its fold."""
@@ -112,7 +129,7 @@ def cells(
     note : callable, optional
         Called with them whenever some were added.
     """
-    way = _side_by_side if can_share(task.template, task.incomplete) else _fold_by_fold
+    way = _on_shared_kernels if can_share(task.template, task.incomplete) else _fold_by_fold
     try:
         for _ in way(task, done):
             if note is not None:
@@ -130,7 +147,7 @@ def _fold_by_fold(task, done):
             continue
         models = path(
             task.template,
-            rows_of(task.X, train),
+            task.table.rows(train),
             task.y[train],
             C=task.costs,
             p=task.norms,
@@ -143,50 +160,54 @@ def _fold_by_fold(task, done):
             done[GridIndex(fold, norm, cost, task.kernels)] = _cell(
                 model, model.result_, scores, model.bank_.groups
             )
+        plan = models[0].plan_
+        ways = plan.ways | {Way.FOLDS_IN_TURN}
+        task.plans.append(replace(plan, ways=ways, problems=problems_of(task.batch(plan.at_once))))
         if len(models) < len(places):
             raise KeyboardInterrupt
         yield
 
 
-def _side_by_side(task, done):
+def _on_shared_kernels(task, done):
     """All cells on shared banks: all folds of a bank and all p side by side, some C after the
     others, each from where a smaller one ended.
     """
-    folds = make_folds(task.template, task.X, task.y, task.sample_weight, task.splits)
+    folds = make_folds(task.template, task.table, task.y, task.sample_weight, task.splits)
     results: dict[GridIndex, Any] = {}
     for members in alike(folds):
         if all(place in done for place in task.places() if place.fold in members):
             continue
-        together = FoldBatch([folds[number] for number in members], task.verbose)
-        for costs in _rounds(len(task.costs), len(members) * len(task.norms)):
-            places = [
-                place for place in task.places(costs) if place.fold in members and place not in done
-            ]
-            for some in together.batches(places):
-                works = [
-                    partial(
-                        _solved,
-                        FitSession(task.model(place, folds[place.fold].template)),
-                        folds[place.fold],
-                        _start(task, place, results),
-                        together.scales,
-                    )
-                    for place in some
-                ]
-                for place, (result, scores) in zip(some, together.run(works), strict=True):
-                    results[place] = result
-                    fold = folds[place.fold]
-                    done[place] = _cell(fold.template, result, scores, fold.spec.groups)
-                if together.interrupted or not all(done[place].finished for place in some):
-                    raise KeyboardInterrupt
-                yield
+        engine, scales = fold_engine([folds[number] for number in members], task.verbose)
+        batch, parts = task.batch(engine.at_once), (task, folds, members, scales, results, done)
+        for solved in engine.solve_all(_waves(*parts, batch)):
+            for place, (session, result, scores) in solved:
+                task.plans.append(session.plan)
+                results[place], fold = result, folds[place.fold]
+                done[place] = _cell(fold.template, result, scores, fold.spec.groups)
+            if not all(done[place].finished for place, _ in solved):
+                raise BrokenOff
+            yield
 
 
-def _rounds(count, side_by_side):
-    """Numbers of C in rounds: as few at a time as make a good batch, far from each other."""
-    at_once = min(count, -(-thresholds.TABLE.problems_per_batch // side_by_side))
-    rounds = -(-count // at_once)
-    return [range(first, count, rounds) for first in range(rounds)]
+def _waves(task, folds, members, scales, results, done, batch):
+    """The problems that are not done, some values of C at a time."""
+    for costs in plan_rounds(len(task.costs), len(members) * len(task.norms)):
+        places = [
+            place for place in task.places(costs) if place.fold in members and place not in done
+        ]
+        yield [
+            Job(
+                place,
+                partial(
+                    _solved,
+                    FitSession(task.model(place, folds[place.fold].template), batch=batch),
+                    folds[place.fold],
+                    _start(task, place, results),
+                    scales,
+                ),
+            )
+            for place in places
+        ]
 
 
 def _start(task, place, results):
@@ -199,10 +220,10 @@ def _start(task, place, results):
 
 
 def _solved(run, fold, start, scales, shared):
-    """The result of a problem, and its decision values at the held-out rows."""
+    """The session and the result of a problem, and its decision values at the held-out rows."""
     result, bank = fold.solved(run, start, scales, shared)
     scores = _at_all_points(bank, result) + result.intercept[:, None]
-    return result, scores[:, fold.held_out] + np.reshape(fold.prepared.offset, (-1, 1))
+    return run, result, scores[:, fold.held_out] + np.reshape(fold.prepared.offset, (-1, 1))
 
 
 def _at_all_points(bank, result):

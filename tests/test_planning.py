@@ -1,0 +1,177 @@
+"""Plans: what a fit will do, before it and after it, and the table of thresholds that decides."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import MIXED, toy
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    path,
+    plan,
+    thresholds,
+)
+from manykernels.combinations import Product
+from manykernels.estimators.data.inputs import ReadsTables
+from manykernels.kernels import KernelCollection, on_groups
+from manykernels.lowrank import Nystroem
+from manykernels.planning import Plan, Way
+from manykernels.regularizers import L1
+
+X, Y = toy(60)
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SUBSETS = KernelCollection.masked_rbf(np.geomspace(0.05, 2.0, 9), np.tri(9, 4, dtype=bool))
+
+
+class TestThresholds:
+    @pytest.mark.parametrize("row", thresholds.rows(), ids=lambda row: row["name"])
+    def test_each_says_what_it_means_and_who_set_it(self, row):
+        assert row["meaning"]
+        assert (BENCHMARKS / f"{row['benchmark']}.py").exists()
+        assert row["value"] > 0
+
+    def test_lowered_for_a_while(self):
+        before = thresholds.TABLE
+        with thresholds.lowered(points_for_sample=7):
+            assert thresholds.TABLE == replace(before, points_for_sample=7)
+        assert thresholds.TABLE is before
+
+    def test_every_threshold_is_used(self):
+        source = Path(thresholds.__file__).parent
+        text = "".join(path.read_text() for path in source.rglob("*.py"))
+        for one in fields(thresholds.Thresholds):
+            assert text.count(f".{one.name}") >= 1, one.name
+
+
+MODELS = [
+    MKLClassifier(),
+    MKLClassifier(MIXED, p=2.0),
+    MKLClassifier(MIXED, p=np.inf),
+    MKLClassifier(MIXED, loss="logistic", tol=1e-6),
+    MKLClassifier(MIXED, solver="smo", p=1.5),
+    MKLClassifier(MIXED, share_weights=False),
+    MKLClassifier(combination=Product(starts=2), regularizer=L1()),
+    MKLClassifier(SUBSETS),
+    MKLClassifier(on_groups({"a": [0, 1], "b": [2, 3]}), normalize="center"),
+    MKLRegressor(MIXED, cache_size=0.001),
+    MKLOneClass(MIXED),
+    MKLClassifierCV(MIXED, Cs=[0.1, 1.0], ps=[1.0, 2.0], cv=3),
+    MKLClassifierCV(SUBSETS, Cs=[0.1, 1.0], ps=[1.0, 2.0], cv=3),
+    MKLClassifierCV(Cs=2, ps=[1.0], cv=2),
+]
+
+
+def _targets(model):
+    return {MKLRegressor: X[:, 0], MKLOneClass: None}.get(type(model), Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestPlan:
+    @pytest.mark.parametrize("model", MODELS, ids=lambda model: repr(model)[:40])
+    def test_foreseen_is_what_is_done(self, model):
+        """And nothing of a fit is left behind by looking ahead."""
+        before = dict(vars(model))
+        foreseen = plan(model, X, _targets(model))
+        assert vars(model) == before
+        assert foreseen == model.fit(X, _targets(model)).plan_
+
+    @pytest.mark.parametrize("model", MODELS, ids=lambda model: repr(model)[:40])
+    def test_printed(self, model):
+        text = str(plan(model, X, _targets(model)))
+        assert all(len(line) <= 100 for line in text.splitlines()[1:])
+        for name in ("kernels", "precision", "place", "solver", "machine", "problems", "memory"):
+            assert f"\n{name}" in text
+
+    def test_factors_are_as_many_at_most(self):
+        model = MKLClassifier(MIXED, approximation=Nystroem(5), p=2.0, loss="squared_hinge")
+        foreseen, done = plan(model, X, Y), model.fit(X, Y).plan_
+        assert replace(foreseen, kernels=done.kernels, memory=done.memory) == done
+        assert foreseen.memory >= done.memory
+        assert "40 columns" in foreseen.kernels.what
+
+    @pytest.mark.parametrize(
+        ("changed", "options", "way"),
+        [
+            ({}, {}, Way.MATRICES_HELD),
+            (
+                {"points_for_sample": 10, "sample_points": 9, "held_gram_bytes": 1},
+                {},
+                Way.SAMPLE_OF_POINTS,
+            ),
+            ({"kernels_for_part": 3}, {"kernels": SUBSETS}, Way.PART_OF_KERNELS),
+            ({}, {"cache_size": 0.001}, Way.ROWS_ON_DEMAND),
+            (
+                {"separate_column_sets": 1, "block_columns_with_corners": 1},
+                {"approximation": Nystroem(5)},
+                Way.FACTORS_ONE_BY_ONE,
+            ),
+        ],
+    )
+    def test_ways(self, changed, options, way, lower):
+        model = MKLClassifier(**{"kernels": MIXED, "p": 1.0} | options)
+        lower(**changed)
+        assert way in plan(model, X, Y).ways
+        assert way in model.fit(X, Y).plan_.ways
+
+    def test_a_small_budget_is_named(self):
+        text = str(plan(MKLClassifier(MIXED, cache_size=0.001), X, Y))
+        assert "on demand" in text
+        assert "[cache_size]" in text
+
+    def test_models_of_a_path(self):
+        models = path(MKLClassifier(MIXED), X, Y, C=[0.1, 1.0, 10.0])
+        plans = [model.plan_ for model in models]
+        assert all(isinstance(one, Plan) for one in plans)
+        assert "3 problems" in plans[0].problems.what
+        assert plans[0].at_once >= 3
+
+    def test_verbose_fits_begin_with_it(self, capsys):
+        model = MKLClassifier(MIXED, verbose=2).fit(X, Y)
+        assert capsys.readouterr().err.splitlines()[0] == model.plan_.summary()
+
+
+class TestReading:
+    """A table is read once."""
+
+    @pytest.fixture
+    def readings(self, monkeypatch):
+        found, inner = [], ReadsTables._validated
+
+        def counted(self, X, *args, **kwargs):
+            found.append(np.shape(X)[0])
+            return inner(self, X, *args, **kwargs)
+
+        monkeypatch.setattr(ReadsTables, "_validated", counted)
+        return found
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize(
+        "model",
+        [
+            MKLClassifier(),
+            MKLClassifierCV(Cs=2, ps=[1.0, 2.0], cv=3),
+            MKLClassifierCV(MIXED, Cs=[0.1, 1.0], ps=[1.0], cv=3),
+        ],
+        ids=["fit", "grid", "grid of given kernels"],
+    )
+    def test_by_fits(self, model, readings):
+        model.fit(X, Y)
+        assert readings == [len(X)]
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_rows_held_out_are_read_to_predict(self, readings):
+        MKLClassifier(MIXED, p="auto").fit(X, Y)
+        assert readings[0] == len(X)
+        assert len(X) not in readings[1:]
+
+    def test_who_reads_once_knows_its_columns(self):
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(Y > 0, "u", "v"))
+        model = MKLClassifierCV("whole", Cs=[1.0], ps=[1.0], cv=2).fit(frame, Y)
+        assert list(model.feature_names_in_) == list("abcde")
+        assert list(model.categories_) == ["e"]
