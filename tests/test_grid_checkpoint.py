@@ -155,7 +155,7 @@ class TestResume:
 PROGRAM = """
 import numpy as np, sys, time
 from manykernels import Checkpoint, MKLClassifierCV
-from manykernels.estimators import tuning
+from manykernels.estimators.search import tuning
 from manykernels.kernels import RBF, Linear
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
@@ -165,7 +165,7 @@ def slow(run, fold, start, *of):
     if start is not None:
         sys.stdout.write("going\\n")  # in one piece
         sys.stdout.flush()
-        time.sleep(1.0 if sys.argv[2] == "slow" else 0.0)
+        time.sleep(0.3 if sys.argv[2] == "slow" else 0.0)
     return solved(run, fold, start, *of)
 tuning._solved = slow
 model = MKLClassifierCV([RBF(0.2), RBF(2.0, features=[0]), Linear()], Cs=[0.1, 0.5, 2.0],
