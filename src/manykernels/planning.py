@@ -27,6 +27,9 @@ from .run_state import RunState
 from .solvers import Solver, choose_solver
 from .solvers.choose import rule_for
 from .solvers.lowrank.blocks import Blocks
+from .solvers.lowrank.distributed import DistributedNewton
+from .solvers.lowrank.interior import Interior
+from .solvers.lowrank.primal import PrimalNewton
 from .solvers.newton import Newton, OneSVM
 from .solvers.sequential import Sequential
 from .solvers.wrappers.kernels_first import FromKernels, WorkingSet
@@ -302,7 +305,7 @@ def make_plan(
         solver=_solver(chain, run, request),
         machine=_machine(run),
         problems=problems_of(batch),
-        memory=_memory(run) * min(batch.at_once, batch.count) + _held_bytes(run.bank),
+        memory=_memory(run, chain) * min(batch.at_once, batch.count) + _held_bytes(run.bank),
         first=firsts,
         ways=frozenset(ways),
         at_once=batch.at_once,
@@ -320,7 +323,8 @@ def _chain(solver: Solver) -> Iterable[Solver]:
 
 def _inmost(bank: Any) -> Any:
     """The bank that does the work, inside of those that pass it on."""
-    return _inmost(bank._inner) if isinstance(bank, DelegatingBank) else bank
+    passes_on = isinstance(bank, DelegatingBank) and not bank.is_remote
+    return _inmost(bank._inner) if passes_on else bank
 
 
 def _bank_ways(bank: Any) -> set[Way]:
@@ -458,13 +462,26 @@ def _solver(chain: list[Solver], run: RunState, request: Request) -> Decision:
 
 
 _ROOM = "a combined kernel and the products of all kernels with all points fit into memory"
-_VARIANTS = {
+_NARROW = "the factors have fewer columns than half the points"
+_VARIANTS: dict[type, tuple[str, str]] = {
     Sequential: (
         "Newton's method by sequential quadratic programming",
         f"the weights are on the simplex (p = 1), and {_ROOM}",
     ),
     OneSVM: ("one SVM", "p = inf or a single kernel: the weights do not depend on the data"),
     Newton: ("Newton's method on the dual", f"the regularizer has a smooth conjugate, and {_ROOM}"),
+    PrimalNewton: (
+        "Newton's method on the primal, in the space of the factors",
+        f"{_NARROW}, and the loss is smooth",
+    ),
+    Interior: (
+        "an interior-point method in the space of the factors",
+        f"{_NARROW}, and the loss has corners",
+    ),
+    DistributedNewton: (
+        "Newton's method in rounds over the workers",
+        "the factors of the points are on other machines",
+    ),
 }
 
 
@@ -528,13 +545,17 @@ def _held_bytes(bank: Any) -> int:
     return gram_bytes(bank) if isinstance(bank, DenseBank) else 0
 
 
-def _memory(run: RunState) -> int:
+def _memory(run: RunState, chain: list[Solver]) -> int:
     """Bytes of what one problem holds: combined kernels and products, or systems of equations."""
     outputs, n, bank = len(run.problem.targets), run.bank.n, run.bank
     if run.machine_kind == "factors":
         return int(8 * outputs * (2 * bank.points.width**2 + 4 * n))
-    products = 2 * 8 * bank.m * outputs * n
-    kernel = n**2 * (bank.dtype.itemsize + 8)
+    is_second_order = any(isinstance(one, Newton | Sequential) for one in chain)
+    itemsize = bank.dtype.itemsize + 8 * run.problem.is_system
+    # the combined kernel, its Hessian, and copies of both while they are added up
+    kernel = n**2 * itemsize * (4 if is_second_order else 2)
+    products = 2 * 8 * bank.m * outputs * n if is_second_order else 0
     if bank.is_sum and bank.streams:
         products = min(products, 8 * bank.sweep_parts * (outputs * n) ** 2)
-    return int(min(kernel, run.memory_budget) + min(products, run.memory_budget))
+    vectors = 80 * bank.m + 80 * outputs * n
+    return int(min(kernel, run.memory_budget) + min(products, run.memory_budget) + vectors)
