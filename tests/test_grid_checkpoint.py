@@ -155,7 +155,7 @@ class TestResume:
 PROGRAM = """
 import numpy as np, sys, time
 from manykernels import Checkpoint, MKLClassifierCV
-from manykernels.estimators import tuning
+from manykernels.estimators.search import tuning
 from manykernels.kernels import RBF, Linear
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
