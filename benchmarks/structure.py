@@ -2,7 +2,8 @@
 
 Code lines are lines that hold code: no blank lines, comments or docstrings. A circle is a group of
 modules each of which imports every other, in however many steps, with imports inside of functions
-counted. A lazy import is one of our own modules inside of a function. A module-level number is a
+counted. A lazy import is a statement inside of a function, or for type checkers alone, that imports
+our own modules. A module-level number is a
 name bound to a number, or to a tuple of numbers, outside of functions and classes. A function is
 annotated if all its parameters but ``self`` and ``cls`` are, and what it returns (constructors
 return nothing).
@@ -70,7 +71,9 @@ class Module:
         return found
 
     def imports(self, known):
-        """Our own modules that it imports, and which of these inside of functions."""
+        """Our own modules that it imports, each with the number of the line if it does so inside of
+        a function, else None.
+        """
         lazy = {
             id(inner)
             for function in self.functions()
@@ -82,7 +85,7 @@ class Module:
                 lazy |= {id(inner) for inner in ast.walk(node)}
         for node in ast.walk(self.tree):
             for target in self._targets(node, known):
-                yield target, id(node) in lazy
+                yield target, node.lineno if id(node) in lazy else None
 
     def _targets(self, node, known):
         if isinstance(node, ast.Import):
@@ -179,14 +182,15 @@ def summary():
     """Everything in one table."""
     every = modules()
     edges: dict[str, set[str]] = {name: set() for name in every}
-    lazy, importers = [], defaultdict(set)
+    lazy, importers = defaultdict(set), defaultdict(set)
     for name, module in every.items():
-        for target, inside in module.imports(every):
+        for target, line in module.imports(every):
             # a package's own face holds no code of its parts
             if target != name and target in every:
                 edges[name].add(target)
                 importers[target].add(name)
-                lazy += [(name, target)] if inside else []
+                if line is not None:
+                    lazy[name, line].add(target)
     bodies = {name: module for name, module in every.items() if not module.is_package}
     inner = {name: edges[name] & bodies.keys() for name in bodies}
     rings = circles(inner)
@@ -219,8 +223,8 @@ def summary():
     table("the source", [{"what": what, "figure": figure} for what, figure in rows.items()])
     for ring in rings:
         print(f"circle of {len(ring)}: {', '.join(ring)}")
-    for name, target in lazy:
-        print(f"lazy: {name} imports {target}")
+    for (name, _), targets in lazy.items():
+        print(f"lazy: {name} imports {', '.join(sorted(targets))}")
     return rows
 
 

@@ -60,6 +60,27 @@ def test_bad_data(data, labels, message):
 
 
 @pytest.mark.parametrize(
+    "made", [np.asarray, sparse.csr_array, lambda A: pd.DataFrame(A).add_prefix("x")]
+)
+def test_what_to_do_about_missing_values(made):
+    message = (
+        r"(?s)X contains NaN\.\n1 of 30 rows and 1 of 4 columns.*SimpleImputer.*on_groups.*missing="
+    )
+    for kernels in ("auto", KERNELS):
+        with pytest.raises(ValueError, match=message):
+            MKLClassifier(kernels).fit(made(broken(np.nan)), y)
+    model = MKLClassifier(KERNELS).fit(made(X), y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(made(broken(np.nan)))
+
+
+@pytest.mark.parametrize("pair", [(np.arange(20),), np.arange(20), (1, 2, 3), 5, "ab"])
+def test_splits_that_are_no_pairs(pair):
+    with pytest.raises(ValueError, match=r"cv must give pairs of .* rows.*; split 1 is"):
+        MKLClassifierCV(KERNELS, cv=[(np.arange(20), np.arange(20, 30)), pair]).fit(X, y)
+
+
+@pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"C": 0}, ValueError, "C must be"),

@@ -178,6 +178,12 @@ class TestStopping:
 
 
 class TestEarlyStop:
+    @pytest.mark.parametrize("name", ["seconds", "patience", "decrease"])
+    @pytest.mark.parametrize("value", [np.nan, -1, "60"])
+    def test_no_number_of_at_least_zero(self, name, value):
+        with pytest.raises(ValueError, match=f"{name} must be a number of at least 0, got"):
+            EarlyStop(**{name: value})
+
     def test_seconds(self):
         assert (
             MKLClassifier(KERNELS, callbacks=[EarlyStop(seconds=0.0)]).fit(X, y).result_.n_iter == 0

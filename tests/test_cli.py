@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,7 @@ from typer.testing import CliRunner
 
 import manykernels
 from manykernels import MKLClassifier, MKLRegressor
+from manykernels.cli import _catalog, _output
 from manykernels.cli._input import choose_task
 from manykernels.cli._pipeline import kernels_from, scaler
 from manykernels.cli.app import app
@@ -31,7 +34,7 @@ from manykernels.display.facts import Surface
 from manykernels.estimators.search import tuning
 from manykernels.kernels import RBF, Linear, Polynomial
 from manykernels.lowrank import Nystroem
-from manykernels.readers import read_table, write_libsvm
+from manykernels.readers import read_table, tables, write_libsvm
 from manykernels.solvers import loop
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -145,6 +148,45 @@ class TestTrainAndPredict:
         labels = pd.read_csv(folder / "labels.csv")
         assert labels.columns.tolist() == ["label"]
         assert np.mean(labels["label"] == SPECIES) > 0.9
+
+    def test_the_standard_output_by_name(self, folder, monkeypatch):
+        monkeypatch.chdir(folder)
+        trained(folder, *FEW)
+        given = "predict", "model.mk", "iris.csv"
+        for more in ([], ["--json"]):
+            assert run(*given, *more, "--out", "-").stdout == run(*given, *more).stdout
+        assert not (folder / "-").exists()
+
+    def test_kernels_are_computed_once(self, folder, monkeypatch):
+        rows, scores = [], MKLClassifier._scores
+        monkeypatch.setattr(
+            MKLClassifier, "_scores", lambda model, X: rows.append(len(X)) or scores(model, X)
+        )
+        model, _ = trained(folder, *FEW, "--loss", "logistic")
+        rows.clear()
+        found = predicted(
+            folder / "model.mk", folder / "iris.csv", "--scores", "--probabilities"
+        ).to_numpy()
+        assert rows.count(150) == 1  # of few rows, to see whether the file is sound
+        X = pd.DataFrame(IRIS, columns=NAMES)
+        np.testing.assert_array_equal(found[:, 0], model.predict(X))
+        np.testing.assert_allclose(found[:, 1:4], model.decision_function(X), atol=1e-6)
+        np.testing.assert_allclose(found[:, 4:], model.predict_proba(X), atol=1e-6)
+
+    def test_decimal_commas(self, folder):
+        """In training and prediction alike, with one line that says so."""
+        _, outcome = trained(folder, *FEW)
+        frame = pd.DataFrame(IRIS, columns=NAMES)
+        options = {"sep": "\t", "decimal": ",", "index": False}
+        frame.assign(kind=SPECIES).to_csv(folder / "commas.tsv", **options)
+        expected = run("predict", folder / "model.mk", folder / "iris.csv").stdout
+        done = run("train", folder / "commas.tsv", "-o", folder / "model.mk", "--json", *FEW)
+        assert json.loads(done.stdout)["objective"] == outcome["objective"]
+        assert manykernels.load(folder / "model.mk")[-1].categories_ == {}
+        for result in (done, run("predict", folder / "model.mk", folder / "commas.tsv")):
+            (line,) = [line for line in result.stderr.splitlines() if "decimal" in line]
+            assert line.endswith("in 'a', 'b', 'c', 'd'.")
+        assert result.stdout == expected
 
     def test_a_full_disk_leaves_the_old_predictions(self, folder, monkeypatch):
         def fail(_):
@@ -594,14 +636,76 @@ class TestHowItEnds:
         assert json.loads(done.stdout)["converged"]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="pipes break differently there")
-    def test_a_reader_that_has_had_enough(self):
-        command = [sys.executable, "-m", "manykernels", "datasets", "list", "--json"]
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["--help"],
+            ["datasets", "list", "--json"],
+            ["datasets"],
+            ["predict", "model.mk", "iris.csv"],
+        ],
+        ids=" ".join,
+    )
+    def test_a_reader_that_has_had_enough(self, folder, words):
+        if "model.mk" in words:
+            trained(folder, *FEW)
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "manykernels", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
         ) as process:
             process.stdout.close()
             assert process.stderr.read() == ""
-        assert process.returncode == 1
+        assert process.returncode == 141
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
+    @pytest.mark.parametrize("module", ["typer", "manykernels.cli.app", "numpy", "numba", "pandas"])
+    def test_a_signal_while_modules_are_imported(self, folder, module):
+        trained(folder, *FEW)
+        words = ["manykernels", "predict", "model.mk", "iris.csv"]
+        code = f"""
+            import os, signal, sys
+
+            class Finder:
+                def find_spec(name, path=None, target=None):
+                    if name == {module!r}:
+                        os.kill(os.getpid(), signal.SIGINT)
+
+            sys.meta_path.insert(0, Finder)
+            sys.argv = {words}
+            from manykernels.cli import main
+            main()
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+        )
+        assert (done.returncode, done.stdout) == (130, "")
+        (line,) = done.stderr.splitlines()
+        assert line in (
+            "interrupted while starting: nothing was written.",
+            "interrupted: the command was not done.",
+        )
+
+    @pytest.mark.parametrize("words", [["--help"], ["predict", "--help"], ["datasets"]])
+    def test_nothing_slow_is_imported_for_words_alone(self, folder, words):
+        code = f"""
+            import sys
+            from manykernels.cli.app import app
+            app({words}, standalone_mode=False)
+            print({{"numpy", "sklearn", "pandas", "numba"}} & sys.modules.keys(), file=sys.stderr)
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "MANYKERNELS_DATA": str(folder)},
+        )
+        assert done.stderr.strip() == "set()"
 
     def test_without_its_packages(self):
         code = "import sys; sys.modules['typer'] = None; from manykernels.cli import main; main()"
@@ -669,6 +773,16 @@ class TestDatasets:
 
 
 class TestParts:
+    def test_endings_of_data_sets(self):
+        assert _catalog.ENDINGS == tables.ENDINGS
+
+    def test_an_infinite_norm_as_json(self, capsys):
+        found = SimpleNamespace(best_index_=(0, 0), scores_=np.ones((2, 1, 1)), C_=1.0, p_=np.inf)
+        tuned = _output._tuned(found)
+        _output.print_json(tuned)
+        assert json.loads(capsys.readouterr().out) == {"C": 1.0, "p": "inf", "scores": [1.0, 1.0]}
+        assert dict(_output._choice(tuned))["chosen"].startswith("C = 1, p = inf;")
+
     def test_kernels(self, tmp_path):
         X = pd.DataFrame(IRIS[:, :3], columns=["a", "b", "c"]).assign(color="red")
         gaussians = kernels_from("rbf", IRIS)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -197,6 +198,11 @@ class TestSelector:
         assert set(np.argsort(-selector.weights_)[:2]) == {4, 11}
         assert selector.set_params(threshold=0.2).get_support().sum() == 2
         assert selector.transform(A).shape == (120, selector.get_support().sum())
+
+    def test_advice_is_of_its_own_parameters(self):
+        A, b = self.data()
+        with pytest.warns(ConvergenceWarning, match=r"\(max_iter\), a larger tol or a smaller C\."):
+            MKLFeatureSelector(max_iter=1).fit(A, b)
 
     def test_at_most_so_many_and_names(self):
         A, b = self.data()

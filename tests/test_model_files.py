@@ -29,7 +29,15 @@ from sklearn.base import clone
 import manykernels
 from conftest import examples, toy
 from manykernels import KernelCollection, MKLClassifier, MKLOneClass, MKLRegressor
-from manykernels._files import CannotWrite, CorruptFile, container, read, replace_file, write
+from manykernels._files import (
+    CannotWrite,
+    CorruptFile,
+    container,
+    read,
+    replace_file,
+    write,
+    write_output,
+)
 from manykernels.banks import make_bank
 from manykernels.combinations import Combination, PolynomialMixture, Product
 from manykernels.kernels import (
@@ -831,6 +839,30 @@ def _mutated(content, rng):
 
 
 class TestWriting:
+    @pytest.mark.parametrize("writer", [replace_file, write_output])
+    def test_errors_of_the_content(self, writer, tmp_path):
+        """What fails is another file that is read meanwhile, and it is named."""
+
+        def parts():
+            yield b"new"
+            yield (tmp_path / "other").read_bytes()
+
+        path = tmp_path / "m.mk"
+        path.write_bytes(b"old")
+        with pytest.raises(FileNotFoundError, match="other"):
+            writer(path, parts())
+        assert path.read_bytes() == b"old"
+        assert [path.name for path in tmp_path.iterdir()] == ["m.mk"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files there")
+    def test_errors_of_the_content_of_a_device(self, tmp_path):
+        parts = (path.read_bytes() for path in [tmp_path / "other"])
+        with pytest.raises(FileNotFoundError, match="other"):
+            write_output("/dev/null", parts)
+        if os.path.exists("/dev/full"):
+            with pytest.raises(CannotWrite, match="Could not write /dev/full: the disk is full"):
+                write_output("/dev/full", [b"new"])
+
     def test_a_full_disk_leaves_the_old_file(self, tmp_path):
         script = f"""
             import resource, signal, numpy as np
@@ -1006,7 +1038,7 @@ class TestWriting:
         """Nothing else in the package opens files to write."""
         package = Path(manykernels.__file__).parent
         words = (r"\.write_(text|bytes)\(", r"\.to_(csv|parquet)\(path", r"savez?\w*\(path",
-                 r"open\([^)]*[\"'][wax]b?\+?[\"']", r"makedirs|\.mkdir\(")  # fmt: skip
+                 r"open\([^)]*[\"'][wax]b?\+?[\"']", r"FileIO|makedirs|\.mkdir\(")  # fmt: skip
         found = [
             path.relative_to(package).as_posix()
             for path in package.rglob("*.py")

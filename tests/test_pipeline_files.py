@@ -258,13 +258,15 @@ class TestRefused:
             (make_pipeline(StandardScaler()), "StandardScaler, in which the pipeline ends"),
             (make_pipeline(StandardScaler(), MKLClassifier([lambda A, B: A @ B.T])), "no code"),
             (SVC(), "SVC is not an estimator of this library"),
+            (MKLFeatureSelector(max_iter=1), "MKLFeatureSelector predicts nothing.*last step"),
             (
                 GridSearchCV(MKLClassifier(KERNELS), {"C": [1.0]}, cv=2),
                 "save the GridSearchCV's best_estimator_",
             ),
         ],
-        ids=range(10),
+        ids=range(11),
     )
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_before_anything_is_written(self, model, message, tmp_path):
         model = sklearn.base.clone(model).fit(RAW, y)
         with pytest.raises(CannotSave, match=message):

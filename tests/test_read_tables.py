@@ -1,5 +1,6 @@
 """Data files of every ending: the same data from each, and clear errors."""
 
+import gzip
 import io
 import zipfile
 
@@ -141,13 +142,54 @@ def test_a_header_of_many_names(tmp_path):
     assert read_table(tmp_path / "data.csv").X.shape == (1, 19_999)
 
 
-def test_commas_in_the_place_of_points(tmp_path):
-    text = "a;b;words;y\n1,5;2;1,5 m;0\n-0,1;3;2;1\n;-4,25;x;1\n"
-    (tmp_path / "data.csv").write_text(text)
-    data = read_table(tmp_path / "data.csv")
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_commas_in_the_place_of_points(tmp_path, separator):
+    text = "a;b;words;y\n1,5;2;1,5 m;0\n-0,1;3;2;1\n;-4,25e1;x;1\n"
+    (tmp_path / "data.csv").write_text(text.replace(";", separator))
+    with pytest.warns(UserWarning, match=r"decimal commas.* in 'a', 'b'\.") as warned:
+        data = read_table(tmp_path / "data.csv")
+    assert len(warned) == 1
     numbers = data.X[["a", "b"]].to_numpy()
-    np.testing.assert_array_equal(numbers, [[1.5, 2.0], [-0.1, 3.0], [np.nan, -4.25]])
+    np.testing.assert_array_equal(numbers, [[1.5, 2.0], [-0.1, 3.0], [np.nan, -42.5]])
     assert data.X["words"].tolist() == ["1,5 m", "2", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a\ty\n1,5\t0\n2.5\t1\n3\t0\n",
+            "comma and with .*point, such as '1,5' and '2.5' in row 2",
+        ),
+        ("a\ty\n1,5\t0\n2,5\t1\n?\t0\n", r"mixes numbers with text, such as '\?' in row 3"),
+        ("1,5\t0\n2,5\t1\n", "line of column names.*holds numbers"),
+    ],
+)
+def test_bad_text_with_decimal_commas(tmp_path, text, message):
+    (tmp_path / "data.tsv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "data.tsv")
+
+
+def test_quoted_commas_between_commas_are_words(tmp_path):
+    (tmp_path / "data.csv").write_text('a,y\n"1,5",0\n"2,5",1\n')
+    assert read_table(tmp_path / "data.csv").X["a"].tolist() == ["1,5", "2,5"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("latin-1", r"not UTF-8 text: line 3 holds the byte 0xfc; it may be Latin-1.*Save it"),
+        ("utf-16", r"not UTF-8 text: line 1 .*begins as UTF-16 does.*Save it"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_other_encodings(tmp_path, encoding, message, ending):
+    path = tmp_path / f"data.{ending}"
+    with (gzip.open if ending.endswith("gz") else open)(path, "wb") as file:
+        file.write("a,y\nMeier,1\nM\u00fcller,0\n".encode(encoding))
+    with pytest.raises(ValueError, match=message):
+        read_table(path)
 
 
 def test_columns_keep_their_kinds(tmp_path):

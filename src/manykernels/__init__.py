@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
-    from .display import report as report
-    from .estimators import Checkpoint as Checkpoint
-    from .estimators import MKLClassifier as MKLClassifier
-    from .estimators import MKLClassifierCV as MKLClassifierCV
-    from .estimators import MKLFeatureSelector as MKLFeatureSelector
-    from .estimators import MKLOneClass as MKLOneClass
-    from .estimators import MKLRegressor as MKLRegressor
-    from .estimators import MKLRegressorCV as MKLRegressorCV
-    from .estimators import group_importance as group_importance
-    from .estimators import path as path
-    from .estimators import plan as plan
-    from .estimators import stability as stability
-    from .kernels import KernelCollection as KernelCollection
-    from .persistence import load as load
-    from .persistence import save as save
+    from .display import report
+    from .estimators import (
+        Checkpoint,
+        MKLClassifier,
+        MKLClassifierCV,
+        MKLFeatureSelector,
+        MKLOneClass,
+        MKLRegressor,
+        MKLRegressorCV,
+        group_importance,
+        path,
+        plan,
+        stability,
+    )
+    from .kernels import KernelCollection
+    from .persistence import load, save
 
 _WHERE = {
     "Checkpoint": ".estimators",

@@ -6,6 +6,7 @@ functions of a `Record`.
 
 import logging
 import math
+import numbers
 import time
 from typing import Any
 
@@ -53,11 +54,19 @@ class EarlyStop(Callback):
     decrease : float
         Progress is a relative decrease of the gap (of the objective, where there is no gap) of at
         least this.
+
+    Raises
+    ------
+    ValueError
+        If one of them is negative or NaN.
     """
 
     def __init__(
         self, seconds: float | None = None, patience: int | None = None, decrease: float = 0.01
     ):
+        for name, value in (("seconds", seconds), ("patience", patience), ("decrease", decrease)):
+            if value is not None and not (isinstance(value, numbers.Real) and value >= 0):
+                raise ValueError(f"{name} must be a number of at least 0, got {value!r}.")
         self.seconds, self.patience, self.decrease = seconds, patience, decrease
 
     def on_fit_begin(self, estimator):

@@ -8,6 +8,7 @@ permissions than the one whose place it takes.
 
 import contextlib
 import errno
+import io
 import os
 import re
 import secrets
@@ -52,20 +53,29 @@ def replace_file(path, parts, previous=None):
 def replacing(path, previous=None):
     """A binary file to write to; when the context is left without an exception, it takes the place
     of the one at the path. See `replace_file`.
+
+    An OSError of the context itself, such as that of another file that is read there, stays as it
+    is.
     """
-    target, temporary = None, None
+    target, temporary, of_content = None, None, None
     try:
         target, before = _target(path)
         _sweep(target)
         temporary = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}.tmp")
         with _opened_new(temporary, before) as file:
-            yield file
+            try:
+                yield file
+            except OSError as error:
+                of_content = None if file.raw.failed else error
+                raise
             file.flush()
             os.fsync(file.fileno())
         if previous is not None and before is not None:
             _keep_old(target, _target(previous)[0], temporary.with_suffix(".old.tmp"))
         os.replace(temporary, target)
     except OSError as error:
+        if error is of_content:
+            raise
         raise CannotWrite(error.errno, _advice(error, target or path)) from error
     finally:
         if temporary is not None:
@@ -86,12 +96,20 @@ def write_output(path, parts):
     stream = next((one for one in STREAMS if _is_stream(one, status)), None)
     if stream is None and not (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)):
         return replace_file(path, parts)
+    file = None
     try:
-        return _write_into(path if stream is None else stream, parts)
+        sys.stdout.flush()  # what was printed comes first
+        file = _Written(path if stream is None else stream, "wb", closefd=stream is None)
+        with io.BufferedWriter(file) as buffer:
+            for part in parts:
+                buffer.write(part)
     except BrokenPipeError:  # nobody reads any more
         raise
     except OSError as error:
+        if file is not None and not file.failed:  # of the content
+            raise
         raise CannotWrite(error.errno, f"Could not write {path}: {_reason(error)}.") from error
+    return None
 
 
 def check_replaceable(path):
@@ -105,6 +123,24 @@ def check_replaceable(path):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise CannotWrite(error.errno, _advice(error, path)) from error
+
+
+class _Written(io.FileIO):
+    """A file that knows whether writing to it has failed.
+
+    Attributes
+    ----------
+    failed : bool
+    """
+
+    failed = False
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError:
+            self.failed = True
+            raise
 
 
 class _NotOrdinary(OSError):
@@ -149,7 +185,7 @@ def _opened_new(path, before):
                 if os.fstat(handle).st_gid != before.st_gid:
                     mode &= ~0o070  # they were another group's
             os.fchmod(handle, mode)
-        return os.fdopen(handle, "wb")
+        return io.BufferedWriter(_Written(handle, "wb"))
     except BaseException:
         os.close(handle)
         raise
@@ -159,14 +195,6 @@ def _is_stream(handle, status):
     with suppress(OSError):
         return os.path.samestat(os.fstat(handle), status)
     return False
-
-
-def _write_into(target, parts):
-    """Write to a pipe or a device, or to an open file by its number."""
-    sys.stdout.flush()  # what was printed comes first
-    with open(target, "wb", closefd=not isinstance(target, int)) as file:
-        for part in parts:
-            file.write(part)
 
 
 def _keep_old(target, previous, link):

@@ -11,12 +11,13 @@ import math
 import os
 import signal
 import sys
-import threading
 import warnings
 from statistics import fmean, stdev
 from typing import Annotated
 
 import typer
+
+from ._signals import BROKEN_PIPE, Signals
 
 FINE, WRONG, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 3, 130, 143
 SHOWN = 5  # kernels in the table
@@ -56,19 +57,22 @@ def ends_well(command):
             try:
                 code = command(**options) or FINE
             except KeyboardInterrupt as interruption:  # its text says what was written
-                code = TERMINATED if signals.came == signal.SIGTERM else INTERRUPTED
-                note(": ".join(["interrupted", *map(str, interruption.args)]))
+                code = _interrupted(signals, *interruption.args)
             except (typer.Exit, typer.BadParameter):
                 raise
             # whoever reads has had enough, as in "manykernels predict … | head"
             except BrokenPipeError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                code = WRONG
+                code = BROKEN_PIPE
             except Exception as error:
                 if debug:
                     raise
-                note(f"error: {_one_line(error)}")
-                code = WRONG
+                # an import that is interrupted may fail with an error of its own
+                if signals.came is not None and isinstance(error, ImportError):
+                    code = _interrupted(signals)
+                else:
+                    note(f"error: {_one_line(error)}")
+                    code = WRONG
         raise typer.Exit(code)
 
     signature = inspect.signature(command)
@@ -78,6 +82,12 @@ def ends_well(command):
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), parameter])
     run.__annotations__ = {**command.__annotations__, "debug": Debug}
     return run
+
+
+def _interrupted(signals, words="the command was not done."):
+    """Say so, and return the exit code."""
+    note(f"interrupted: {words}")
+    return TERMINATED if signals.came == signal.SIGTERM else INTERRUPTED
 
 
 def note(text):
@@ -100,40 +110,8 @@ def _show_warning(message, category, *_, **__):
         note(f"warning: {' '.join(str(message).split())}")
 
 
-class Signals:
-    """SIGTERM is answered like Ctrl-C: what was learned so far is kept. Contexts may lie within
-    each other.
-
-    Attributes
-    ----------
-    came : int or None
-        The latest signal.
-    """
-
-    came = None
-
-    def __enter__(self):
-        self._before = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as jobs in the background have
-                    self._before[number] = signal.signal(number, self._stop)
-        return self
-
-    def _stop(self, number, frame):
-        self.came = number
-        before = self._before[number]
-        if callable(before):
-            before(number, frame)
-        raise KeyboardInterrupt
-
-    def __exit__(self, *_):
-        for number, before in self._before.items():
-            signal.signal(number, before)
-
-
 def print_json(contents):
-    """One object on the standard output; what is not finite is null."""
+    """One object on the standard output; numbers that are not finite are null."""
     print(json.dumps(_plain(contents), allow_nan=False), flush=True)
 
 
@@ -216,7 +194,8 @@ def _tuned(estimator):
         return None
     cost, norm = estimator.best_index_
     scores = estimator.scores_[:, cost, norm]
-    return {"C": estimator.C_, "p": estimator.p_, "scores": [float(score) for score in scores]}
+    p = "inf" if math.isinf(estimator.p_) else estimator.p_  # JSON has no such number
+    return {"C": estimator.C_, "p": p, "scores": [float(score) for score in scores]}
 
 
 def print_training(outcome):
@@ -261,7 +240,8 @@ def print_training(outcome):
 
 def _choice(tuned):
     if tuned is not None:
-        yield "chosen", f"C = {tuned['C']:.4g}, p = {tuned['p']:g}; {_of_folds(tuned['scores'])}"
+        words = f"C = {tuned['C']:.4g}, p = {float(tuned['p']):g}"
+        yield "chosen", f"{words}; {_of_folds(tuned['scores'])}"
 
 
 def _scores(outcome):

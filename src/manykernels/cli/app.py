@@ -15,7 +15,7 @@ app = typer.Typer(
     help="Multiple kernel learning: which of many kernels matter, and a support vector machine on "
     "their weighted sum.",
     epilog="Exit codes: 0 fine, 1 wrong data or parameters, 2 wrong usage, 3 not converged (the "
-    "model is written), 130 interrupted, 143 terminated.",
+    "model is written), 130 interrupted, 141 nobody reads the output any more, 143 terminated.",
 )
 app.command()(train.train)
 app.command()(predict.predict)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ._output import ends_well, note
+from ._signals import starting
 
 
 @ends_well
@@ -28,11 +29,12 @@ def report(
     """Write an HTML page that shows a model: its kernels, how it converged and, with data, how good
     it is.
     """
-    from ..display import report as write_report
-    from ._input import Origin, load_model
-
     if data is None and target is not None:
         raise typer.BadParameter("--target names a column of DATA; give the data too.")
+    with starting():
+        from ..display import report as write_report
+        from ._input import Origin, load_model
+
     pipeline = load_model(model)
     X, y = (None, None) if data is None else Origin.of(pipeline).read(data, target)
     write_report(pipeline, X, y, path=out, title=title or model.name)

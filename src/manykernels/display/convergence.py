@@ -8,13 +8,11 @@ import numpy as np
 
 from .axes import PALETTE, axes
 from .facts import fitted_model
-from .runs import from_zero, has_gap, runs
+from .runs import Run, from_zero, has_gap, runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
-
-    from .runs import Run
 
 AGAINST = {"seconds": "seconds", "iterations": "iterations", "svm_solves": "SVM solves"}
 SMALLEST = 1e-16  # gap that a logarithmic axis can show

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..estimators import Importance, Stability
 from .axes import OTHERS, PALETTE, axes, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..estimators import Importance, Stability
 
 LONGEST = 45  # letters of a group's name
 SURE = 0.05  # corrected p-value

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from .._words import count
-from ..estimators import Path, path
+from ..estimators import Choice, Path, path
 from .axes import OTHERS, PALETTE, axes, pyplot, shortened
 from .facts import Shares, fitted_model
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
-
-    from ..estimators import Choice
 
 LONGEST = 40
 NARROWEST = 0.06  # of the width of the axes, between numbers of groups

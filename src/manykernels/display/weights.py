@@ -8,15 +8,13 @@ import numpy as np
 
 from .._words import percent
 from .axes import OTHERS, axes, color_of, shortened
-from .facts import Shares, fitted_model
+from .facts import Row, Shares, fitted_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
-
-    from .facts import Row
 
 LONGEST = 60  # letters of a kernel's name
 LONGEST_BAR = 2.0  # of all others, in lengths of the heaviest kernel

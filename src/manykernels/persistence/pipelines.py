@@ -69,6 +69,12 @@ def check_last(model, estimators):
             "best_estimator_."
         )
     whose = "" if last is model else ", in which the pipeline ends,"
+    if isinstance(last, MKLFeatureSelector):
+        raise CannotSave(
+            f"{type(last).__name__}{whose} predicts nothing, and a model file holds what predicts: "
+            f"save a pipeline with it before the last step, which is one of "
+            f"{', '.join(sorted(estimators))}, or use pickle, joblib or skops."
+        )
     raise CannotSave(
         f"{type(last).__name__}{whose} is not an estimator of this library: use pickle, joblib or "
         "skops."

@@ -13,13 +13,16 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
+from .._callers import user_stacklevel
 from .compressed import OPENERS, opened
 from .libsvm import load_libsvm
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 OTHERS = (";", "\t", ",")  # separators that files may have in the place of the ending's
 HEADER = 2**24  # bytes of the first line that are looked at
-COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")  # a number with a comma in the place of the point
+# a number with a comma in the place of the point
+COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
+WIDE = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
 ENDINGS = (*SEPARATORS, ".parquet", ".npz", *LIBSVM)
 
@@ -60,8 +63,8 @@ def read_table(
     path : path
         ``.csv`` and ``.tsv`` (with a header line; columns separated by what separates most names
         there, of comma, semicolon and tab), ``.parquet``, ``.npz`` (arrays X and y), or
-        LIBSVM text (``.libsvm``, ``.svm``, ``.svmlight``, ``.txt``). Text may be compressed, with a
-        further ``.gz`` or ``.bz2``.
+        LIBSVM text (``.libsvm``, ``.svm``, ``.svmlight``, ``.txt``). Text is UTF-8, and may be
+        compressed, with a further ``.gz`` or ``.bz2``.
     target : str, optional
         The column of CSV or Parquet that is y; the last one by default.
     has_target : bool
@@ -73,7 +76,9 @@ def read_table(
     Returns
     -------
     Data
-        Columns of text or categories stay as they are.
+        Columns of text or categories stay as they are. Where semicolons or tabs separate columns,
+        one in which numbers are written with decimal commas (``1,5``), and none with a decimal
+        point, is a column of numbers; a warning names such columns.
 
     Raises
     ------
@@ -150,20 +155,32 @@ def _count(line, separator):
         return 1
 
 
-def _with_points(frame):
+def _with_points(frame, path):
     """The frame with numbers in the place of texts like ``1,5``, as they are written where
-    semicolons separate columns.
+    semicolons or tabs separate columns; a warning says which columns these are.
     """
+    changed = []
     for name in frame.columns:
         words = frame[name].dropna()
         if frame[name].dtype.kind in "fiub" or not len(words):
             continue
-        commas = [bool(COMMA.fullmatch(str(word))) for word in words]
+        commas = [_has_comma(word) for word in words]
         plain = (_is_number(word) for word, comma in zip(words, commas, strict=True) if not comma)
-        if any(commas) and all(plain):
+        if any(commas) and all(plain) and not any("." in str(word) for word in words):
             numbers = words.map(lambda word: float(str(word).replace(",", ".")))
             frame[name] = numbers.reindex(frame.index)
+            changed.append(name)
+    if changed:
+        warnings.warn(
+            f"{path}: numbers are written with decimal commas, and read as such (1,5 is 1.5), in "
+            f"{_some(changed)}.",
+            stacklevel=user_stacklevel(),
+        )
     return frame
+
+
+def _has_comma(word):
+    return COMMA.fullmatch(str(word)) is not None
 
 
 def _read_text(path, separator):
@@ -176,16 +193,36 @@ def _read_text(path, separator):
             frame = pd.read_csv(
                 file, sep=separator, index_col=False, low_memory=False, **_exactly(pd)
             )
+    except UnicodeDecodeError as error:
+        raise ValueError(_encoding_trouble(path)) from error
     except (pd.errors.ParserWarning, ValueError) as error:  # pandas' own errors are ValueErrors
         raise ValueError(
             f"{path} is not a table with one name in its header for every column: "
             f"{str(error).strip()}"
         ) from error
-    frame = _with_points(frame) if separator == ";" else frame
     _refuse_numbers_as_header(frame, path)
+    frame = frame if separator == "," else _with_points(frame, path)
     for name in frame.columns:
-        _refuse_mixed(frame[name], path)
+        _refuse_mixed(frame[name], path, commas=separator != ",")
     return frame
+
+
+def _encoding_trouble(path):
+    """What to say of text that is not UTF-8: the first line with such bytes, and what to do."""
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                wide = number == 1 and line.startswith(WIDE)
+                name = "UTF-16" if wide else "ISO-8859-1"
+                known = "it begins as UTF-16 does" if wide else "it may be Latin-1 (ISO-8859-1)"
+                return (
+                    f"{path} is not UTF-8 text: line {number} holds the byte "
+                    f"0x{line[error.start]:02x}; {known}. Save it as UTF-8, such as with  "
+                    f"iconv -f {name} -t UTF-8"
+                )
+    return f"{path} is not UTF-8 text; save it as such."
 
 
 def _exactly(pd):
@@ -195,7 +232,7 @@ def _exactly(pd):
 
 
 def _refuse_numbers_as_header(frame, path):
-    if frame.shape[1] and all(_is_number(name) for name in frame.columns):
+    if frame.shape[1] and all(_is_number(name) or _has_comma(name) for name in frame.columns):
         raise ValueError(
             f"{path} must begin with a line of column names, but that line holds numbers: "
             f"{_some(frame.columns)}."
@@ -210,20 +247,37 @@ def _is_number(text):
     return True
 
 
-def _refuse_mixed(column, path):
+def _refuse_mixed(column, path, commas):
     """Raise for a column of numbers with a few words in it, which would silently become a column of
-    categories.
+    categories. Numbers may have decimal commas where columns are not separated by these.
     """
     if column.dtype.kind in "fiub":
         return
     words = column.dropna()
     numeric = np.array([_is_number(word) for word in words], dtype=bool)
+    if commas:
+        with_comma = np.array([_has_comma(word) for word in words], dtype=bool)
+        _refuse_both_marks(column.name, words, with_comma, numeric, path)
+        numeric |= with_comma
     if 0 < numeric.size < 2 * np.count_nonzero(numeric) and not numeric.all():
         row, word = words.index[~numeric][0], words[~numeric].iloc[0]
         raise ValueError(
             f"{path}: column {column.name!r} mixes numbers with text, such as {word!r} in row "
             f"{row + 1}; leave missing numbers "
             "empty, or write all entries as text."
+        )
+
+
+def _refuse_both_marks(name, words, with_comma, plain, path):
+    """Raise for a column of numbers of which some have a decimal comma and some a point."""
+    if not with_comma.any() or not (with_comma | plain).all():
+        return
+    points = words[["." in str(word) for word in words]]
+    if len(points):
+        raise ValueError(
+            f"{path}: column {name!r} has numbers with a decimal comma and with a decimal point, "
+            f"such as {words[with_comma].iloc[0]!r} and {points.iloc[0]!r} in row "
+            f"{points.index[0] + 1}; write all of them in one way."
         )
 
 

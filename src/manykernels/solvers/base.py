@@ -154,10 +154,10 @@ class Solver(ABC):
         better = self._certifier(run) if np.isfinite(gap) else None
         if better is not None:
             return f"{reached}. solver={better!r} certifies that on such problems."
-        return (
-            f"{reached}. Allow more {self.unit}s (max_iter), a larger tol, a larger p or a smaller "
-            "C."
-        )
+        ways = [f"more {self.unit}s (max_iter)", "a larger tol"]
+        if getattr(run.problem.regularizer, "p", np.inf) < np.inf:
+            ways.append("a larger p")
+        return f"{reached}. Allow {', '.join(ways)} or a smaller C."
 
     def _certifier(self, run):
         """The name of a solver that certifies what this one has not come to; None if none fits or

@@ -136,7 +136,11 @@ class ReadsTables:
             return check_X_y(numbers, y, estimator=self, **options), known
         except ValueError as error:
             names = getattr(self, "feature_names_in_", None)
-            raise ValueError(f"{error}{_advice(self.kernels, X, names, lacking)}") from error
+            text, advice = str(error), _advice(self.kernels, X, names, lacking)
+            if not advice and "X contains NaN" in text:
+                # scikit-learn's next lines name other estimators
+                text, advice = text.splitlines()[0], _advice_without_groups(X)
+            raise ValueError(f"{text}{advice}") from error
 
     def _by_column(self, categories):
         """Categories by the number of their column in place of its name."""
@@ -195,6 +199,19 @@ def _advice(kernels, X, names, lacking):
         what += ", allow whole groups to be missing (missing='mean')"
     return (
         f"\n{' '.join(lines)}\nEvery kernel needs its columns: {what}, or train without the group."
+    )
+
+
+def _advice_without_groups(X):
+    """Words for missing values where no groups of columns are named: where they are, what to do."""
+    missing = _missing(X.matrix if isinstance(X, Annotated) else X)
+    rows = np.count_nonzero(np.asarray(missing.sum(axis=1)))
+    columns = np.count_nonzero(np.asarray(missing.sum(axis=0)))
+    return (
+        f"\n{rows} of {missing.shape[0]} rows and {columns} of {missing.shape[1]} columns have "
+        "missing values: impute them (scikit-learn's SimpleImputer in a pipeline) or drop "
+        "these rows. If rows lack whole groups of columns, name the groups "
+        "(kernels=on_groups({...})) and allow that (missing='mean')."
     )
 
 

@@ -1,6 +1,21 @@
 """Splits of rows into those to train on and those that are held out, checked before any work."""
 
+import reprlib
+
 import numpy as np
+
+
+def listed(cv):
+    """Pairs of rows as a list, if each is one; whatever else makes splits as it is.
+
+    scikit-learn takes pairs apart before they can be looked at.
+    """
+    if hasattr(cv, "split") or isinstance(cv, str) or not np.iterable(cv):
+        return cv
+    pairs = list(cv)
+    for number, pair in enumerate(pairs):
+        _parts(pair, number)
+    return pairs
 
 
 def checked_splits(pairs, weight):
@@ -15,12 +30,7 @@ def checked_splits(pairs, weight):
     """
     splits = []
     for number, pair in enumerate(pairs):
-        parts = list(pair) if np.iterable(pair) and not isinstance(pair, str) else []
-        if len(parts) != 2:
-            raise ValueError(
-                "cv must give pairs of training and test rows, as arrays of row numbers; split "
-                f"{number} is {pair!r}."
-            )
+        parts = _parts(pair, number)
         train = _rows(parts[0], f"training rows of split {number}", len(weight))
         test = _rows(parts[1], f"test rows of split {number}", len(weight))
         if not weight[train].any():
@@ -42,6 +52,17 @@ def refuse_weightless_tests(splits, weight):
                 f"The test rows of split {number} all have a sample weight of zero, so that they "
                 "have no score: leave such rows out, or give a cv whose folds mix them with others."
             )
+
+
+def _parts(pair, number):
+    """The two parts of a split."""
+    parts = list(pair) if np.iterable(pair) and not isinstance(pair, str) else []
+    if len(parts) != 2:
+        raise ValueError(
+            "cv must give pairs of training and test rows, as arrays of row numbers; split "
+            f"{number} is {reprlib.repr(pair)}."
+        )
+    return parts
 
 
 def _rows(part, name, n):

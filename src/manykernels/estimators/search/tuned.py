@@ -33,7 +33,7 @@ from ..data.units import MADE
 from .costs import default_costs
 from .grid_checkpoint import GridJournal, kept
 from .scoring import refuse_probabilities, takes_weights
-from .splits import checked_splits, refuse_weightless_tests
+from .splits import checked_splits, listed, refuse_weightless_tests
 from .tuning import GridIndex, GridTask, cells
 
 NORMS = (1.0, 1.33, 2.0, float("inf"))
@@ -153,7 +153,7 @@ class Tuned:
         scorer = check_scoring(plain, self.scoring)
         refuse_probabilities(scorer, plain)
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
-        splitter = check_cv(self.cv, y, classifier=is_classifier(self))
+        splitter = check_cv(listed(self.cv), y, classifier=is_classifier(self))
         splits = checked_splits(splitter.split(X, y, **routed.splitter.split), weight)
         if routed.scorer.score.get("sample_weight") is not None:
             refuse_weightless_tests(splits, weight)
