@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from ..banks.torch.store import empty, fits
+from ..banks.torch.factors import empty, fits
 from .maps import mapped
 
 MOST = 65_536  # points of a block
