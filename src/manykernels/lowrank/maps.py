@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from .._threads import Threads
 from ..banks.kernel_set import Delegating, Indices
 from ..banks.resolved import ResolvedKernels
-from ..banks.torch.between import kernel_values
+from ..banks.torch.tiled import kernel_values
 from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
 

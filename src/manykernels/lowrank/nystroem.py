@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from .._threads import Threads
 from ..banks.resolved import ResolvedKernels
-from ..banks.torch.between import kernel_values
+from ..banks.torch.tiled import kernel_values
 from ..kernels.vector import dense
 from .base import Approximation, check_rank
 from .maps import LandmarkMap

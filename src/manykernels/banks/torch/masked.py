@@ -1,20 +1,55 @@
 """Gaussian kernels on arbitrary feature subsets, on a device."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base import as_outputs, mirror, support_of
 from ..compute import Points
 from ..masked import LARGEST, LOG2_E, MaskedBank
-from . import masks
-from .sums import Adding
+from .base import Adding
 
-ENTRIES = 2**27  # of a table of kernels and pairs
-WIDEST = 128  # features that a compiled kernel takes
-ALIGNED = 16  # kernels
-PAIRS = 2**20  # whose feature differences are held at a time
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of the tables and of the programs; those of tiles are the fastest of eight choices.
+
+    Attributes
+    ----------
+    table_entries : int
+        Entries of a table of kernels and pairs of points, at most. Larger tables take fewer
+        launches and more memory.
+    widest : int
+        Most features that a compiled program takes. More of them do not fit into its registers.
+    aligned : int
+        Kernels of a table are a multiple of this: other addresses would need a program compiled for
+        them.
+    pairs_held : int
+        Pairs of points whose feature differences are held at a time. More of them take fewer passes
+        over the masks, and more memory.
+    tile_kernels, tile_columns, tile_pairs : int
+        Kernels, points and pairs of points of a tile of a program. Larger tiles read less and leave
+        fewer programs to share out.
+    tiles_in_turn : int
+        Tiles that a program goes through. With more of them, points are read less often.
+    forms_at_once : int
+        Forms that a program adds up, which has registers for two.
+    """
+
+    table_entries: int = 2**27
+    widest: int = 128
+    aligned: int = 16
+    pairs_held: int = 2**20
+    tile_kernels: int = 128
+    tile_columns: int = 128
+    tile_pairs: int = 64
+    tiles_in_turn: int = 16
+    forms_at_once: int = 2
+
+
+SIZES = Sizes()
 
 
 class DeviceMaskedBank(MaskedBank):
@@ -42,7 +77,7 @@ class DeviceMaskedBank(MaskedBank):
 
     @cached_property
     def _on_masks(self):
-        return masks.Masks(
+        return Masks(
             self.device.put(self.masked.packed, np.uint8),
             self.device.put(self.masked.gammas * LOG2_E, self.dtype),
             self.masked.n_features,
@@ -72,14 +107,13 @@ class DeviceMaskedBank(MaskedBank):
 
     def _chunks_for(self, pairs):
         """Slices of the kernels whose tables with so many pairs fit."""
-        entries = min(ENTRIES, int(0.1 * self.device.free() / self.dtype.itemsize))
+        entries = min(SIZES.table_entries, int(0.1 * self.device.free() / self.dtype.itemsize))
         step = (
             max(1, entries // max(pairs, 1))
             if self.device.rows is None
             else min(self.device.rows, self.m)
         )
-        # other addresses would need a kernel compiled for them
-        step = max(step // ALIGNED * ALIGNED, min(step, ALIGNED))
+        step = max(step // SIZES.aligned * SIZES.aligned, min(step, SIZES.aligned))
         return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
 
     @property
@@ -87,7 +121,11 @@ class DeviceMaskedBank(MaskedBank):
         """Whether a compiled kernel does all at once: on a GPU, in float32, with not too many
         features.
         """
-        return self.device.fused and self.dtype == np.float32 and self.masked.n_features <= WIDEST
+        return (
+            self.device.fused
+            and self.dtype == np.float32
+            and self.masked.n_features <= SIZES.widest
+        )
 
     def _values(self, kernels, squares):
         """The table of some kernels and pairs, (kernels, pairs)."""
@@ -135,8 +173,8 @@ class DeviceMaskedBank(MaskedBank):
     def _combined(self, weights, i, j):
         """The combined kernel at pairs of points, in float64."""
         out = np.empty(i.size)
-        for start in range(0, i.size, PAIRS):
-            part = slice(start, min(start + PAIRS, i.size))
+        for start in range(0, i.size, SIZES.pairs_held):
+            part = slice(start, min(start + SIZES.pairs_held, i.size))
             squares = self._squares(self.device.indices(i[part]), self.device.indices(j[part]))
             total = self.device.torch.zeros(
                 squares.shape[1], dtype=self.device.torch.float64, device=self.device.place
@@ -161,8 +199,8 @@ class DeviceMaskedBank(MaskedBank):
         couples = [(a[:, support], b[:, support]) for a, b in couples]
         out = torch.zeros((self.m, len(couples)), dtype=torch.float64, device=self.device.place)
         i, j = np.tril_indices(support.size, -1)
-        for start in range(0, i.size, PAIRS):
-            p, q = i[start : start + PAIRS], j[start : start + PAIRS]
+        for start in range(0, i.size, SIZES.pairs_held):
+            p, q = i[start : start + SIZES.pairs_held], j[start : start + SIZES.pairs_held]
             both = np.stack(
                 [(a[:, p] * b[:, q] + a[:, q] * b[:, p]).sum(axis=0) for a, b in couples], axis=1
             )
@@ -186,12 +224,12 @@ class DeviceMaskedBank(MaskedBank):
         couples = [[self.device.put(part) for part in couple] for couple in couples]
         out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
         count = n * (n - 1) // 2
-        for start in range(0, count, PAIRS):
-            i, j = _pairs(torch, start, min(start + PAIRS, count), self.device.place)
+        for start in range(0, count, SIZES.pairs_held):
+            i, j = _pairs(torch, start, min(start + SIZES.pairs_held, count), self.device.place)
             self.device.pairs += self.m * len(i)
             B = [(a[:, i] * b[:, j] + a[:, j] * b[:, i]).sum(dim=0) for a, b in couples]
-            squares = masks.split(torch, self._squares(i, j).T)
-            out += masks.forms(torch, self._on_masks, squares, torch.stack(B).float()).double()
+            squares = split_squares(torch, self._squares(i, j).T)
+            out += masked_forms(torch, self._on_masks, squares, torch.stack(B).float()).double()
         same = torch.stack([(a * b).sum() for a, b in couples])
         return self.scale * (out + same[:, None]).cpu().numpy()
 
@@ -215,7 +253,7 @@ class DeviceMaskedBank(MaskedBank):
             total = torch.zeros_like(combined)
             self.device.pairs += (kernels.stop - kernels.start) * combined.numel()
             some = self._on_masks.chosen(kernels)
-            products = masks.multiply(torch, points, some, coefficients, weights[kernels], total)
+            products = masked_products(torch, points, some, coefficients, weights[kernels], total)
             visitor(kernels, products)
             combined.add_(total)
 
@@ -250,7 +288,7 @@ class DeviceMaskedBank(MaskedBank):
         combined = torch.zeros(
             (self.n_rows, len(cols)), dtype=torch.float64, device=self.device.place
         )
-        height = max(1, PAIRS // max(len(cols), 1))
+        height = max(1, SIZES.pairs_held // max(len(cols), 1))
 
         def visit(kernels):
             total, shape = (
@@ -299,3 +337,96 @@ def _pairs(torch, start, stop, place):
     i -= (i * (i - 1) // 2 > p).long()  # where the root was rounded
     i += (i * (i + 1) // 2 <= p).long()
     return i, p - i * (i - 1) // 2
+
+
+# --- compiled programs ---------------------------------------------------------------------------
+
+
+class Masks(NamedTuple):
+    """Masks of kernels ``exp2(-rate_k sum_f mask_kf (x_f - y_f)^2)``, eight features to a byte, the
+    exponents per squared difference, and how many features there are.
+
+    A mask is exact in the eight binary digits of bfloat16, and a squared difference is the sum of
+    three such numbers: so three products of matrices that a GPU is fastest at give all digits of
+    float32.
+    """
+
+    packed: Any
+    rates: Any
+    n_features: int
+
+    def chosen(self, kernels: slice) -> "Masks":
+        """Some kernels, a slice of them."""
+        return self._replace(packed=self.packed[kernels], rates=self.rates[kernels])
+
+
+def split_squares(torch: Any, squares: Any) -> Any:
+    """Squared differences (pairs, features) in three parts, (3, pairs, width) with zeros behind the
+    features.
+    """
+    pairs, d = squares.shape
+    out = torch.zeros((3, pairs, _width(d)), dtype=torch.bfloat16, device=squares.device)
+    rest = squares
+    for part in out:
+        part[:, :d] = rest
+        rest = rest - part[:, :d].to(rest.dtype)
+    return out
+
+
+def masked_forms(torch: Any, masks: Masks, squares: Any, B: Any) -> Any:
+    """``sum_p B[c, p] K_k,p`` for every kernel and some c, (len(B), m), for pairs in three
+    parts.
+    """
+    from . import programs
+
+    m, pairs, width = len(masks.rates), squares.shape[1], squares.shape[2]
+    out = torch.empty((len(B), m), dtype=torch.float32, device=B.device)
+    for first in range(0, len(B), SIZES.forms_at_once):
+        some = B[first : first + SIZES.forms_at_once].contiguous()
+        programs.masked_forms[(-(-m // SIZES.tile_kernels),)](
+            masks.packed, masks.rates, squares, some, out[first:], m, masks.packed.shape[1],
+            masks.n_features, pairs, pairs * width, C=len(some), BM=SIZES.tile_kernels,
+            BN=SIZES.tile_pairs, BD=width, num_warps=4, num_stages=3,
+        )  # fmt: skip
+    return out
+
+
+def masked_products(
+    torch: Any, points: tuple, masks: Masks, coefficients: Any, weights: Any, combined: Any
+) -> Any:
+    """Products of the kernels with coefficients, and their sum, without holding a table of them.
+
+    Parameters
+    ----------
+    points : pair of tensors, (rows, d) and (n, d)
+    masks : Masks
+    coefficients : (t, n) tensor
+    weights : (m,) tensor
+    combined : (rows, n) float64 tensor
+        To it is added ``sum_k weights[k] K_k``.
+
+    Returns
+    -------
+    (m, rows, t) tensor
+        ``K_k coefficients``.
+    """
+    from . import programs
+
+    (left, right), (t, n), m = points, coefficients.shape, len(masks.rates)
+    out = torch.zeros((m, len(left), t), dtype=torch.float32, device=coefficients.device)
+    grid = (
+        len(left),
+        -(-m // (SIZES.tile_kernels * SIZES.tiles_in_turn)),
+        -(-n // SIZES.tile_columns),
+    )
+    programs.masked_products[grid](
+        left, right, masks.packed, masks.rates, coefficients, weights, out, combined, m,
+        masks.packed.shape[1], len(left), n, masks.n_features, T=t, GROUP=SIZES.tiles_in_turn,
+        BM=SIZES.tile_kernels, BN=SIZES.tile_columns, BD=_width(masks.n_features), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def _width(d: int) -> int:
+    """Features with zeros behind them: a power of two."""
+    return 1 << max(4, (d - 1).bit_length())

@@ -8,12 +8,17 @@ import numpy as np
 
 from ...machines.device import FEW
 from ..base import as_outputs, support_of
-from ..compute import Points
+from ..compute import Compute, Points
 from ..tiled import SINGLE, TiledBank, grouped, one_kernel
-from .base import DeviceBank
-from .families import FromHost, Gaussians, Laplacians, Polynomials
-from .features import FeatureGaussians, FeaturePolynomials
-from .sums import Adding, curved
+from .base import Adding, DeviceBank, curved
+from .families import (
+    FeatureGaussians,
+    FeaturePolynomials,
+    FromHost,
+    Gaussians,
+    Laplacians,
+    Polynomials,
+)
 
 # of several features, by what they are functions of
 KINDS = {"distance": Gaussians, "manhattan": Laplacians, "dot": Polynomials}
@@ -248,6 +253,24 @@ def _translated(bank, key, members):
         return family(device, members, features, of_kind, scales, dtype, points)
     seen = spec.points(members[0], points)
     return KINDS[kind](device, members, of_kind, scales, dtype, seen)
+
+
+def kernel_values(on_points, A, B, device):
+    """Yield the number of each kernel that is not left out and its values between the rows of A and
+    those of B, in float64, as a tensor.
+
+    Parameters
+    ----------
+    on_points : ResolvedKernels
+    A, B : points
+    device : Device
+    """
+    if on_points.is_masked:
+        values = on_points.between(A, B).columns(np.arange(B.shape[0]))
+        yield from ((k, device.put(one)) for k, one in enumerate(values))
+        return
+    few = DeviceTiledBank(on_points.spec, Points(A[:1], B[:1]), Compute(device=device))
+    yield from few.between(Points(A, B)).one_by_one()
 
 
 # --- products of all kernels that stay on a device ------------------------------------------------
