@@ -284,13 +284,13 @@ def _both(kernels_on, n, m, place, make_bank):
     kernels = options["kernels"]
     collection = KernelCollection.of(kernels)
     takes = place.pays(make_bank(collection, X, dtype=np.float32))
-    row, rule = {"n": n, "kernels": m, "values": m * n**2}, (place.LEAST, place.TABLED)
-    place.LEAST = place.TABLED = 0
+    row, rule = {"n": n, "kernels": m, "values": m * n**2}, (place.LEAST, place.SIZES)
+    place.LEAST, place.SIZES = 0, place.Sizes(table_points=0)
     try:
         for device, repeats in (("cpu", 2), ("cuda", 3)):  # the first one may compile
             row[f"{device} s"] = fitted(X, y, repeats, quiet=True, **options, device=device)[1]
     finally:
-        place.LEAST, place.TABLED = rule
+        place.LEAST, place.SIZES = rule
     return row | {"ratio": row["cpu s"] / row["cuda s"], "auto": "cuda" if takes else "cpu"}
 
 

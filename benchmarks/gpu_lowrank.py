@@ -199,7 +199,9 @@ def streaming():
 def limited(size):
     """No more memory of the device than so many bytes."""
     if not has_gpu():
-        with patch("manykernels.banks.torch.device.ASSUMED", size):
+        from manykernels.banks.torch.device import Sizes
+
+        with patch("manykernels.banks.torch.device.SIZES", Sizes(assumed_bytes=size)):
             yield
         return
     import torch

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLRegressor, load, save
 from manykernels.banks import CombinationBank, ResolvedKernels, make_bank
-from manykernels.banks.torch import moved_to_device
+from manykernels.banks.torch import moved_to_device, place
 from manykernels.banks.torch.device import Device
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, Precomputed
@@ -56,8 +56,8 @@ SETS = {
 
 @pytest.fixture(params=DEVICES)
 def device(request, monkeypatch):
-    for name in ("LEAST", "FACTORS", "TABLED"):
-        monkeypatch.setattr(f"manykernels.banks.torch.place.{name}", 0)
+    monkeypatch.setattr(place, "LEAST", 0)
+    monkeypatch.setattr(place, "SIZES", place.Sizes(factor_products=0, table_points=0))
     return request.param
 
 

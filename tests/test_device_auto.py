@@ -38,7 +38,7 @@ def test_a_gpu_is_asked_for_only_where_it_pays(monkeypatch):
     monkeypatch.setattr(place, "gpu_is_here", lambda: asked.append(1) or False)
     MKLClassifier(device="auto").fit(X, Y)
     assert not asked
-    monkeypatch.setattr(place, "CLEARLY", 0)
+    monkeypatch.setattr(place, "SIZES", place.Sizes(clear_gain=0))
     model = MKLClassifier([RBF(1.0), Linear()], device="auto").fit(X, Y)
     assert asked
     assert not model.bank_.on_device
@@ -47,7 +47,7 @@ def test_a_gpu_is_asked_for_only_where_it_pays(monkeypatch):
 def test_a_gpu_that_is_here_is_taken(monkeypatch):
     """PyTorch on the CPU stands for the GPU."""
     monkeypatch.setattr(place, "gpu_is_here", lambda: True)
-    monkeypatch.setattr(place, "CLEARLY", 0)
+    monkeypatch.setattr(place, "SIZES", place.Sizes(clear_gain=0))
     monkeypatch.setattr(place, "Device", lambda name: Device("torch"))
     monkeypatch.setattr(place, "LEAST", 0)
     options = {"kernels": [RBF(1.0), Linear()], "p": 1.5}
@@ -55,7 +55,7 @@ def test_a_gpu_that_is_here_is_taken(monkeypatch):
     assert there.bank_.on_device
     here = MKLClassifier(**options).fit(X, Y)
     assert there.result_.objective == pytest.approx(here.result_.objective, rel=2e-3)
-    monkeypatch.setattr(place, "CLEARLY", 2**60)
+    monkeypatch.setattr(place, "SIZES", place.Sizes(clear_gain=2**60))
     assert not MKLClassifier(**options, device="auto").fit(X, Y).bank_.on_device
 
 
@@ -67,7 +67,7 @@ def test_without_pytorch(monkeypatch):
 def test_where_only_the_cpu_goes(monkeypatch):
     """Fitted banks, rows that lack views and combinations are no error."""
     monkeypatch.setattr(place, "gpu_is_here", lambda: True)
-    monkeypatch.setattr(place, "CLEARLY", 0)
+    monkeypatch.setattr(place, "SIZES", place.Sizes(clear_gain=0))
     bank = make_bank(KernelCollection([RBF(1.0), Linear()]), X)
     assert MKLClassifier(bank, device="auto").fit(X, Y).bank_ is not None
     holes = X.copy()

@@ -12,7 +12,7 @@ from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels.banks import FactorBank, ResolvedKernels
 from manykernels.banks.lowrank.basis import ReducedBank, reduced
-from manykernels.banks.torch import factors, moved_to_device
+from manykernels.banks.torch import factors, moved_to_device, place
 from manykernels.banks.torch.device import Device
 from manykernels.banks.torch.factors import DeviceFactorBank, Resident, Streamed
 from manykernels.kernels import RBF, KernelCollection
@@ -33,8 +33,8 @@ X, Y = toy(400)
 
 @pytest.fixture(params=DEVICES)
 def device(request, monkeypatch):
-    for name in ("LEAST", "FACTORS", "TABLED"):
-        monkeypatch.setattr(f"manykernels.banks.torch.place.{name}", 0)
+    monkeypatch.setattr(place, "LEAST", 0)
+    monkeypatch.setattr(place, "SIZES", place.Sizes(factor_products=0, table_points=0))
     return Device(request.param)
 
 

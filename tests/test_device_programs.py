@@ -315,7 +315,7 @@ def test_products_that_stay(device, monkeypatch):
     twice += found
     close(twice[some], 3.0 * here[some], 1e-10)
     close(found[some], here[some], 1e-10)
-    monkeypatch.setattr("manykernels.banks.torch.tiled.HELD", 0.0)
+    monkeypatch.setattr("manykernels.banks.torch.tiled.HELD_SHARE", 0.0)
     assert isinstance(there.held_products(beta), np.ndarray)
 
 

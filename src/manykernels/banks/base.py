@@ -15,12 +15,11 @@ from .._threads import Threads
 from ..machines import DenseMachine
 from .kernel_set import Indices, KernelSet
 
-ROW_BLOCK = (
-    1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
-)
-
-
-ROWS = 256
+# Rows of a combined kernel that are held at a time where only their product with a vector is
+# wanted. More of them take more memory.
+ROW_BLOCK = 1024
+# Rows of an outer product that are added at a time. More of them do not stay in cache.
+OUTER_ROWS = 256
 
 
 class Sums(NamedTuple):
@@ -50,8 +49,8 @@ class Sums(NamedTuple):
         out, v = self.squares[c, c].astype(dtype), self.mixed[c]
         out *= dtype(2.0)
         out += self.K
-        for start in range(0, v.size, ROWS):
-            part = slice(start, start + ROWS)
+        for start in range(0, v.size, OUTER_ROWS):
+            part = slice(start, start + OUTER_ROWS)
             out[part] += np.outer(2.0 * factor * v[part], v).astype(dtype)
         return out
 

@@ -12,10 +12,14 @@ from .._loops.sums import add_weighted
 from .base import SumBank, as_outputs
 from .kernel_set import Delegating
 
-AT_ONCE = 2**24  # entries that are computed together
-# of the kernels have weight: their sum alone is computed sooner than a share in that of many
-# weights, and than a product with all matrices
-FEW, SOME = 0.05, 0.4
+# Entries that are computed together. More of them take more memory.
+AT_ONCE = 2**24
+# Share of the kernels up to which the sum of those that have weight is computed sooner alone than
+# together with the sums of other weights. With a larger one fewer sums are computed together.
+ALONE_SHARE = 0.05
+# Share of the kernels up to which it is computed sooner than a product with all matrices. With a
+# larger one more sums go matrix by matrix.
+ONE_BY_ONE_SHARE = 0.4
 
 
 class DenseBank(Delegating, SumBank):
@@ -70,7 +74,7 @@ class DenseBank(Delegating, SumBank):
         if rows is not None:
             return np.tensordot(weights, self.grams[:, rows], 1)
         flat, used = self.grams.reshape(self.m, -1), np.flatnonzero(weights)
-        if used.size > SOME * self.m:
+        if used.size > ONE_BY_ONE_SHARE * self.m:
             return self._multiplied(weights[None], flat).reshape(self.n_rows, self.n)
         out = np.empty(flat.shape[1], self.dtype)
         self._share_out(out.size, lambda *part: add_weighted(flat, weights, used, *part, out))
@@ -80,7 +84,7 @@ class DenseBank(Delegating, SumBank):
         """Whether so few kernels have weight that their sum alone is cheaper than a share in that
         of many weights.
         """
-        return bool(np.count_nonzero(weights) <= FEW * self.m)
+        return bool(np.count_nonzero(weights) <= ALONE_SHARE * self.m)
 
     def quadratic_forms(self, beta):
         self._needs_square("quadratic_forms")

@@ -1,6 +1,6 @@
 """A bank of Gaussian kernels on arbitrary feature subsets, a million of them as easily as ten."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,13 +14,39 @@ from .compute import Compute, Points
 from .kernel_set import Delegating
 from .spec import MaskedSpec
 
-LARGEST = 1e30
-NEGLIGIBLE = 1e-20  # weight relative to the largest
-# of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level cache
+# Kernels of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level
+# cache. Those of a larger one do not.
 KERNELS = 512
-CHUNKS = (
-    32  # whose factors are held at a time where blocks of pairs are shared out among the threads
-)
+# Largest square of a feature difference: a larger one would not be a number in float32.
+LARGEST_SQUARE = 1e30
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of the blocks.
+
+    Attributes
+    ----------
+    negligible_weight : float
+        Weight relative to the largest, up to which a kernel is left out of a sum. With a larger one
+        sums lose digits.
+    held_chunks : int
+        Chunks whose factors are held at a time where blocks of pairs are shared out among the
+        threads. More of them take more memory, and fewer passes over the pairs.
+    block_pairs : int
+        Pairs of points of a block. The exponents of larger ones do not stay in cache.
+    held_bytes : int
+        Bytes of arrays about pairs that are kept. If they are more, they are computed whenever
+        their block is asked for.
+    """
+
+    negligible_weight: float = 1e-20
+    held_chunks: int = 32
+    block_pairs: int = 512
+    held_bytes: int = 2**26
+
+
+SIZES = Sizes()
 
 
 class MaskedBank(Delegating, SumBank):
@@ -79,7 +105,7 @@ class MaskedBank(Delegating, SumBank):
         active = np.flatnonzero(weights)
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
-        parts = _slices(active.size, CHUNKS * KERNELS)
+        parts = _slices(active.size, SIZES.held_chunks * KERNELS)
         pairs = Pairs(
             rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),), len(parts)
         )
@@ -232,7 +258,10 @@ class MaskedBank(Delegating, SumBank):
 
         self.threads.map(
             fill,
-            _slices(self.m, max(KERNELS, KERNELS * PAIRS // max(len(chosen) * len(points), 1))),
+            _slices(
+                self.m,
+                max(KERNELS, KERNELS * SIZES.block_pairs // max(len(chosen) * len(points), 1)),
+            ),
         )
 
     def diagonal(self):
@@ -259,7 +288,9 @@ class MaskedBank(Delegating, SumBank):
         """
         weights = np.asarray(weights, dtype=float) * self.scale
         return np.where(
-            np.abs(weights) > NEGLIGIBLE * np.abs(weights).max(initial=0.0), weights, 0.0
+            np.abs(weights) > SIZES.negligible_weight * np.abs(weights).max(initial=0.0),
+            weights,
+            0.0,
         )
 
     def _factors(self, kernels):
@@ -272,9 +303,9 @@ class MaskedBank(Delegating, SumBank):
         differences = self.left[rows] - self.right[cols]
         # bounded, since an infinite difference in a feature that a mask leaves out would make 0
         # times infinity of it
-        return np.minimum(np.square(differences, out=differences), LARGEST, out=differences).astype(
-            self.dtype
-        )
+        return np.minimum(
+            np.square(differences, out=differences), LARGEST_SQUARE, out=differences
+        ).astype(self.dtype)
 
     @property
     def _chunks(self):
@@ -288,7 +319,7 @@ class MaskedBank(Delegating, SumBank):
 
     def _buffer(self):
         """Room for a table."""
-        return np.empty(PAIRS * KERNELS, dtype=self.dtype)
+        return np.empty(SIZES.block_pairs * KERNELS, dtype=self.dtype)
 
 
 class _Share:
@@ -330,14 +361,6 @@ def _slices(size, step=None):
 # --- pairs of points in blocks --------------------------------------------------------------------
 
 
-PAIRS = 512  # of a block
-HELD = (
-    2**26
-    # bytes of arrays about pairs that are kept; if they are more, they are computed whenever their
-    # block is asked for
-)
-
-
 class Block(NamedTuple):
     """Some pairs ``(rows[p], cols[p])``, their place among all, and arrays that describe them."""
 
@@ -369,12 +392,12 @@ class Pairs:
         if (
             uses > 1
             and self.size
-            and sum(array.nbytes for array in self[0].arrays) * len(self) <= HELD
+            and sum(array.nbytes for array in self[0].arrays) * len(self) <= SIZES.held_bytes
         ):
             self._held = [self[number] for number in range(len(self))]
 
     def __len__(self):
-        return -(-self.size // PAIRS)
+        return -(-self.size // SIZES.block_pairs)
 
     def __iter__(self):
         return (self[number] for number in range(len(self)))
@@ -382,7 +405,7 @@ class Pairs:
     def __getitem__(self, number):
         if self._held is not None:
             return self._held[number]
-        place = slice(number * PAIRS, min((number + 1) * PAIRS, self.size))
+        place = slice(number * SIZES.block_pairs, min((number + 1) * SIZES.block_pairs, self.size))
         i, j = self._indices(np.arange(place.start, place.stop))
         return Block(place, i, j, self.describe(i, j))
 

@@ -19,7 +19,9 @@ from .kernel_set import Indices
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
 WIDTHS = (RBF, Laplacian)  # with a gamma that may come from the data, times a factor
-HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
+# Highest degree of polynomials that are summed from one dot product. The powers of a float32 number
+# lose too many digits beyond it.
+HIGHEST_FUSED_DEGREE = 3
 
 
 class Training(NamedTuple):

@@ -28,13 +28,24 @@ from .families import (
 from .kernel_set import Delegating
 from .spec import BankSpec
 
-ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
-TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
 SINGLE = "single"  # columns of kernels of one feature each, of which a family has any number
-MANY = 6  # outputs from which on the values of kernels are written down to be multiplied
-BLOCK = 2**18  # values of all kernels written down at a time
-SHARES = 8  # tasks per thread, or strips per task if that makes more
-ROWS_PER_TASK = 4  # rows of every kernel that one task computes, or a share of many
+# Rows and columns of a tile: a line of float32 columns stays in the first-level cache. Longer ones
+# do not.
+ROWS, COLS = 64, 1024
+# Rows of a tile of a large combined kernel: longer products of matrices are faster. With more of
+# them there are fewer tiles to share out.
+TALL = 256
+# Outputs from which on the values of kernels are written down to be multiplied. With a larger
+# number more outputs are multiplied one by one.
+MANY = 6
+# Values of all kernels that are written down at a time. More of them do not stay in cache.
+BLOCK = 2**18
+# Tasks per thread, or strips per task if that makes more. With more of them threads wait less for
+# the last one, and sums are added up more often.
+TASKS_PER_THREAD = 8
+# Rows of every kernel that one task computes, or a share of many. With more of them there are fewer
+# tasks.
+ROWS_PER_TASK = 4
 
 
 class TiledBank(Delegating, SumBank):
@@ -147,7 +158,7 @@ class TiledBank(Delegating, SumBank):
             return totals
 
         strips = _strips(support.size) if pairwise else []
-        count = max(SHARES * self.threads.count, len(strips) // SHARES)
+        count = max(TASKS_PER_THREAD * self.threads.count, len(strips) // TASKS_PER_THREAD)
         shares = self.threads.map(sums, [strips[i::count] for i in range(min(count, len(strips)))])
         for place, row in enumerate(out):
             for number, family in enumerate(pairwise):

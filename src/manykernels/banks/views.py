@@ -17,7 +17,7 @@ from .kernel_set import Indices
 from .spec import resolved_features
 
 RULES = ("mean", "scaled")
-SHOWN = 5  # rows and columns that an error names
+NAMED_IN_ERRORS = 5  # rows and columns that an error names; with more of them it is longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +153,10 @@ class Views:
             )
         never = np.flatnonzero(~presence.any(axis=0))
         if never.size:
+            named = ", ".join(repr(self.labels[v]) for v in never[:NAMED_IN_ERRORS])
             raise ValueError(
-                f"No training row has {', '.join(repr(self.labels[v]) for v in never[:SHOWN])}"
-                f"{' …' if never.size > SHOWN else ''}: leave such kernels out."
+                f"No training row has {named}{' …' if never.size > NAMED_IN_ERRORS else ''}: leave "
+                "such kernels out."
             )
 
     def sizes(self, presence: np.ndarray) -> np.ndarray:
@@ -169,8 +170,8 @@ class Views:
 
 def listed_rows(rows: np.ndarray, total: int) -> str:
     """Words for some of so many rows: how many, and the first of them."""
-    first = ", ".join(map(str, np.sort(rows)[:SHOWN].tolist()))
-    more = ", …" if len(rows) > SHOWN else ""
+    first = ", ".join(map(str, np.sort(rows)[:NAMED_IN_ERRORS].tolist()))
+    more = ", …" if len(rows) > NAMED_IN_ERRORS else ""
     return f"{len(rows)} of {total} rows ({first}{more})"
 
 

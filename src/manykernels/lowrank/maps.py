@@ -18,8 +18,11 @@ from ..banks.torch.tiled import kernel_values
 from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
 
-ROWS = 4096  # points whose factors are computed together
-SPARSE = 0.1  # entries that are not zero, up to which a product with sparse points is faster
+# Points whose factors are computed together. More of them take more memory.
+ROWS = 4096
+# Share of entries that are not zero, up to which a product with sparse points is faster. With a
+# larger one more points stay sparse.
+SPARSE_SHARE = 0.1
 
 
 class FeatureMap(Delegating):
@@ -231,7 +234,7 @@ class FourierMap(FeatureMap):
         of the factors, in which cosines cost a fifth.
         """
         F = self.frequencies[k].astype(self.dtype, copy=False)
-        if not is_sparse(X) or X.nnz > SPARSE * X.shape[0] * X.shape[1]:
+        if not is_sparse(X) or X.nnz > SPARSE_SHARE * X.shape[0] * X.shape[1]:
             X = dense(X)
         angles = X.astype(self.dtype, copy=False) @ F
         np.cos(angles, out=out[:, : F.shape[1]])
@@ -262,7 +265,8 @@ class FourierMap(FeatureMap):
 # --- arrays in files that are gone with the process -----------------------------------------------
 
 
-ZEROS = 2**20  # bytes that are written at a time
+# Zeros that are written to a file at a time, in bytes. More of them take more memory.
+ZEROS_AT_ONCE = 2**20
 
 
 def mapped(folder: str | PathLike, shape: tuple[int, ...], dtype: DTypeLike) -> np.memmap:
@@ -300,8 +304,8 @@ def allocate(file, size: int) -> None:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system without it
                 raise
     # a file that was only made longer may have holes, for which there need not be room later
-    zeros = bytes(min(ZEROS, size))
-    for start in range(0, size, ZEROS):
+    zeros = bytes(min(ZEROS_AT_ONCE, size))
+    for start in range(0, size, ZEROS_AT_ONCE):
         file.write(zeros[: size - start])
     file.flush()
     file.seek(0)

@@ -17,7 +17,8 @@ from ..kernels.vector import dense
 from .base import Approximation, check_rank
 from .maps import LandmarkMap
 
-CANDIDATES = 20_000  # points whose leverage is estimated
+# Points whose leverage is estimated. With more of them landmarks are chosen better, in more time.
+LEVERAGE_CANDIDATES = 20_000
 LANDMARKS = ("uniform", "kmeans", "leverage")
 
 
@@ -112,7 +113,7 @@ def _by_leverage(kernels, X, count, rng):
     estimates.
     """
     n = X.shape[0]
-    candidates = np.sort(rng.choice(n, min(n, max(CANDIDATES, 2 * count)), replace=False))
+    candidates = np.sort(rng.choice(n, min(n, max(LEVERAGE_CANDIDATES, 2 * count)), replace=False))
     sketch = X[np.sort(rng.choice(candidates, min(2 * count, candidates.size), replace=False))]
     uniform = np.full(kernels.m, 1.0 / kernels.m)
     K_ss = kernels.between(sketch, sketch).combine(uniform).astype(float)

@@ -8,10 +8,11 @@ import numpy as np
 from ..._loops import rbf, tables
 from ...kernels.vector import dense
 from .base import Family
-from .distances import LARGEST, Chains, Manhattan, make_distances
+from .distances import TOLERANCES, Chains, Manhattan, make_distances
 from .tables import GaussianTable
 
-MANY_CHAINS = 2  # more cost more than looking the sum up in a table
+# Most chains that are summed one by one. More of them cost more than looking the sum up in a table.
+MOST_CHAINS = 2
 
 
 class _Gaussians(Family):
@@ -107,7 +108,8 @@ class FeatureGaussians(_Gaussians):
 
     def _columns(self, X, center, widths):
         scaled = (dense(X[:, self.chains.group]) - center) * widths
-        return np.ascontiguousarray(np.clip(scaled, -LARGEST, LARGEST).T, dtype=self.dtype)
+        largest = TOLERANCES.largest_exponent
+        return np.ascontiguousarray(np.clip(scaled, -largest, largest).T, dtype=self.dtype)
 
     def pairs(self, tile):
         rows = np.ascontiguousarray(self.left[:, tile.rows])
@@ -134,7 +136,7 @@ class _Distances(_Gaussians):
         self.factors = (self.chains.base / self.chains.base.min()).astype(dtype)
         self._distances = distances(gammas.min() * rbf.LOG2_E, gammas.max() * rbf.LOG2_E)
         factors = gammas / gammas.min()
-        tabulated = self.chains.base.size > MANY_CHAINS and GaussianTable.covers(factors, dtype)
+        tabulated = self.chains.base.size > MOST_CHAINS and GaussianTable.covers(factors, dtype)
         self._table = GaussianTable(factors, dtype) if tabulated else None
 
     def pairs(self, tile):

@@ -12,6 +12,10 @@ from ..._threads import Threads
 from ..base import SumBank, as_outputs
 from ..kernel_set import Delegating, Indices
 
+# Rows of a block: with a few thousand columns in float32 it is some ten megabytes. More of them do
+# not stay in cache.
+ROWS = 8192
+
 
 class ColumnBank(Delegating, SumBank):
     """Base of banks whose kernels are given by their factors.
@@ -113,9 +117,6 @@ class ColumnBank(Delegating, SumBank):
 
 
 # --- the curvature of a loss along the factors of single kernels ----------------------------------
-
-
-ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 
 
 class Spectra:

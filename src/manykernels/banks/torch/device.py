@@ -1,15 +1,37 @@
 """One place where PyTorch computes: tensors in, tensors out, and memory that may run out."""
 
 import gc
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-PART = 0.1  # of the free memory that one tile may take
-ASSUMED = 2**30  # bytes, on devices that do not say how much is free
-# generations of GPUs that multiply in float64 half as fast as in float32, or as fast
-DOUBLES = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
-SMALLEST = 16  # rows of a tile, below which running out of memory is an error
+# Generations of GPUs that multiply in float64 half as fast as in float32, or as fast.
+FAST_IN_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of tiles.
+
+    Attributes
+    ----------
+    tile_share : float
+        Part of the free memory that one tile may take. With a larger one there are fewer tiles, and
+        less room for what is made of them.
+    assumed_bytes : int
+        Free memory of devices that do not say how much there is.
+    smallest_tile : int
+        Rows of a tile, below which running out of memory is an error. With a larger one it is so
+        sooner.
+    """
+
+    tile_share: float = 0.1
+    assumed_bytes: int = 2**30
+    smallest_tile: int = 16
+
+
+SIZES = Sizes()
 
 
 class Device:
@@ -71,7 +93,7 @@ class Device:
     @cached_property
     def doubles(self):
         """Whether products of matrices in float64 cost little more than in float32."""
-        return self.fused and self.torch.cuda.get_device_capability(self.place) in DOUBLES
+        return self.fused and self.torch.cuda.get_device_capability(self.place) in FAST_IN_DOUBLE
 
     def __getstate__(self):
         return {"name": self.name, "rows": None, "pairs": 0}
@@ -115,7 +137,7 @@ class Device:
         (``torch.cuda.set_per_process_memory_fraction``).
         """
         if not self.fused:
-            return ASSUMED
+            return SIZES.assumed_bytes
         cuda, place = self.torch.cuda, self.place
         taken = cuda.memory_allocated(place)
         left, total = cuda.mem_get_info(place)
@@ -127,7 +149,7 @@ class Device:
         """Slices of `count` rows, as many at a time as fit, `most` if that is given; fewer once
         memory has run out.
         """
-        fitting = max(SMALLEST, int(PART * self.free() // max(row_bytes, 1)))
+        fitting = max(SIZES.smallest_tile, int(SIZES.tile_share * self.free() // max(row_bytes, 1)))
         fitting = fitting if most is None else min(fitting, most)
         start = 0
         while start < count:
@@ -144,7 +166,7 @@ class Device:
             work(part)
         except self.torch.OutOfMemoryError:
             size = part.stop - part.start
-            if size <= SMALLEST:
+            if size <= SIZES.smallest_tile:
                 raise
             if self.fused:
                 self.torch.cuda.empty_cache()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import as_outputs, mirror, support_of
 from ..compute import Points
-from ..masked import LARGEST, LOG2_E, MaskedBank
+from ..masked import LARGEST_SQUARE, LOG2_E, MaskedBank
 from .base import Adding
 
 
@@ -100,7 +100,7 @@ class DeviceMaskedBank(MaskedBank):
         return (
             (left[rows] - right[cols])
             .square_()
-            .clamp_(max=LARGEST)
+            .clamp_(max=LARGEST_SQUARE)
             .T.to(self.device.entry(self.dtype))
             .contiguous()
         )

@@ -1,7 +1,7 @@
 """Which banks go to a device."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,12 +20,35 @@ from .product import DeviceProductBank
 from .tiled import DeviceTiledBank
 
 NAMES = "'cpu', 'auto', 'cuda', 'cuda:0', ..., or 'torch' for PyTorch on the CPU"
-# values of kernels at pairs of points, from which on a GPU is faster than 16 cores, and from which
-# on it is so by seconds, as long as PyTorch takes to be imported
-LEAST, CLEARLY = 2**25, 2**27
-SUBSETS = 2**25  # the same for kernels of feature subsets, which cost the host more
-FACTORS = 2**30  # the same for products of entries of factors
-TABLED = 2000  # points from which on it is faster for kernels that the host looks up in a table
+# Values of kernels at pairs of points, from which on a GPU is faster than 16 cores. With a larger
+# number more banks stay on the host.
+LEAST = 2**25
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers from which on a GPU is faster; with larger ones more banks stay on the host.
+
+    Attributes
+    ----------
+    clear_gain : int
+        Values of kernels at pairs of points, from which on it is so by seconds, as long as PyTorch
+        takes to be imported.
+    clear_gain_of_subsets : int
+        The number for kernels of feature subsets, which cost the host more.
+    factor_products : int
+        Products of entries of factors, from which on it is faster.
+    table_points : int
+        Points from which on it is faster for kernels that the host looks up in a table.
+    """
+
+    clear_gain: int = 2**27
+    clear_gain_of_subsets: int = 2**25
+    factor_products: int = 2**30
+    table_points: int = 2000
+
+
+SIZES = Sizes()
 
 
 def check_device(name: Any) -> None:
@@ -64,12 +87,12 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
     if name == "auto":
-        name = "cuda" if n * width**2 >= FACTORS and gpu_is_here() else "cpu"
+        name = "cuda" if n * width**2 >= SIZES.factor_products and gpu_is_here() else "cpu"
     if name == "cpu":
         return None
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if name != "torch" and n * width**2 < FACTORS:
+    if name != "torch" and n * width**2 < SIZES.factor_products:
         return None
     device.tidy()
     return device
@@ -92,16 +115,16 @@ def pays(bank: Bank) -> bool:
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
         return False
-    least = SUBSETS if isinstance(bank, MaskedBank) else CLEARLY
+    least = SIZES.clear_gain_of_subsets if isinstance(bank, MaskedBank) else SIZES.clear_gain
     return type(bank) in _ON_DEVICE and _large(bank, least)
 
 
 def _large(bank, least):
     if isinstance(bank, FactorBank):
-        return bank.n * bank.width**2 >= FACTORS
+        return bank.n * bank.width**2 >= SIZES.factor_products
     if bank.m * bank.n**2 < least:
         return False
-    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= TABLED
+    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= SIZES.table_points
 
 
 def _tiled(bank, device):

@@ -22,7 +22,9 @@ from .families import (
 
 # of several features, by what they are functions of
 KINDS = {"distance": Gaussians, "manhattan": Laplacians, "dot": Polynomials}
-HELD = 0.3  # of the free memory for matrices that only the host can compute
+# Part of the free memory for matrices that only the host can compute, and for products of all
+# kernels. With a larger one more of them stay on the device, and tiles are smaller.
+HELD_SHARE = 0.3
 
 
 class DeviceTiledBank(DeviceBank, TiledBank):
@@ -49,7 +51,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
     def _on_device(self):
         alone, groups = grouped(self.spec, self.held)
         of = Points(self.left, self.right), self.dtype.type, self.held
-        shape, budget = (self.n_rows, self.n), HELD * self.device.free() / max(len(alone), 1)
+        shape, budget = (self.n_rows, self.n), HELD_SHARE * self.device.free() / max(len(alone), 1)
         hosts = (one_kernel(self.spec, k, *of) for k in alone)
         return [FromHost(self.device, family, self.dtype, shape, budget) for family in hosts] + [
             _translated(self, key, np.array(members)) for key, members in groups.items()
@@ -225,7 +227,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     def held_products(self, beta):
         # those of a point, of a step, and their sum
-        if self.n <= FEW or 24 * self.m * beta.size > HELD * self.device.free():
+        if self.n <= FEW or 24 * self.m * beta.size > HELD_SHARE * self.device.free():
             return self.products(beta)
         torch, (t, n) = self.device.torch, beta.shape
         out = torch.zeros((self.m, t, n), dtype=torch.float64, device=self.device.place)

@@ -10,6 +10,7 @@ to run.
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,29 @@ from ..base import SumBank, as_outputs
 from ..dense import DenseBank
 from .delegating import DelegatingBank
 
-SMALL = 0.25  # of a budget: matrices in float64, if they become necessary, are twice as large
-PAYS = 5  # requests for kernels in float64, from which on they are held too
-HEARD = 0.2  # seconds until Ctrl-C is noticed
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of banks that are shared.
+
+    Attributes
+    ----------
+    held_share : float
+        Part of a budget that matrices may take: in float64, if that becomes necessary, they are
+        twice as large. With a larger one the budget may not be kept.
+    float64_requests : int
+        Requests for kernels in float64, from which on they are held too. With more of them they are
+        computed anew more often.
+    wait_seconds : float
+        Seconds until Ctrl-C is noticed.
+    """
+
+    held_share: float = 0.25
+    float64_requests: int = 5
+    wait_seconds: float = 0.2
+
+
+SIZES = Sizes()
 
 
 def held(bank: SumBank, memory_budget: int) -> SumBank:
@@ -29,7 +50,7 @@ def held(bank: SumBank, memory_budget: int) -> SumBank:
     costs a tenth.
     """
     size = bank.m * bank.n**2 * bank.dtype.itemsize
-    if bank.is_remote or isinstance(bank, DenseBank) or size > SMALL * memory_budget:
+    if bank.is_remote or isinstance(bank, DenseBank) or size > SIZES.held_share * memory_budget:
         return bank
     return DenseBank.from_bank(bank)
 
@@ -42,7 +63,7 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
     """
     kernels = 3 * bank.n**2 * (bank.dtype.itemsize + 8)
     products = 4 * 8 * bank.m * outputs * bank.n
-    return int((1.0 - 3 * SMALL) * memory_budget // (kernels + products))
+    return int((1.0 - 3 * SIZES.held_share) * memory_budget // (kernels + products))
 
 
 class Request:
@@ -144,7 +165,7 @@ class PassBatcher:
         """
         while self._live:
             try:
-                while self._live and not self._ended.acquire(timeout=HEARD):
+                while self._live and not self._ended.acquire(timeout=SIZES.wait_seconds):
                     pass
             except KeyboardInterrupt:
                 self.stop()
@@ -205,7 +226,7 @@ class PassBatcher:
         if bank is not self._finer or not isinstance(self.bank, DenseBank):
             return bank
         self._finer_asked += len(requests)
-        if self._finer_held is None and self._finer_asked > PAYS:
+        if self._finer_held is None and self._finer_asked > SIZES.float64_requests:
             self._finer_held = DenseBank.from_bank(bank)
         return self._finer_held or bank
 
