@@ -305,6 +305,13 @@ class SumBank(Bank):
     def diagonal(self) -> np.ndarray:
         """Diagonals of all kernels, (m, n)."""
 
+    @abstractmethod
+    def cross(self, X_new: Any, support: Indices | None = None) -> "SumBank":
+        """The same kernels, in float64, between new points and the training points (or some)."""
+
+    def take_points(self, points: Indices) -> "SumBank | None":
+        return None
+
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         """The bank of some of the kernels, each times a factor; None if that cannot be had.
 

@@ -109,7 +109,9 @@ def make_bank(
     return bank
 
 
-def _missing_bank(collection, normalize, training, views, compute, memory_budget):
+def _missing_bank(
+    collection: Any, normalize: Any, training: Any, views: Any, compute: Any, memory_budget: int
+) -> Any:
     """The bank of points that may lack views: a bank for every set of kernels that the same points
     have.
     """
@@ -140,7 +142,7 @@ def _missing_bank(collection, normalize, training, views, compute, memory_budget
     return MissingBank(spec, views, parts)
 
 
-def _check_options(storage, normalize, dtype, missing):
+def _check_options(storage: Any, normalize: Any, dtype: DTypeLike, missing: Any) -> None:
     if missing not in ("error", *RULES):
         raise ValueError(f"missing must be one of {('error', *RULES)}, got {missing!r}.")
     if storage not in STORAGES:
@@ -169,7 +171,7 @@ def tiled(spec: BankSpec, X: Any, compute: Compute, memory_budget: int) -> Tiled
     return TiledBank(spec, Points.take_points(X), compute, held)
 
 
-def _checked_weights(sample_weight, n):
+def _checked_weights(sample_weight: Any, n: int) -> Any:
     """Sample weights as an (n,) array, or None."""
     if sample_weight is None:
         return None
@@ -183,7 +185,7 @@ def _checked_weights(sample_weight, n):
     return weights
 
 
-def _float32_will_do(spec, X):
+def _float32_will_do(spec: Any, X: Any) -> bool:
     """Whether float32 holds every kernel: its size, and for narrow Gaussians the differences of
     features that spread wide.
     """
@@ -209,11 +211,11 @@ def _float32_will_do(spec, X):
     return float((9.0 * np.sqrt(gammas) * reach * np.finfo(np.float32).eps).max()) < FLOAT32_ERROR
 
 
-def _hold(spec, X, memory_budget):
+def _hold(spec: Any, X: Any, memory_budget: Any) -> Any:
     """Gram matrices of the kernels that users' code computes, as many as fit. All are checked, the
     others on a sample.
     """
-    size, held = 8 * X.shape[0] ** 2, {}
+    size, held = 8 * X.shape[0] ** 2, cast(dict[int, Precomputed], {})
     for k in spec.alive:
         kernel = spec.kernels[k]
         if type(kernel) in PAIRWISE or isinstance(kernel, Precomputed):

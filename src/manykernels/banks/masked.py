@@ -1,9 +1,11 @@
 """A bank of Gaussian kernels on arbitrary feature subsets, a million of them as easily as ten."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._loops.exponentials import add_rows, combine_rows, multiply_rows, sweep_rows, take_powers
 from .._loops.rbf import LOG2_E
@@ -11,7 +13,7 @@ from ..kernels.points import as_points
 from ..kernels.vector import dense
 from .base import SumBank, Sums, as_outputs, mirror, support_of
 from .compute import Compute, Points
-from .kernel_set import Delegating
+from .kernel_set import Delegating, Indices
 from .spec import MaskedSpec
 
 # Kernels of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level
@@ -75,7 +77,7 @@ class MaskedBank(Delegating, SumBank):
         self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
         self.dtype, self.threads = compute.dtype, compute.threads
 
-    def _like(self, spec=None, points=None, dtype=None) -> Self:
+    def _like(self, spec: Any = None, points: Any = None, dtype: DTypeLike | None = None) -> Self:
         """The same, but for what is given."""
         return type(self)(
             spec or self.spec,
@@ -84,23 +86,23 @@ class MaskedBank(Delegating, SumBank):
         )
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return self.left is self.right
 
     @property
-    def masked(self):
+    def masked(self) -> Any:
         """The kernels as arrays of widths and masks."""
         return self.spec.masked
 
     @property
-    def scale(self):
+    def scale(self) -> Any:
         """The factor of all kernels."""
         return self.spec.scale
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Any:
         return self._like(self.spec.take_kernels(kernels, factor))
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         triangle = rows is None and self.symmetric
@@ -126,15 +128,15 @@ class MaskedBank(Delegating, SumBank):
             return _square(totals, weights.sum(), self.n, self.dtype)
         return totals.astype(self.dtype).reshape(rows.size, self.n)
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         beta = as_outputs(beta, self.n)
         return self._bilinear_forms([(beta, beta)])[0]
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def _bilinear_forms(self, couples):
+    def _bilinear_forms(self, couples: list) -> np.ndarray:
         """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
         self._needs_square("quadratic_forms")
         support = support_of(np.concatenate([part for couple in couples for part in couple]))
@@ -157,7 +159,7 @@ class MaskedBank(Delegating, SumBank):
         self.threads.map(add, self._chunks)
         return out * self.scale
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         points = np.arange(self.n) if self.symmetric else support_of(outputs)
         coefficients = np.ascontiguousarray(outputs[:, points])
@@ -182,7 +184,7 @@ class MaskedBank(Delegating, SumBank):
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: Any, beta: Any, J: Any) -> Any:
         self._needs_square("newton_sums")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         pairs = Pairs(
@@ -220,7 +222,7 @@ class MaskedBank(Delegating, SumBank):
             squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
         return Sums(K, squares, self.scale * sum(share.mixed for share in shares))
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         chosen = np.asarray(chosen)
         i, j = (
             index.ravel() for index in np.meshgrid(np.arange(self.n_rows), chosen, indexing="ij")
@@ -231,7 +233,7 @@ class MaskedBank(Delegating, SumBank):
             out[kernels] = np.exp2(-exponents).reshape(-1, self.n_rows, chosen.size)
         return out * self.scale
 
-    def kernel_rows(self, chosen, points):
+    def kernel_rows(self, chosen: Indices, points: Indices) -> np.ndarray:
         self._needs_square("kernel_rows")
         out = np.empty((len(chosen), self.m, len(points)), dtype=self.dtype)
 
@@ -241,10 +243,10 @@ class MaskedBank(Delegating, SumBank):
         self._visit(chosen, points, fill)
         return out
 
-    def visit_kernel_rows(self, chosen, visitor):
+    def visit_kernel_rows(self, chosen: Indices, visitor: Callable) -> None:
         self._visit(chosen, np.arange(self.n), visitor)
 
-    def _visit(self, chosen, points, visitor):
+    def _visit(self, chosen: Indices, points: Any, visitor: Callable) -> None:
         """`visit_kernel_rows` over some points."""
         differences = [np.ascontiguousarray(self._differences([i], points).T) for i in chosen]
 
@@ -264,25 +266,25 @@ class MaskedBank(Delegating, SumBank):
             ),
         )
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         self._needs_square("diagonal")
         return np.broadcast_to(self.scale, (self.m, self.n))
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         return np.full(self.n, self.scale * np.sum(weights))
 
-    def refined(self):
+    def refined(self) -> Any:
         return None if self.dtype == np.float64 else self._like(dtype=np.float64)
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Indices | None = None) -> "SumBank":
         X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
         return self._like(points=Points(X_new, right), dtype=np.float64)
 
-    def same_data(self, X):
+    def same_data(self, X: Any) -> bool:
         return np.array_equal(dense(X), self.right)
 
-    def _scaled(self, weights):
+    def _scaled(self, weights: ArrayLike) -> Any:
         """Weights times the scale, without those that cannot matter: denormal numbers would make
         the loops slow.
         """
@@ -293,12 +295,12 @@ class MaskedBank(Delegating, SumBank):
             0.0,
         )
 
-    def _factors(self, kernels):
+    def _factors(self, kernels: Indices) -> Any:
         """Exponent per squared feature difference, (kernels, n_features), in base two."""
         gammas = (self.masked.gammas[kernels] * LOG2_E).astype(self.dtype)
         return self.masked.masks(kernels) * gammas[:, None]
 
-    def _differences(self, rows, cols):
+    def _differences(self, rows: Any, cols: Any) -> Any:
         """Squared feature differences of pairs, (pairs, n_features)."""
         differences = self.left[rows] - self.right[cols]
         # bounded, since an infinite difference in a feature that a mask leaves out would make 0
@@ -308,16 +310,16 @@ class MaskedBank(Delegating, SumBank):
         ).astype(self.dtype)
 
     @property
-    def _chunks(self):
+    def _chunks(self) -> Any:
         """Slices of the kernels, enough of them for all threads unless that makes them short."""
         return _slices(self.m, min(KERNELS, max(KERNELS // 4, -(-self.m // self.threads.count))))
 
-    def _tables(self, kernels, pairs):
+    def _tables(self, kernels: Indices, pairs: Any) -> Any:
         """Blocks of pairs, each with its table of exponents, (pairs, kernels), in one buffer."""
         factors, buffer = self._factors(kernels), self._buffer()
         return ((block, _exponents(block, factors, buffer)) for block in pairs)
 
-    def _buffer(self):
+    def _buffer(self) -> Any:
         """Room for a table."""
         return np.empty(SIZES.block_pairs * KERNELS, dtype=self.dtype)
 
@@ -325,11 +327,11 @@ class MaskedBank(Delegating, SumBank):
 class _Share:
     """What a thread has added up of a sweep."""
 
-    def __init__(self, beta, pairs):
+    def __init__(self, beta: Any, pairs: Any) -> None:
         (t, n), self.combined = beta.shape, np.zeros(pairs)
         self.squares, self.mixed = np.zeros((t, t, n, n)), np.zeros((t, n))
 
-    def add(self, products, diagonal, vector):
+    def add(self, products: Any, diagonal: np.ndarray, vector: np.ndarray) -> None:
         """The part of some kernels, from their products (t, n, kernels)."""
         rows = products * np.sqrt(diagonal).astype(products.dtype)
         for c in range(len(rows)):
@@ -338,13 +340,13 @@ class _Share:
         self.mixed += products @ vector.astype(products.dtype)
 
 
-def _exponents(block, factors, buffer):
+def _exponents(block: Any, factors: np.ndarray, buffer: Any) -> Any:
     """The table of a block of pairs and a chunk of kernels."""
     shape = block.rows.size, len(factors)
     return np.matmul(block.arrays[0], factors.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
 
 
-def _square(below, diagonal, n, dtype):
+def _square(below: Any, diagonal: np.ndarray, n: int, dtype: DTypeLike) -> Any:
     """A symmetric matrix from its entries below the diagonal, line by line, and the one on it."""
     out = np.full((n, n), diagonal, dtype=dtype)
     for i in range(1, n):
@@ -353,7 +355,7 @@ def _square(below, diagonal, n, dtype):
     return out
 
 
-def _slices(size, step=None):
+def _slices(size: int, step: Any = None) -> Any:
     step = step or KERNELS
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
@@ -385,7 +387,9 @@ class Pairs:
         computed again.
     """
 
-    def __init__(self, n_rows, n_cols, triangle, describe, uses=2):
+    def __init__(
+        self, n_rows: Any, n_cols: Any, triangle: Any, describe: Any, uses: Any = 2
+    ) -> None:
         self.triangle, self.n_cols, self.describe = triangle, n_cols, describe
         self.size = n_rows * (n_rows - 1) // 2 if triangle else n_rows * n_cols
         self._held = None
@@ -396,20 +400,20 @@ class Pairs:
         ):
             self._held = [self[number] for number in range(len(self))]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return -(-self.size // SIZES.block_pairs)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return (self[number] for number in range(len(self)))
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: Any) -> Any:
         if self._held is not None:
             return self._held[number]
         place = slice(number * SIZES.block_pairs, min((number + 1) * SIZES.block_pairs, self.size))
         i, j = self._indices(np.arange(place.start, place.stop))
         return Block(place, i, j, self.describe(i, j))
 
-    def _indices(self, places):
+    def _indices(self, places: Any) -> Any:
         if not self.triangle:
             return np.divmod(places, self.n_cols)
         i = ((1.0 + np.sqrt(1.0 + 8.0 * places)) / 2.0).astype(np.intp)

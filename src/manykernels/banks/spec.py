@@ -133,7 +133,7 @@ class BankSpec:
         """The same kernels, normalized on other training points."""
         return replace(self, scales=self._scales(training))
 
-    def _resolved(self, k, training, known):
+    def _resolved(self, k: Any, training: Any, known: Any) -> Any:
         """Kernel k with numbers for all parameters; widths that differ by a factor alone are
         computed once, and kept in `known`.
         """
@@ -150,7 +150,7 @@ class BankSpec:
             known[key] = replace(kernel, factor=1.0).resolved(seen, weight).gamma
         return replace(kernel, gamma=known[key]).resolved(None, weight)
 
-    def _given(self, k, training):
+    def _given(self, k: int, training: Any) -> Any:
         """What kernel k sees of the training points that have its columns."""
         X, columns = training.X, self.columns[k]
         if training.rows is None:
@@ -205,18 +205,18 @@ class BankSpec:
         return KernelCollection.from_lists(self.kernels, self.groups)
 
     @property
-    def alive(self):
+    def alive(self) -> Any:
         """The kernels that are not left out."""
         return np.flatnonzero(self.scales)
 
-    def kind(self, k):
+    def kind(self, k: int) -> Any:
         """The pairwise number that kernel k is a fused function of, or None."""
         kernel = self.kernels[k]
         kind = PAIRWISE.get(type(kernel))
         high = type(kernel) is Polynomial and kernel.degree > HIGHEST_FUSED_DEGREE
         return None if high or (kind == "dot" and self.normalize == "cosine") else kind
 
-    def on_one_feature(self, k):
+    def on_one_feature(self, k: Any) -> Any:
         """Whether kernel k is a Gaussian of one feature."""
         return (
             type(self.kernels[k]) is RBF
@@ -224,11 +224,11 @@ class BankSpec:
             and self.columns[k].size == 1
         )
 
-    def columns_key(self, k):
+    def columns_key(self, k: Any) -> Any:
         """Equal for kernels that see the same columns."""
         return "all" if self.columns[k] is None else tuple(self.columns[k].tolist())
 
-    def seen(self, k, X):
+    def seen(self, k: int, X: Any) -> Any:
         """The part of X that kernel k sees; entries in place of their codes if it reads strings."""
         if self.kernels[k].reads == "strings":
             return decoded(
@@ -238,17 +238,17 @@ class BankSpec:
             )
         return X if self.columns[k] is None else X[:, self.columns[k]]
 
-    def points(self, k, points):
+    def points(self, k: int, points: Any) -> Any:
         """The parts of both point sets that kernel k sees; one object if both are."""
         return points.each(lambda X: self.seen(k, X))
 
-    def factors(self, k, points):
+    def factors(self, k: int, points: Points) -> Points | None:
         """Row and column factors of the cosine normalization, or None."""
         if self.normalize != "cosine" or self.kernels[k].unit_diagonal:
             return None
         return points.each(lambda A: _inverse_roots(self.kernels[k].diagonal(A)))
 
-    def diagonal(self, k, X):
+    def diagonal(self, k: Any, X: Any) -> np.ndarray:
         """Diagonal of normalized kernel k, (n,)."""
         if self.kernels[k].unit_diagonal:
             return np.full(X.shape[0], self.scales[k])
@@ -257,7 +257,7 @@ class BankSpec:
         factors = self.factors(k, Points.take_points(A))
         return diagonal if factors is None else diagonal * factors.left**2
 
-    def _scales(self, training):
+    def _scales(self, training: Any) -> Any:
         mean = np.array([self._mean_diagonal(k, training) for k in range(self.m)])
         usable = np.isfinite(mean) & (mean > 1e-305)
         _warn_unusable(usable, mean, self.names)
@@ -269,7 +269,7 @@ class BankSpec:
             scales /= training.weights.sum()
         return scales
 
-    def _mean_diagonal(self, k, training):
+    def _mean_diagonal(self, k: int, training: Any) -> Any:
         if self.kernels[k].unit_diagonal:
             return 1.0
         weights = training.weights
@@ -357,7 +357,7 @@ class MaskedSpec:
         return replace(self, masked=self.masked.take_kernels(kernels), scale=factor * self.scale)
 
 
-def resolved_features(kernel, group, n_features, feature_names):
+def resolved_features(kernel: Kernel, group: Any, n_features: Any, feature_names: Any) -> Any:
     """The columns that a kernel sees, None for all; errors name its group."""
     try:
         return resolve_features(kernel.features, n_features, feature_names)
@@ -365,7 +365,7 @@ def resolved_features(kernel, group, n_features, feature_names):
         raise ValueError(f"Group {group!r}: {error}" if group else str(error)) from None
 
 
-def _check_readable(collection, columns, n_features, training):
+def _check_readable(collection: Any, columns: Any, n_features: Any, training: Any) -> None:
     names: Sequence[str] = NumberedColumns(n_features)
     if training.feature_names is not None:
         names = [str(name) for name in training.feature_names]
@@ -379,19 +379,19 @@ def _check_readable(collection, columns, n_features, training):
         )
 
 
-def _names(kernels, groups, columns, feature_names):
+def _names(kernels: Indices, groups: Any, columns: Any, feature_names: Any) -> Any:
     return [
         (f"{group}: " if group else "") + kernel.name(feature_names, seen)
         for kernel, group, seen in zip(kernels, groups, columns, strict=True)
     ]
 
 
-def _inverse_roots(diagonal):
+def _inverse_roots(diagonal: np.ndarray) -> Any:
     """One over the root of each diagonal entry; zero for a point that the kernel maps to zero."""
     return np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
 
 
-def _warn_unusable(usable, mean, names):
+def _warn_unusable(usable: Any, mean: Any, names: Any) -> None:
     unusable = np.flatnonzero(~usable)
     for k in unusable[:5]:
         what = (

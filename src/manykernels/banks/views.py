@@ -122,7 +122,7 @@ class Views:
             raise ValueError(self._on_part(view, partly[:, view], holes))
         return lacking == 0
 
-    def _on_part(self, view, partly, holes):
+    def _on_part(self, view: Any, partly: Any, holes: Any) -> str:
         """The error of points that have a part of a view."""
         columns, rows = self.columns[view], np.flatnonzero(partly)
         column = columns[holes[np.ix_(rows, columns)].any(axis=0)][0]
@@ -184,10 +184,10 @@ def refuse_masks(collection: Any) -> None:
         )
 
 
-def _labels(columns, owners, names):
+def _labels(columns: Any, owners: Any, names: Any) -> Any:
     """The group that a view is all of, or its columns."""
     alone = [next(iter(groups)) if len(groups) == 1 else "" for groups in owners]
-    labels = []
+    labels: list[str] = []
     for view, group in zip(columns, alone, strict=True):
         words = "all features" if view.size == len(names) else describe_features(view, names)
         if group and alone.count(group) == 1:

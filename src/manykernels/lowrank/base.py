@@ -141,7 +141,7 @@ class Approximation(ABC):
             factors = features.transform(X, out, threads, progress)
         return FactorBank(factors, features.offsets, features, threads)
 
-    def _check_room(self, n, m, dtype, memory_budget):
+    def _check_room(self, n: Any, m: Any, dtype: Any, memory_budget: Any) -> None:
         """Raise if the factors may be over the memory budget and there is no folder for them."""
         needed, seconds = self.estimate(n, m, dtype.itemsize)
         if needed > memory_budget and self.folder is None:

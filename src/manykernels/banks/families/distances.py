@@ -1,6 +1,7 @@
 """Squared distances of tiles of points, by the fastest way that keeps their digits."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -8,6 +9,7 @@ from scipy.spatial.distance import cdist
 
 from ..._loops.rbf import GROUP, differing_bits, packed, squared_distances
 from ...kernels.vector import chosen_rows, dense, dot_products, middle, squared_norms
+from .base import Tile
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Tolerances:
 TOLERANCES = Tolerances()
 
 
-def make_distances(left, right, unit, narrowest, dtype):
+def make_distances(left: Any, right: Any, unit: float, narrowest: float, dtype: Any) -> Any:
     """An object whose ``tile(tile)`` is ``unit |x - y|^2``, at most the largest exponent, in a new
     array of the dtype.
 
@@ -78,13 +80,13 @@ def make_distances(left, right, unit, narrowest, dtype):
 class Bits:
     """Of points whose features are 0 or 1."""
 
-    def __init__(self, left, right, unit, dtype):
+    def __init__(self, left: Any, right: Any, unit: float, dtype: Any) -> None:
         self.unit, self.dtype = min(unit, TOLERANCES.largest_exponent / right.shape[1]), dtype
         rows = packed(right)
         self.right = np.ascontiguousarray(rows.T)
         self.left = rows if left is right else packed(left)
 
-    def tile(self, tile):
+    def tile(self, tile: Tile) -> np.ndarray:
         out = np.empty((tile.rows.size, tile.cols.size), self.dtype)
         rows = np.ascontiguousarray(chosen_rows(self.left, tile.rows))
         differing_bits(rows, np.ascontiguousarray(self.right[:, tile.cols]), self.unit, out)
@@ -96,7 +98,7 @@ class Dots:
     kernels live on those.
     """
 
-    def __init__(self, left, right, unit, dtype):
+    def __init__(self, left: Any, right: Any, unit: float, dtype: Any) -> None:
         self.same, self.unit, self.dtype = left is right, unit, dtype
         center = 0.0 if sparse.issparse(right) else middle(right)
         self.right = _moved(right, center)
@@ -106,7 +108,7 @@ class Dots:
             self.left_norms = self.right_norms if self.same else squared_norms(self.left)
         self.farthest = max(self.right_norms.max(initial=0.0), self.left_norms.max(initial=0.0))
 
-    def tile(self, tile):
+    def tile(self, tile: Tile) -> np.ndarray:
         dots = dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols))
         cols = tile.cols if self.same else np.full_like(tile.cols, -1)
         out = np.empty(dots.shape, self.dtype)
@@ -124,10 +126,10 @@ class Differences:
 
     metric = "sqeuclidean"
 
-    def __init__(self, left, right, unit, dtype):
+    def __init__(self, left: Any, right: Any, unit: float, dtype: Any) -> None:
         self.left, self.right, self.unit, self.dtype = left, right, unit, dtype
 
-    def tile(self, tile):
+    def tile(self, tile: Tile) -> np.ndarray:
         a, b = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
         return np.minimum(
             self.unit * cdist(dense(a), dense(b), self.metric), TOLERANCES.largest_exponent
@@ -140,19 +142,19 @@ class Manhattan(Differences):
     metric = "cityblock"
 
 
-def _faster_dense(X):
+def _faster_dense(X: Any) -> Any:
     """Whether products of the points are faster as an array, and it is not large."""
     return not sparse.issparse(X) or X.shape[0] * X.shape[1] <= min(
         TOLERANCES.dense_entries, TOLERANCES.dense_ratio * X.nnz
     )
 
 
-def _moved(X, center):
+def _moved(X: Any, center: Any) -> Any:
     """As floats around a center; sparse points stay where they are."""
     return X.astype(float) if sparse.issparse(X) else X - center
 
 
-def _is_binary(X):
+def _is_binary(X: Any) -> bool:
     return bool(((X == 0) | (X == 1)).all())
 
 
@@ -170,7 +172,7 @@ class Chains:
         Which distance the chain belongs to: members of different groups never share a chain.
     """
 
-    def __init__(self, gammas, groups=None):
+    def __init__(self, gammas: np.ndarray, groups: Any = None) -> None:
         gammas = np.asarray(gammas, dtype=float)
         groups = np.zeros(gammas.size, dtype=np.intp) if groups is None else np.asarray(groups)
         logs = np.log2(gammas)
@@ -191,7 +193,7 @@ class Chains:
         length = -(-(self.place.max() + 1) // GROUP) * GROUP
         self.shape = (self.base.size, int(length))
 
-    def tabulate(self, weights, dtype):
+    def tabulate(self, weights: np.ndarray, dtype: Any) -> Any:
         """Weights of the members as a (chains, length) table; zero where they are too small."""
         table = np.zeros(self.shape)
         np.add.at(table, (self.row, self.place), weights)
@@ -200,6 +202,6 @@ class Chains:
         table[np.abs(table) < TOLERANCES.negligible_weight * np.abs(table).max(initial=0.0)] = 0.0
         return table.astype(dtype)
 
-    def gather(self, table):
+    def gather(self, table: np.ndarray) -> Any:
         """The entries of a (chains, length, ...) table that belong to the members."""
         return table[self.row, self.place]

@@ -1,11 +1,14 @@
 """Tables of Gaussians of one distance (see `manykernels._loops.tables`)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..._loops.tables import BITS, Grid
+from ..._threads import Threads
 
 # Degree of the polynomials, by precision: errors of 2e-8 and 2e-16. Higher ones take longer.
 DEGREES = {np.dtype(np.float32): 3, np.dtype(np.float64): 7}
@@ -50,7 +53,7 @@ class GaussianTable:
     dtype : float32 or float64
     """
 
-    def __init__(self, factors, dtype):
+    def __init__(self, factors: np.ndarray, dtype: Any) -> None:
         dtype = np.dtype(dtype)
         self.factors, self.dtype, self.degree = (
             np.asarray(factors, dtype=float),
@@ -76,7 +79,7 @@ class GaussianTable:
         self._to_powers = np.linalg.inv(np.vander(places, increasing=True))
 
     @staticmethod
-    def covers(factors, dtype):
+    def covers(factors: np.ndarray, dtype: Any) -> bool:
         """Whether the range of the factors leaves room for the cells: below the normal numbers
         there are none.
         """
@@ -84,10 +87,10 @@ class GaussianTable:
             LOWEST_EXPONENTS[np.dtype(dtype)] - np.log2(factors.max()) > np.finfo(dtype).minexp + 1
         )
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_held"}
 
-    def table(self, weights):
+    def table(self, weights: np.ndarray) -> Any:
         """The table of ``sum_l weights[l] 2^-(factors[l] t)``."""
         used = np.flatnonzero(weights)
         self._calls += 1
@@ -105,7 +108,7 @@ class GaussianTable:
         )
         return np.ascontiguousarray(table, dtype=self.dtype)
 
-    def gather(self, moments):
+    def gather(self, moments: np.ndarray) -> Any:
         """What `deposit` summed, (..., cells, degree + 1), as the sum for each member, (members,
         ...).
         """
@@ -116,7 +119,14 @@ class GaussianTable:
             out[part] = np.tensordot(values, at_nodes, (1, -1))
         return out
 
-    def swept(self, cells, moments, diagonal, vector, threads):
+    def swept(
+        self,
+        cells: Any,
+        moments: np.ndarray,
+        diagonal: np.ndarray,
+        vector: np.ndarray,
+        threads: Threads,
+    ) -> Any:
         """``sum_l diagonal[l] outer(M_lc, M_le)``, (t, t, n, n), and ``sum_l vector[l] M_lc``, (t,
         n), over the members.
 
@@ -144,7 +154,7 @@ class GaussianTable:
         threads.map(fill, range(0, n, SIZES.rows_at_once))
         return squares, at_nodes @ mixed
 
-    def _values(self, nodes, members=slice(None)):
+    def _values(self, nodes: Any, members: Any = slice(None)) -> Iterator[Any]:
         """Some of the members at a time, with their values at some nodes."""
         t, rates = nodes.ravel(), self._rates[members]
         step = max(1, SIZES.entries_at_once // max(t.size, 1))
@@ -153,7 +163,7 @@ class GaussianTable:
             yield part, np.exp(rates[part, None] * t)
 
     @cached_property
-    def _held(self):
+    def _held(self) -> Any:
         if self.factors.size * self.nodes.size > SIZES.held_entries:
             return None
         return np.exp(self._rates[:, None] * self.nodes.ravel())

@@ -113,11 +113,11 @@ class ReducedBank(FactorBank):
         return self._points
 
     @property
-    def factors(self):
+    def factors(self) -> np.ndarray:  # type: ignore[override]
         return self.points.factors
 
     @property
-    def right(self):
+    def right(self) -> np.ndarray:  # type: ignore[override]
         return self.points.right
 
     @property
@@ -351,16 +351,16 @@ class _PivotSpace(_Space):
     def largest_sample(self) -> int:
         return self.bank.n
 
-    def _directions(self, rows):
+    def _directions(self, rows: Any) -> Any:
         tolerance = TOLERANCES.left_out**2
         _, order, rank, _ = dpstrf(rows @ rows.T, tol=tolerance, lower=1)
         return rows[order[:rank] - 1].T
 
-    def _few_directions(self, rows, count):
+    def _few_directions(self, rows: Any, count: int) -> Any:
         found = self._directions(rows)
         return found if found.shape[1] <= count else None
 
-    def _add(self, new):
+    def _add(self, new: Any) -> None:
         new = qr(new, mode="economic", check_finite=False)[0]
         if self.P.shape[1]:  # what rounding has left of the old directions
             new = qr(new - self.P @ (self.P.T @ new), mode="economic", check_finite=False)[0]
@@ -381,13 +381,13 @@ class _EigenvectorSpace(_Space):
     def largest_sample(self) -> int:
         return TOLERANCES.largest_device_sample
 
-    def _directions(self, rows):
+    def _directions(self, rows: Any) -> Any:
         values, vectors = namespace(rows).linalg.eigh(rows @ rows.T)
         kept = values > TOLERANCES.left_out**2
         kept[-1] = True  # one of them, at least
         return rows.T @ (vectors[:, kept] / values[kept].sqrt()).flip(1)
 
-    def _few_directions(self, rows, count):
+    def _few_directions(self, rows: Any, count: int) -> Any:
         torch, square, G = namespace(rows), TOLERANCES.left_out**2, rows @ rows.T
         # those of some of the rows are enough, and Cholesky's method is much faster
         some = G[: count + 1, : count + 1].clone()
@@ -398,7 +398,7 @@ class _EigenvectorSpace(_Space):
             return None
         return self._directions(rows)
 
-    def _add(self, new):
+    def _add(self, new: Any) -> None:
         torch = namespace(new)
         new = torch.linalg.qr(new - self.P @ (self.P.T @ new))[0]
         held = torch.empty((self.bank.n, new.shape[1]), dtype=torch.float32, device=new.device)

@@ -4,10 +4,11 @@ from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from ...machines.device import DeviceMachine, DeviceMatrix, DeviceRows
 from ..base import Bank, Sums, as_outputs, support_of
+from ..kernel_set import Indices
 from .device import Device
 
 
@@ -67,24 +68,24 @@ class DeviceSums(NamedTuple):
     squares: Any
     mixed: Any
 
-    def times(self, beta):
+    def times(self, beta: ArrayLike) -> Any:
         return (self.device.put(beta) @ self.K.double().T).cpu().numpy()
 
-    def curved(self, c, factor, dtype):
+    def curved(self, c: Any, factor: float, dtype: DTypeLike) -> Any:
         torch, v = self.device.torch, self.mixed[c]
         out = torch.addr(self.squares[c, c], v, v, beta=2.0, alpha=2.0 * factor)
         return DeviceMatrix(self.device, out.add_(self.K).to(self.device.entry(dtype)))
 
-    def between(self, c, e, factor, change):
+    def between(self, c: Any, e: Any, factor: float, change: ArrayLike) -> Any:
         change = self.device.put(change)
         pull = self.squares[c, e] @ change + factor * (self.mixed[e] @ change) * self.mixed[c]
         return pull.cpu().numpy()
 
-    def host(self):
+    def host(self) -> Any:
         return Sums(*(part.double().cpu().numpy() for part in self[1:]))
 
 
-def curved(device, K, M, J):
+def curved(device: Device, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
     """As `manykernels.banks.base.curved`, of a tensor and arrays."""
     M, roots = device.put(M), device.put(np.sqrt(2.0 * J.diagonal))
     rows, v = (M * roots[:, None]).to(K.dtype), (device.put(J.vector) @ M).to(K.dtype)
@@ -103,7 +104,7 @@ class Adding:
     dtype : dtype of the products
     """
 
-    def __init__(self, device, J, shape, dtype):
+    def __init__(self, device: Device, J: Any, shape: tuple[int, int], dtype: DTypeLike) -> None:
         (t, n), torch = shape, device.torch
         there = {"dtype": torch.float64, "device": device.place}
         self.device = device
@@ -113,7 +114,7 @@ class Adding:
         )
         self.couples = [(c, other) for c in range(t) for other in range(c, t)]
 
-    def add(self, kernels, products):
+    def add(self, kernels: Indices, products: Any) -> None:
         """Of some kernels, (kernels, n, t)."""
         torch, rows = self.device.torch, products * self.roots[kernels, None, None]
         outer = [(rows[:, :, c].T @ rows[:, :, other]).double() for c, other in self.couples]
@@ -122,7 +123,7 @@ class Adding:
         for (c, other), one in zip(self.couples, outer, strict=True):
             self.squares[c, other].add_(one)
 
-    def result(self, K, scale=1.0):
+    def result(self, K: Any, scale: Any = 1.0) -> Any:
         """The sums, of products that have a factor in common."""
         for c in range(len(self.mixed)):
             self.squares[c, :c] = self.squares[:c, c].transpose(1, 2)

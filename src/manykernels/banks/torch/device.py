@@ -1,10 +1,13 @@
 """One place where PyTorch computes: tensors in, tensors out, and memory that may run out."""
 
 import gc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 # Generations of GPUs that multiply in float64 half as fast as in float32, or as fast.
 FAST_IN_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
@@ -43,7 +46,7 @@ class Device:
         ``"cuda"``, ``"cuda:1"``, or ``"torch"`` for PyTorch on the CPU.
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
         self.rows = None  # of a tile, once memory has run out
         # of points that were visited so far; times their number, where kernels have pairs of their
@@ -51,7 +54,7 @@ class Device:
         self.pairs = 0
 
     @cached_property
-    def torch(self):
+    def torch(self) -> Any:
         try:
             import torch
         except ImportError as error:
@@ -65,13 +68,13 @@ class Device:
             )
         return torch
 
-    def _is_here(self, torch):
+    def _is_here(self, torch: Any) -> Any:
         if self.name == "torch":
             return True
         number = self.name.partition(":")[2]
         return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """A model trained on a device that is not here goes on with PyTorch on the CPU."""
         vars(self).update(state)
         try:
@@ -82,23 +85,23 @@ class Device:
             self.name = "torch"
 
     @property
-    def place(self):
+    def place(self) -> Any:
         return self.torch.device("cpu" if self.name == "torch" else self.name)
 
     @property
-    def fused(self):
+    def fused(self) -> Any:
         """Whether fused kernels can be compiled for it."""
         return self.name.startswith("cuda")
 
     @cached_property
-    def doubles(self):
+    def doubles(self) -> Any:
         """Whether products of matrices in float64 cost little more than in float32."""
         return self.fused and self.torch.cuda.get_device_capability(self.place) in FAST_IN_DOUBLE
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"name": self.name, "rows": None, "pairs": 0}
 
-    def put(self, array, dtype=np.float64):
+    def put(self, array: ArrayLike, dtype: DTypeLike = np.float64) -> Any:
         """An array as a tensor on the device; a tensor of the device is there already."""
         if isinstance(array, self.torch.Tensor):
             return array.to(self.place, self.entry(dtype))
@@ -106,7 +109,7 @@ class Device:
         array = np.require(np.ascontiguousarray(array, dtype=dtype), requirements="W")
         return self.torch.as_tensor(array, device=self.place)
 
-    def fetched(self, *tensors):
+    def fetched(self, *tensors: Any) -> Any:
         """Tensors as arrays of the host, all in one go."""
         if not self.fused:
             return tuple(tensor.clone().numpy() for tensor in tensors)
@@ -119,20 +122,20 @@ class Device:
         self.torch.cuda.current_stream(self.place).synchronize()
         return tuple(here.numpy() for here in out)
 
-    def entry(self, dtype):
+    def entry(self, dtype: DTypeLike) -> Any:
         """PyTorch's name for a type of NumPy's."""
         return getattr(self.torch, np.dtype(dtype).name)
 
-    def indices(self, array):
+    def indices(self, array: ArrayLike) -> Any:
         return self.put(array, np.int64)
 
-    def tidy(self):
+    def tidy(self) -> None:
         """Give back what no one refers to any more, such as the factors of an earlier fit."""
         gc.collect()
         if self.fused:
             self.torch.cuda.empty_cache()
 
-    def free(self):
+    def free(self) -> Any:
         """Bytes that are free: of the device's, or of those that PyTorch was allowed to take
         (``torch.cuda.set_per_process_memory_fraction``).
         """
@@ -145,7 +148,7 @@ class Device:
         part = getattr(cuda, "get_per_process_memory_fraction", lambda index: 1.0)(index)
         return int(min(left + cuda.memory_reserved(place), part * total) - taken)
 
-    def tiles(self, count, row_bytes, most=None):
+    def tiles(self, count: int, row_bytes: int, most: Any = None) -> Iterator[Any]:
         """Slices of `count` rows, as many at a time as fit, `most` if that is given; fewer once
         memory has run out.
         """
@@ -158,7 +161,7 @@ class Device:
             yield slice(start, stop)
             start = stop
 
-    def sparing(self, work, part):
+    def sparing(self, work: Callable, part: slice) -> None:
         """``work(part)`` for a slice of rows; where memory runs out, for its halves. Work that
         fails must leave no trace.
         """
@@ -174,3 +177,10 @@ class Device:
             middle = part.start + self.rows
             self.sparing(work, slice(part.start, middle))
             self.sparing(work, slice(middle, part.stop))
+
+
+def compiled_programs() -> Any:
+    """The module of compiled programs, which can be imported only where there is a GPU."""
+    from . import programs
+
+    return programs

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .device import Device
+from .device import Device, compiled_programs
 
 LOG2_E = float(np.log2(np.e))
 
@@ -64,10 +64,8 @@ def combine(device: Device, D: Any, gammas: Any, weights: Any, out: Any, add: bo
     for D, which may be finer.
     """
     if device.fused:
-        from .programs import combine_exponentials
-
         size, block = D.numel(), SIZES.sum_block
-        combine_exponentials[(-(-size // block),)](
+        compiled_programs().combine_exponentials[(-(-size // block),)](
             D, gammas * LOG2_E, weights, out, size, gammas.numel(), ADD=add, BLOCK=block
         )
         return
@@ -82,12 +80,10 @@ def forms(device: Device, D: Any, B: Any, gammas: Any) -> Any:
     """``sum_ij B_ij exp(-gammas[k] D_ij)`` for every k, in float64."""
     torch = device.torch
     if device.fused:
-        from .programs import forms_of_exponentials
-
         size, block = D.numel(), SIZES.form_block
         count = -(-size // block)
         parts = torch.empty((gammas.numel(), count), dtype=B.dtype, device=D.device)
-        forms_of_exponentials[(count,)](
+        compiled_programs().forms_of_exponentials[(count,)](
             D, B, gammas * LOG2_E, parts, size, gammas.numel(), count, BLOCK=block
         )
         return parts.sum(dim=1, dtype=torch.float64)
@@ -147,11 +143,9 @@ def combine_split(
     """``out += sum_k weights[k] exp2(-rates[k] D)``, or ``=``, for squared distances D between
     split points; compiled only.
     """
-    from . import programs
-
     (height, width), (count, n) = SIZES.split_tile, (len(left.norms), len(right.norms))
     blocks = -(-count // height)
-    programs.combine_split[(blocks * -(-n // width),)](
+    compiled_programs().combine_split[(blocks * -(-n // width),)](
         left.parts, right.parts, left.norms, right.norms, rates, weights, out, count, n, blocks,
         rates.numel(), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0), ADD=add,
         BM=height, BN=width, BD=SIZES.split_depth, num_warps=SIZES.split_warps, num_stages=2,
@@ -206,11 +200,9 @@ def combine_features(
     columns) tensors.
     """
     if device.fused:
-        from .programs import combine_single
-
         (left, right), (height, width) = pairs, SIZES.feature_tile
         grid = (-(-right.shape[1] // width), -(-left.shape[1] // height))
-        combine_single[grid](
+        compiled_programs().combine_single[grid](
             left, right, rates.rows, rates.starts, rates.rate, weights, out, left.shape[1],
             right.shape[1], len(rates.rows), ADD=add, BM=height, BN=width,
         )  # fmt: skip
@@ -227,11 +219,9 @@ def multiply_features(device: Device, pairs: tuple, rates: Rates, coefficients: 
     shape = len(rates.rate), left.shape[1], coefficients.shape[1]
     out = torch.empty(shape, dtype=coefficients.dtype, device=coefficients.device)
     if device.fused:
-        from .programs import multiply_single
-
         (height, width), outputs = SIZES.feature_tile, coefficients.T.contiguous()
         grid = (shape[0], -(-shape[1] // height), shape[2])
-        multiply_single[grid](
+        compiled_programs().multiply_single[grid](
             left, right, rates.slot, rates.rate, outputs, out, shape[1], right.shape[1], shape[2],
             BM=height, BN=width,
         )  # fmt: skip

@@ -87,12 +87,12 @@ class DeviceFactorBank(FactorBank):
         self.n = self.n_rows = store.shape[0]
 
     @property
-    def factors(self):
+    def factors(self) -> np.ndarray:  # type: ignore[override]
         """All of them as an array of the host, for what is asked of small banks alone."""
         return self.store.host()
 
     @property
-    def right(self):
+    def right(self) -> np.ndarray:  # type: ignore[override]
         return self.factors
 
     @property
@@ -351,20 +351,20 @@ class Streamed(_Store):
         return placed(self.device, self.factors[:, :count].contiguous())
 
     @cached_property
-    def _lanes(self):
+    def _lanes(self) -> Any:
         return _Lanes(self.device)
 
 
 class _Lanes:
     """Two buffers on a GPU, which are filled in turns on a stream of their own."""
 
-    def __init__(self, device):
+    def __init__(self, device: Device) -> None:
         cuda = device.torch.cuda
         self.device, self.turn, self.buffers = device, 0, [None, None]
         self.stream = cuda.Stream(device.place)
         self.done = [cuda.Event(), cuda.Event()]  # with what was in the buffers
 
-    def copied(self, rows):
+    def copied(self, rows: Any) -> Any:
         cuda, place = self.device.torch.cuda, self.device.place
         current = cuda.current_stream(place)
         self.done[self.turn].record(current)  # whoever asks again has queued all that it does

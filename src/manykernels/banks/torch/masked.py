@@ -1,15 +1,19 @@
 """Gaussian kernels on arbitrary feature subsets, on a device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..base import as_outputs, mirror, support_of
 from ..compute import Points
+from ..kernel_set import Indices
 from ..masked import LARGEST_SQUARE, LOG2_E, MaskedBank
 from .base import Adding
+from .device import Device, compiled_programs
 
 
 @dataclass(frozen=True)
@@ -62,28 +66,28 @@ class DeviceMaskedBank(MaskedBank):
     on_device = True
 
     @property
-    def device(self):
+    def device(self) -> Device:
         return self.compute.device
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if not name.startswith("_on_")}
 
     @cached_property
-    def _on_points(self):
+    def _on_points(self) -> Any:
         """Points of the rows and of the columns."""
         right = self.device.put(self.right)
         return (right if self.symmetric else self.device.put(self.left)), right
 
     @cached_property
-    def _on_masks(self):
+    def _on_masks(self) -> Any:
         return Masks(
             self.device.put(self.masked.packed, np.uint8),
             self.device.put(self.masked.gammas * LOG2_E, self.dtype),
             self.masked.n_features,
         )
 
-    def _factors(self, kernels):
+    def _factors(self, kernels: Indices) -> Any:
         """As on the host, for a slice of the kernels, but a tensor; an array for whoever asks by
         indices.
         """
@@ -94,7 +98,7 @@ class DeviceMaskedBank(MaskedBank):
         bits = (packed[kernels, :, None] >> shifts) & 1
         return bits.flatten(1)[:, : self.masked.n_features].to(gammas.dtype) * gammas[kernels, None]
 
-    def _squares(self, rows, cols):
+    def _squares(self, rows: Any, cols: Any) -> Any:
         """Squared feature differences of pairs, (n_features, pairs), for tensors of indices."""
         left, right = self._on_points
         return (
@@ -105,7 +109,7 @@ class DeviceMaskedBank(MaskedBank):
             .contiguous()
         )
 
-    def _chunks_for(self, pairs):
+    def _chunks_for(self, pairs: Any) -> Any:
         """Slices of the kernels whose tables with so many pairs fit."""
         entries = min(SIZES.table_entries, int(0.1 * self.device.free() / self.dtype.itemsize))
         step = (
@@ -117,7 +121,7 @@ class DeviceMaskedBank(MaskedBank):
         return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
 
     @property
-    def _fused(self):
+    def _fused(self) -> Any:
         """Whether a compiled kernel does all at once: on a GPU, in float32, with not too many
         features.
         """
@@ -127,33 +131,33 @@ class DeviceMaskedBank(MaskedBank):
             and self.masked.n_features <= SIZES.widest
         )
 
-    def _values(self, kernels, squares):
+    def _values(self, kernels: Any, squares: Any) -> Any:
         """The table of some kernels and pairs, (kernels, pairs)."""
         self.device.pairs += (kernels.stop - kernels.start) * squares.shape[1]
         return (-self._factors(kernels) @ squares).exp2_()
 
     @property
-    def _host(self):
+    def _host(self) -> Any:
         """The same bank on the host."""
         return MaskedBank(
             self.spec, Points(self.left, self.right), replace(self.compute, device=None)
         )
 
-    def _visit(self, chosen, points, visitor):
+    def _visit(self, chosen: Indices, points: Any, visitor: Callable) -> None:
         """`visit_kernel_rows` and `kernel_rows`: on the host."""
         self._host._visit(chosen, points, visitor)
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         return self._host.columns(chosen)
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         if 0 < active.size < self.m // 2:
             return self.take_kernels(active)._sum(weights[active], rows)
         return self._sum(weights, rows)
 
-    def _sum(self, weights, rows):
+    def _sum(self, weights: Any, rows: Any) -> Any:
         """`combine` for weights that are scaled."""
         weights = self.device.put(weights, self.dtype)
         if rows is None and self.symmetric:
@@ -170,7 +174,7 @@ class DeviceMaskedBank(MaskedBank):
         i, j = np.repeat(rows, self.n), np.tile(np.arange(self.n), rows.size)
         return self._combined(weights, i, j).reshape(rows.size, self.n).astype(self.dtype)
 
-    def _combined(self, weights, i, j):
+    def _combined(self, weights: ArrayLike, i: Any, j: Any) -> Any:
         """The combined kernel at pairs of points, in float64."""
         out = np.empty(i.size)
         for start in range(0, i.size, SIZES.pairs_held):
@@ -188,7 +192,7 @@ class DeviceMaskedBank(MaskedBank):
             out[part] = total.cpu().numpy()
         return out
 
-    def _bilinear_forms(self, couples):
+    def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
         if self._fused:
             return self._forms_there(couples)
@@ -218,7 +222,7 @@ class DeviceMaskedBank(MaskedBank):
         same = np.array([np.sum(a * b) for a, b in couples])
         return self.scale * (out.T.cpu().numpy() + same[:, None])
 
-    def _forms_there(self, couples):
+    def _forms_there(self, couples: list) -> Any:
         """The same by a compiled program, which makes no table."""
         torch, n = self.device.torch, self.n
         couples = [[self.device.put(part) for part in couple] for couple in couples]
@@ -233,7 +237,7 @@ class DeviceMaskedBank(MaskedBank):
         same = torch.stack([(a * b).sum() for a, b in couples])
         return self.scale * (out + same[:, None]).cpu().numpy()
 
-    def _swept(self, beta, weights, visitor):
+    def _swept(self, beta: Any, weights: Any, visitor: Any) -> Any:
         """``sum_k weights[k] K_k`` (rows, n), and calls of ``visitor(kernels, products)`` with
         products (kernels, rows, t).
         """
@@ -261,7 +265,7 @@ class DeviceMaskedBank(MaskedBank):
             self.device.sparing(visit, kernels)
         return combined
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
 
@@ -276,7 +280,7 @@ class DeviceMaskedBank(MaskedBank):
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def _multiplied(self, beta, points, visitor, weights=None):
+    def _multiplied(self, beta: Any, points: Any, visitor: Any, weights: Any = None) -> Any:
         """As `_swept`, over some of the points and by tables of values; the sum only for weights
         that are given.
         """
@@ -316,7 +320,7 @@ class DeviceMaskedBank(MaskedBank):
             self.device.sparing(visit, kernels)
         return combined
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Any:
         self._needs_square("newton_sums")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         sums = Adding(self.device, J, beta.shape, self.dtype)
@@ -328,7 +332,7 @@ class DeviceMaskedBank(MaskedBank):
         return sums.result(K, self.scale)
 
 
-def _pairs(torch, start, stop, place):
+def _pairs(torch: Any, start: Any, stop: Any, place: int) -> Any:
     """Rows and columns of the entries below the diagonal of a matrix, from one number to another,
     row by row.
     """
@@ -377,13 +381,11 @@ def masked_forms(torch: Any, masks: Masks, squares: Any, B: Any) -> Any:
     """``sum_p B[c, p] K_k,p`` for every kernel and some c, (len(B), m), for pairs in three
     parts.
     """
-    from . import programs
-
     m, pairs, width = len(masks.rates), squares.shape[1], squares.shape[2]
     out = torch.empty((len(B), m), dtype=torch.float32, device=B.device)
     for first in range(0, len(B), SIZES.forms_at_once):
         some = B[first : first + SIZES.forms_at_once].contiguous()
-        programs.masked_forms[(-(-m // SIZES.tile_kernels),)](
+        compiled_programs().masked_forms[(-(-m // SIZES.tile_kernels),)](
             masks.packed, masks.rates, squares, some, out[first:], m, masks.packed.shape[1],
             masks.n_features, pairs, pairs * width, C=len(some), BM=SIZES.tile_kernels,
             BN=SIZES.tile_pairs, BD=width, num_warps=4, num_stages=3,
@@ -410,8 +412,6 @@ def masked_products(
     (m, rows, t) tensor
         ``K_k coefficients``.
     """
-    from . import programs
-
     (left, right), (t, n), m = points, coefficients.shape, len(masks.rates)
     out = torch.zeros((m, len(left), t), dtype=torch.float32, device=coefficients.device)
     grid = (
@@ -419,7 +419,7 @@ def masked_products(
         -(-m // (SIZES.tile_kernels * SIZES.tiles_in_turn)),
         -(-n // SIZES.tile_columns),
     )
-    programs.masked_products[grid](
+    compiled_programs().masked_products[grid](
         left, right, masks.packed, masks.rates, coefficients, weights, out, combined, m,
         masks.packed.shape[1], len(left), n, masks.n_features, T=t, GROUP=SIZES.tiles_in_turn,
         BM=SIZES.tile_kernels, BN=SIZES.tile_columns, BD=_width(masks.n_features), num_warps=4,

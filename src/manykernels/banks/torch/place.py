@@ -119,7 +119,7 @@ def pays(bank: Bank) -> bool:
     return type(bank) in _ON_DEVICE and _large(bank, least)
 
 
-def _large(bank, least):
+def _large(bank: Any, least: Any) -> Any:
     if isinstance(bank, FactorBank):
         return bank.n * bank.width**2 >= SIZES.factor_products
     if bank.m * bank.n**2 < least:
@@ -127,17 +127,17 @@ def _large(bank, least):
     return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= SIZES.table_points
 
 
-def _tiled(bank, device):
+def _tiled(bank: Any, device: Device) -> Any:
     compute = replace(bank.compute, device=device)
     return DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
 
 
-def _masked(bank, device):
+def _masked(bank: Any, device: Device) -> Any:
     compute = replace(bank.compute, device=device)
     return DeviceMaskedBank(bank.spec, Points(bank.left, bank.right), compute)
 
 
-def _product(bank, device):
+def _product(bank: Any, device: Device) -> Any:
     options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count, "device": device}
     return DeviceProductBank(bank.combination, **options)
 
@@ -157,7 +157,7 @@ _ON_DEVICE = {
 GIGABYTE = 2**30
 
 
-def plan(bank):
+def plan(bank: Any) -> str:
     """A sentence or two on the memory that a bank's work will take on its device."""
     device, n, itemsize = bank.device, bank.n, bank.dtype.itemsize
     words = (
