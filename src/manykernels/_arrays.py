@@ -15,7 +15,7 @@ from scipy.linalg.blas import dtrmm
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether something is a tensor of PyTorch's, which is not imported to find out."""
+    """True if something is a tensor of PyTorch's, which is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -36,7 +36,7 @@ def ascending(x: Any) -> Any:
 
 
 def places(condition: Any) -> Any:
-    """Where a vector of bools is true."""
+    """Places where a vector of bools is true."""
     return condition.nonzero().ravel() if is_tensor(condition) else np.flatnonzero(condition)
 
 
@@ -58,7 +58,7 @@ def length(x: Any) -> float:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same entries."""
+    """True if two arrays have the same entries."""
     return bool((a == b).all())
 
 

@@ -83,7 +83,7 @@ class DenseBank(Delegating, SumBank):
         return out.reshape(self.n_rows, self.n)
 
     def is_cheap(self, weights: np.ndarray) -> bool:
-        """Whether so few kernels have weight that their sum alone is cheaper than a share in that
+        """True if so few kernels have weight that their sum alone is cheaper than a share in that
         of many weights.
         """
         return bool(np.count_nonzero(weights) <= ALONE_SHARE * self.m)

@@ -186,7 +186,7 @@ def _checked_weights(sample_weight: Any, n: int) -> Any:
 
 
 def _float32_will_do(spec: Any, X: Any) -> bool:
-    """Whether float32 holds every kernel: its size, and for narrow Gaussians the differences of
+    """True if float32 holds every kernel: its size, and for narrow Gaussians the differences of
     features that spread wide.
     """
     peak = max(

@@ -78,7 +78,7 @@ class MaskedBank(Delegating, SumBank):
         self.dtype, self.threads = compute.dtype, compute.threads
 
     def _like(self, spec: Any = None, points: Any = None, dtype: DTypeLike | None = None) -> Self:
-        """The same, but for what is given."""
+        """A copy of the bank, but for the parts that are given."""
         return type(self)(
             spec or self.spec,
             points or Points(self.left, self.right),
@@ -325,7 +325,7 @@ class MaskedBank(Delegating, SumBank):
 
 
 class _Share:
-    """What a thread has added up of a sweep."""
+    """The sums that a thread has added up in a sweep."""
 
     def __init__(self, beta: Any, pairs: Any) -> None:
         (t, n), self.combined = beta.shape, np.zeros(pairs)

@@ -60,12 +60,12 @@ class Side(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether all points have the kernels, as they are."""
+        """True if all points have the kernels, as they are."""
         return bool((self.size == 1.0).all())
 
     def some(self, points: Indices) -> "tuple[Side, np.ndarray]":
-        """The same for some points in any order, and the places of those that have the kernels
-        among all that do.
+        """The side of some points in any order, and the places of those that have the kernels among
+        all that do.
         """
         places = np.full(self.size.size, -1)
         places[self.at] = np.arange(self.at.size)
@@ -74,7 +74,7 @@ class Side(NamedTuple):
         return Side(here, self.size[points], self.means[:, places[here]]), places[here]
 
     def of(self, kernels: Indices, factor: float = 1.0) -> "Side":
-        """The same for some of the kernels, each times a factor."""
+        """The side of some of the kernels, each times a factor."""
         return self._replace(means=factor * self.means[kernels])
 
 
@@ -138,7 +138,7 @@ class Part:
 
     @property
     def plain(self) -> bool:
-        """Whether all points have the kernels, as they are."""
+        """True if all points have the kernels, as they are."""
         return self.rows.plain and self.cols.plain
 
     def of(self, kernels: np.ndarray, factor: float = 1.0) -> "Part | None":

@@ -1,4 +1,4 @@
-"""What a bank knows of its kernels apart from the points: features, normalization, names."""
+"""The kernels of a bank without the points: features, normalization, names."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ HIGHEST_FUSED_DEGREE = 3
 
 
 class Training(NamedTuple):
-    """What kernels are resolved and normalized on.
+    """Training points on which kernels are resolved and normalized.
 
     Attributes
     ----------
@@ -119,8 +119,8 @@ class BankSpec:
         feature_names: Sequence[str] | None = None,
         categories: Mapping[int, list] | None = None,
     ) -> Self:
-        """The same from kernels that were resolved, and scales that were computed, on the training
-        data before.
+        """A specification of kernels that were resolved, and scales that were computed, on the
+        training data before.
         """
         kernels, groups = list(collection.kernels), list(collection.groups)
         columns = [
@@ -130,7 +130,7 @@ class BankSpec:
         return cls(kernels, groups, columns, names, normalize, scales, categories or {})
 
     def normalized(self, training: Training) -> Self:
-        """The same kernels, normalized on other training points."""
+        """These kernels, normalized on other training points."""
         return replace(self, scales=self._scales(training))
 
     def _resolved(self, k: Any, training: Any, known: Any) -> Any:
@@ -151,7 +151,7 @@ class BankSpec:
         return replace(kernel, gamma=known[key]).resolved(None, weight)
 
     def _given(self, k: int, training: Any) -> Any:
-        """What kernel k sees of the training points that have its columns."""
+        """The part that kernel k sees of the training points that have its columns."""
         X, columns = training.X, self.columns[k]
         if training.rows is None:
             return self.seen(k, X)
@@ -160,7 +160,7 @@ class BankSpec:
         return X[training.rows[k][:, None], columns]
 
     def on_columns(self, chosen: np.ndarray) -> Self:
-        """The same for points that have only these columns, in ascending order; kernels of all
+        """These kernels for points that have only some columns, in ascending order; kernels of all
         columns see all of them.
         """
         places = {int(f): place for place, f in enumerate(chosen)}
@@ -174,7 +174,7 @@ class BankSpec:
         )
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:
-        """The same with some of the kernels, each times a factor."""
+        """Some of the kernels, each times a factor."""
         chosen = np.arange(self.m)[kernels]
         return replace(
             self,
@@ -217,7 +217,7 @@ class BankSpec:
         return None if high or (kind == "dot" and self.normalize == "cosine") else kind
 
     def on_one_feature(self, k: Any) -> Any:
-        """Whether kernel k is a Gaussian of one feature."""
+        """True if kernel k is a Gaussian of one feature."""
         return (
             type(self.kernels[k]) is RBF
             and self.columns[k] is not None
@@ -353,7 +353,7 @@ class MaskedSpec:
         return self.masked
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:
-        """The same with some of the kernels, each times a factor."""
+        """Some of the kernels, each times a factor."""
         return replace(self, masked=self.masked.take_kernels(kernels), scale=factor * self.scale)
 
 

@@ -84,7 +84,7 @@ class TiledBank(Delegating, SumBank):
         return assemble(self.spec, Points(self.left, self.right), self.dtype.type, self.held)
 
     def _like(self, points: Any = None, dtype: DTypeLike | None = None, held: Any = None) -> Self:
-        """The same kernels, but for what is given."""
+        """A copy of the bank, but for the parts that are given."""
         return type(self)(
             self.spec,
             points or Points(self.left, self.right),
@@ -204,7 +204,7 @@ class TiledBank(Delegating, SumBank):
         return Sums(self.combine(weights), squares, mixed)
 
     def _moments(self, family: Any, outputs: np.ndarray) -> Any:
-        """What `add_products` sums for all points at once, (t, n, cells, degree + 1), without the
+        """The sums of `add_products` for all points at once, (t, n, cells, degree + 1), without the
         cells that no pair is in.
         """
         support = support_of(outputs)

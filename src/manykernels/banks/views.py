@@ -77,7 +77,9 @@ class Views:
         feature_names: Sequence[str] | None,
         rule: str,
     ) -> Self:
-        """The same from the columns that every kernel sees, None for all, and its group."""
+        """The views of kernels, from the columns that each of them sees, None for all, and its
+        group.
+        """
         places: dict[tuple[int, ...], int] = {}
         everything = np.arange(n_features)
         sets = [everything if columns is None else np.unique(columns) for columns in seen]
@@ -97,11 +99,11 @@ class Views:
         return len(self.columns)
 
     def take_kernels(self, kernels: Indices) -> Self:
-        """The same for some of the kernels; points are still asked for all views."""
+        """The views for some of the kernels; points are still asked for all views."""
         return replace(self, of_kernel=self.of_kernel[kernels])
 
     def presence(self, X: Any) -> np.ndarray:
-        """Whether each point has each view, (n, views); raise if one has a part of a view.
+        """The views that each point has, (n, views) bools; raise if one has a part of a view.
 
         Parameters
         ----------
@@ -160,8 +162,8 @@ class Views:
             )
 
     def sizes(self, presence: np.ndarray) -> np.ndarray:
-        """What the rule multiplies the features of points by, (n,): one, or the number of views
-        over that of the views that a point has.
+        """Factors of the features of points, (n,): one, or the number of views over that of the
+        views that a point has.
         """
         if self.rule == "mean":
             return np.ones(len(presence))

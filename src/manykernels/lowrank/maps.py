@@ -226,7 +226,7 @@ class FourierMap(FeatureMap):
         return out
 
     def _seen(self, k: int, X: Any) -> Any:
-        """What kernel k sees of points."""
+        """The part of the points that kernel k sees."""
         columns = self.columns_of(k)
         return X if columns is None else X[:, columns]
 

@@ -84,7 +84,7 @@ class Nystroem(Approximation):
         return self._largest(*eigh(0.5 * (W + W.T)))
 
     def _largest(self, values: Any, vectors: Any) -> Any:
-        """The same for all eigenvalues and their vectors."""
+        """``L D^-1/2`` of the largest of all eigenvalues."""
         size = len(values)
         values, vectors = values[::-1][: self.rank], vectors[:, ::-1][:, : self.rank]
         kept = values > max(self.cutoff, size * np.finfo(float).eps) * max(

@@ -1,4 +1,4 @@
-"""What families share, and the family of a kernel by itself."""
+"""The base of families, and the family of a kernel by itself."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class Family(ABC):
         """Every member on the tile, (members, rows, cols)."""
 
     def prepared(self, weights: np.ndarray) -> Any:
-        """What `combine` needs to know of the weights (members,): computed once for many tiles."""
+        """The weights (members,) as `combine` takes them: computed once for many tiles."""
         return weights
 
     @abstractmethod

@@ -143,14 +143,14 @@ class Manhattan(Differences):
 
 
 def _faster_dense(X: Any) -> Any:
-    """Whether products of the points are faster as an array, and it is not large."""
+    """True if products of the points are faster as an array, and it is not large."""
     return not sparse.issparse(X) or X.shape[0] * X.shape[1] <= min(
         TOLERANCES.dense_entries, TOLERANCES.dense_ratio * X.nnz
     )
 
 
 def _moved(X: Any, center: Any) -> Any:
-    """As floats around a center; sparse points stay where they are."""
+    """Points as floats around a center; sparse points stay where they are."""
     return X.astype(float) if sparse.issparse(X) else X - center
 
 

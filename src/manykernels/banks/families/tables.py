@@ -80,7 +80,7 @@ class GaussianTable:
 
     @staticmethod
     def covers(factors: np.ndarray, dtype: Any) -> bool:
-        """Whether the range of the factors leaves room for the cells: below the normal numbers
+        """True if the range of the factors leaves room for the cells: below the normal numbers
         there are none.
         """
         return (
@@ -109,8 +109,8 @@ class GaussianTable:
         return np.ascontiguousarray(table, dtype=self.dtype)
 
     def gather(self, moments: np.ndarray) -> Any:
-        """What `deposit` summed, (..., cells, degree + 1), as the sum for each member, (members,
-        ...).
+        """The sums for each member, (members, ...), of those that `deposit` made, (..., cells,
+        degree + 1).
         """
         used = np.flatnonzero(moments.any(axis=(*range(moments.ndim - 2), moments.ndim - 1)))
         at_nodes = (moments[..., used, :] @ self._to_powers).reshape(*moments.shape[:-2], -1)

@@ -224,8 +224,8 @@ class ReducedBank(FactorBank):
 
 
 def reduced(bank: Any, memory_budget: int = 2**32) -> Any:
-    """The same kernels in the smallest space that holds their factors; the bank itself if that is
-    not much smaller.
+    """The kernels of a bank in the smallest space that holds their factors; the bank itself if that
+    is not much smaller.
 
     In float64, which is asked for where digits count, nothing is left out. While the factors of the
     space are made, they are twice in memory beside those of the bank: all of them must fit, into
@@ -316,7 +316,7 @@ class _Space(ABC):
             size = min(2 * size, largest)
 
     def _rest(self, points: Any) -> Any:
-        """What the directions leave of some factors, in float64."""
+        """The rest of some factors, in float64, which the directions do not hold."""
         V = self.bank.rows(points) / self.units[points, None] ** 0.5
         return V - (V @ self.P) @ self.P.T
 

@@ -1,4 +1,4 @@
-"""What banks of low-rank kernels ``K_k = V_k V_k'`` share: every kernel has some of the columns of
+"""The base of banks of low-rank kernels ``K_k = V_k V_k'``: every kernel has some of the columns of
 ``V = [V_1 V_2 ...]``.
 """
 

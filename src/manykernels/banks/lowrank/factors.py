@@ -109,7 +109,7 @@ class FactorBank(ColumnBank):
 
     @property
     def has_all_dimensions(self) -> bool:
-        """Whether the space has a dimension for every column, in memory, so that a smaller one may
+        """True if the space has a dimension for every column, in memory, so that a smaller one may
         be looked for.
         """
         return type(self) is FactorBank
@@ -140,7 +140,7 @@ class FactorBank(ColumnBank):
         return v
 
     def half(self) -> "FactorBank | None":
-        """The same kernels in half of the space, or None where that would tell little of them."""
+        """These kernels in half of the space, or None where that would tell little of them."""
         return None
 
     def block(self, k: int) -> np.ndarray:

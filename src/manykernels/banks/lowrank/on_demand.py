@@ -54,7 +54,7 @@ class OnDemandFactorBank(ColumnBank):
         return self.nbytes <= self.budget
 
     def plan(self) -> str:
-        """What is held, and what is made again, in a sentence."""
+        """A sentence on the factors that are held and those that are made again."""
         size = f"{self.m} kernels with {self.width} columns on {self.n} points"
         if self.holds_all:
             return f"factors of {size}: {_megabytes(self.nbytes)}, made once and held"
@@ -119,7 +119,7 @@ class OnDemandFactorBank(ColumnBank):
         return self._moments(beta)
 
     def coefficients(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
-        """As those of other banks; only kernels with weight are made."""
+        """The primal solution, (t, r); only kernels with weight are made."""
         return self.column_weights(weights) * self._moments(beta, np.flatnonzero(weights))
 
     def _moments(self, beta: ArrayLike, kernels: Indices | None = None) -> Any:

@@ -61,7 +61,7 @@ class DeviceBank(Bank):
 
 
 class DeviceSums(NamedTuple):
-    """As `manykernels.banks.base.Sums`, of tensors: what comes to the host are vectors."""
+    """The `manykernels.banks.base.Sums` as tensors, of which only vectors come to the host."""
 
     device: Any
     K: Any
@@ -86,7 +86,7 @@ class DeviceSums(NamedTuple):
 
 
 def curved(device: Device, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
-    """As `manykernels.banks.base.curved`, of a tensor and arrays."""
+    """The matrix of `manykernels.banks.base.curved`, of a tensor and arrays."""
     M, roots = device.put(M), device.put(np.sqrt(2.0 * J.diagonal))
     rows, v = (M * roots[:, None]).to(K.dtype), (device.put(J.vector) @ M).to(K.dtype)
     out = device.torch.addmm(K, rows.T, rows)

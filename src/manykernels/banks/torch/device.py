@@ -90,12 +90,12 @@ class Device:
 
     @property
     def fused(self) -> Any:
-        """Whether fused kernels can be compiled for it."""
+        """True if fused kernels can be compiled for it."""
         return self.name.startswith("cuda")
 
     @cached_property
     def doubles(self) -> Any:
-        """Whether products of matrices in float64 cost little more than in float32."""
+        """True if products of matrices in float64 cost little more than in float32."""
         return self.fused and self.torch.cuda.get_device_capability(self.place) in FAST_IN_DOUBLE
 
     def __getstate__(self) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class Split(NamedTuple):
 
 
 def precise_enough(points: tuple, narrowest: float) -> bool:
-    """Whether the error in the exponents of the narrowest kernel is small."""
+    """True if the error in the exponents of the narrowest kernel is small."""
     largest = max(float(part.square().sum(dim=1).max()) for part in points)
     return (
         bool(np.isfinite(largest))

@@ -309,7 +309,7 @@ class Resident(_Store):
         return self.factors.cpu().numpy()
 
     def chosen(self, places: Any) -> "Resident | Streamed":
-        """The same for some of the rows."""
+        """A store of some of the rows."""
         return Resident(self.device, self.factors[places])
 
     def leading(self, count: int) -> "Resident | Streamed":
@@ -384,7 +384,7 @@ class _Lanes:
 
 
 def fits(device: Device, shape: tuple[int, int], itemsize: int = 4) -> bool:
-    """Whether factors of a shape may stay on a device, beside a few systems of equations."""
+    """True if factors of a shape may stay on a device, beside a few systems of equations."""
     room = device.free() - 4 * 8 * shape[1] ** 2
     return shape[0] * shape[1] * itemsize <= SIZES.held * room
 

@@ -43,7 +43,7 @@ class DeviceFamily(ABC):
 
     @abstractmethod
     def pairs(self, rows: Any, cols: Any) -> Any:
-        """What `values` and the others need of a tile."""
+        """The pairwise numbers of a tile, as `value` and the other methods take them."""
 
     @abstractmethod
     def value(self, pairs: Any, place: int) -> Any:
@@ -59,7 +59,7 @@ class DeviceFamily(ABC):
     def combine_at(
         self, rows: Any, cols: Any, weights: ArrayLike, out: Any, add: bool = True
     ) -> None:
-        """The same for a tile of pairs."""
+        """``out += sum_l weights[l] K_l``, or ``=``, for a tile of rows and columns."""
         self.combine(self.pairs(rows, cols), weights, out, add)
 
     def forms(self, pairs: Any, B: Any) -> Any:

@@ -88,7 +88,7 @@ class DeviceMaskedBank(MaskedBank):
         )
 
     def _factors(self, kernels: Indices) -> Any:
-        """As on the host, for a slice of the kernels, but a tensor; an array for whoever asks by
+        """The factors that the host has: a tensor for a slice of the kernels, an array for
         indices.
         """
         if not isinstance(kernels, slice):
@@ -122,7 +122,7 @@ class DeviceMaskedBank(MaskedBank):
 
     @property
     def _fused(self) -> Any:
-        """Whether a compiled kernel does all at once: on a GPU, in float32, with not too many
+        """True if a compiled kernel does all at once: on a GPU, in float32, with not too many
         features.
         """
         return (
@@ -138,7 +138,7 @@ class DeviceMaskedBank(MaskedBank):
 
     @property
     def _host(self) -> Any:
-        """The same bank on the host."""
+        """A copy of the bank on the host."""
         return MaskedBank(
             self.spec, Points(self.left, self.right), replace(self.compute, device=None)
         )
@@ -223,7 +223,7 @@ class DeviceMaskedBank(MaskedBank):
         return self.scale * (out.T.cpu().numpy() + same[:, None])
 
     def _forms_there(self, couples: list) -> Any:
-        """The same by a compiled program, which makes no table."""
+        """The forms by a compiled program, which makes no table."""
         torch, n = self.device.torch, self.n
         couples = [[self.device.put(part) for part in couple] for couple in couples]
         out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
@@ -281,8 +281,8 @@ class DeviceMaskedBank(MaskedBank):
         return out if np.ndim(beta) == 2 else out[:, 0]
 
     def _multiplied(self, beta: Any, points: Any, visitor: Any, weights: Any = None) -> Any:
-        """As `_swept`, over some of the points and by tables of values; the sum only for weights
-        that are given.
+        """The sum and the calls of `_swept` over some of the points, by tables of values; the sum
+        only for weights that are given.
         """
         torch, coefficients = self.device.torch, self.device.put(beta.T, self.dtype)
         cols, weights = (

@@ -1,4 +1,4 @@
-"""Which banks go to a device."""
+"""The choice of the banks that go to a device."""
 
 import re
 from dataclasses import dataclass, replace
@@ -99,7 +99,7 @@ def device_for_factors(name: str, n: int, width: int) -> Device | None:
 
 
 def gpu_is_here() -> bool:
-    """Whether PyTorch is installed and finds a GPU. To import it takes seconds: ask only where one
+    """True if PyTorch is installed and finds a GPU. To import it takes seconds: ask only where one
     would pay.
     """
     if find_spec("torch") is None:
@@ -110,7 +110,7 @@ def gpu_is_here() -> bool:
 
 
 def pays(bank: Bank) -> bool:
-    """Whether a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
+    """True if a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
     --part auto`` has it.
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:

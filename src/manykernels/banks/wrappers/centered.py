@@ -13,7 +13,7 @@ from .delegating import DelegatingBank
 
 
 class Centering(NamedTuple):
-    """Where the origin of each kernel's feature space is moved to, and its unit.
+    """The new origin and unit of each kernel's feature space.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class Centering(NamedTuple):
     factor: np.ndarray
 
     def at(self, points: Any) -> "Centering":
-        """The same for some of the training points as columns."""
+        """The centering of some of the training points as columns."""
         return self._replace(col_means=self.col_means[:, points])
 
     def of(self, kernels: Indices, factor: float) -> "Centering":
-        """The same for some of the kernels, each times a factor."""
+        """The centering of some of the kernels, each times a factor."""
         return Centering(
             self.shares, self.col_means[kernels], self.means[kernels], factor * self.factor[kernels]
         )

@@ -124,7 +124,7 @@ class PartBank(DelegatingBank):
 
 
 class SampledBank(DelegatingBank):
-    """As many kernels as a bank has, but neighbours are taken to be equal to one of them.
+    """A bank of as many kernels as another, in which neighbors are taken to be equal.
 
     Its optimum is close to that of the whole bank at a small part of the price: a good place to
     begin from.
@@ -136,7 +136,7 @@ class SampledBank(DelegatingBank):
     size : int
         How many kernels are computed.
     random_state : int
-        Of the choice among neighbours.
+        Of the choice among neighbors.
     """
 
     inner = "source"

@@ -69,7 +69,7 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
 
 
 class Request:
-    """What one problem waits for: products with coefficients, or combined kernels of weights."""
+    """A request that one problem waits for: products with coefficients, or combined kernels."""
 
     def __init__(self, bank: SumBank, kind: str, rows: np.ndarray) -> None:
         self.bank, self.kind, self.rows = bank, kind, rows
@@ -224,7 +224,7 @@ class PassBatcher:
             return self._finer
 
     def _best_bank(self, bank, requests):
-        """Where a batch of requests for a bank is answered: in memory once there were many."""
+        """The bank that answers a batch of requests: one in memory once there were many."""
         if bank is not self._finer or not isinstance(self.bank, DenseBank):
             return bank
         self._finer_asked += len(requests)
