@@ -72,7 +72,7 @@ def make_bank(
     n_jobs : int, optional
         Threads; by default as many as there are cores.
     device : str
-        Where the work on pairs of points is done; see `manykernels.banks.torch.on_device`.
+        Where the work on pairs of points is done; see `manykernels.banks.torch.moved_to_device`.
     missing : {"error", "mean", "scaled"}
         Whether points may lack all columns of a kernel, which are then NaN, and what is made of
         such points; see `manykernels.banks.missing`. For kernels on the CPU.
