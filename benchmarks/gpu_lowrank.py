@@ -48,8 +48,8 @@ PARTS = {
     "making factors": ("manykernels.lowrank.base", "device_factors"),
     "small space": ("manykernels.estimators.data.prepare", "reduced_on_device"),
     "Gram matrices": ("manykernels.banks.torch.factors.DeviceFactorBank", "_gram"),
-    "Cholesky": ("manykernels.banks.torch.systems.DeviceRooted", "__init__"),
-    "substitution": ("manykernels.banks.torch.systems.DeviceRooted", "solve"),
+    "Cholesky": ("manykernels.banks.lowrank.systems.Rooted", "__init__"),
+    "substitution": ("manykernels.banks.lowrank.systems.Rooted", "solve"),
     "V c": ("manykernels.banks.torch.factors.DeviceFactorBank", "values"),
     "V' beta": ("manykernels.banks.torch.factors.DeviceFactorBank", "correlate"),
     "certificate": ("manykernels.problem.Problem", "certificate"),
@@ -199,7 +199,9 @@ def streaming():
 def limited(size):
     """No more memory of the device than so many bytes."""
     if not has_gpu():
-        with patch("manykernels.banks.torch.device.ASSUMED", size):
+        from manykernels.banks.torch.device import Sizes
+
+        with patch("manykernels.banks.torch.device.SIZES", Sizes(assumed_bytes=size)):
             yield
         return
     import torch

@@ -76,9 +76,8 @@ def _rows():
     """A block of rows for half a million points: distances in float64, and of split numbers."""
     import torch
 
-    from manykernels.banks.torch import split
+    from manykernels.banks.torch import exponentials
     from manykernels.banks.torch.device import Device
-    from manykernels.banks.torch.exponentials import LOG2_E, combine
 
     device, (n, d, q) = Device("cuda"), (561_012, 54, 2048)
     X = torch.rand(n, d, device="cuda", dtype=torch.float64) - 0.5
@@ -88,12 +87,14 @@ def _rows():
     right, left = torch.cat([-2.0 * X, ones, norms], 1), torch.cat([X, norms, ones], 1)[:q]
     row = {"rows": q, "points": n}
     row["float64 ms"] = 1e3 * shortest(
-        lambda: combine(device, left @ right.T, gammas, weights, out, False)
+        lambda: exponentials.combine(device, left @ right.T, gammas, weights, out, False)
     )
-    exact, parts = out.clone(), split.Split.of(torch, X)
+    exact, parts = out.clone(), exponentials.Split.of(torch, X)
     some = parts.chosen(slice(0, q))
     row["split ms"] = 1e3 * shortest(
-        lambda: split.combine(some, parts, gammas * LOG2_E, weights, out, False)
+        lambda: exponentials.combine_split(
+            some, parts, gammas * exponentials.LOG2_E, weights, out, False
+        )
     )
     row["largest difference"] = float((out - exact).abs().max())
     table("Rows of five Gaussians of 54 features", [row])
@@ -104,30 +105,38 @@ def _features():
     """Kernels of single features, and of feature subsets."""
     import torch
 
-    from manykernels.banks.torch import masks, single
+    from manykernels.banks.torch import exponentials, masked
     from manykernels.banks.torch.device import Device
 
     device, rng, (d, n, m) = Device("cuda"), np.random.default_rng(0), (241, 1500, 2410)
     slot, rate = np.repeat(np.arange(d), 10), np.tile(2.0 ** np.arange(-3, 7), d)
-    rates = single.Rates.of(device, slot, rate, np.float32)
+    rates = exponentials.Rates.of(device, slot, rate, np.float32)
     X, weights = torch.randn(d, n, device="cuda"), torch.rand(m, device="cuda")
     out, beta = torch.empty(n, n, device="cuda"), torch.randn(n, 1, device="cuda")
     row = {"kernels": m, "points": n}
     row["sum ms"] = 1e3 * shortest(
-        lambda: single.combine(device, (X, X), rates, weights, out, False)
+        lambda: exponentials.combine_features(device, (X, X), rates, weights, out, False)
     )
-    row["products ms"] = 1e3 * shortest(lambda: single.products(device, (X, X), rates, beta))
+    row["products ms"] = 1e3 * shortest(
+        lambda: exponentials.multiply_features(device, (X, X), rates, beta)
+    )
     table("Gaussians of single features", [row])
     d, n, m = 60, 208, 10**6
     packed = device.put(np.packbits(rng.random((m, d)) < 0.5, axis=1), np.uint8)
-    some, X = masks.Masks(packed, torch.rand(m, device="cuda"), d), torch.randn(n, d, device="cuda")
+    some, X = (
+        masked.Masks(packed, torch.rand(m, device="cuda"), d),
+        torch.randn(n, d, device="cuda"),
+    )
     i, j = np.tril_indices(n, -1)
-    pairs, B = masks.split(torch, (X[i] - X[j]).square()), torch.randn(2, i.size, device="cuda")
+    pairs, B = (
+        masked.split_squares(torch, (X[i] - X[j]).square()),
+        torch.randn(2, i.size, device="cuda"),
+    )
     beta, K = torch.randn(1, n, device="cuda"), torch.zeros((n, n), device="cuda").double()
     weights, other = torch.rand(m, device="cuda"), {"kernels": m, "points": n}
-    other["two forms ms"] = 1e3 * shortest(lambda: masks.forms(torch, some, pairs, B))
+    other["two forms ms"] = 1e3 * shortest(lambda: masked.masked_forms(torch, some, pairs, B))
     other["sum and products ms"] = 1e3 * shortest(
-        lambda: masks.multiply(torch, (X, X), some, beta, weights, K)
+        lambda: masked.masked_products(torch, (X, X), some, beta, weights, K)
     )
     table("Gaussians of feature subsets", [other])
     return [row, other]

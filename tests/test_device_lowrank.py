@@ -2,6 +2,8 @@
 one.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -9,11 +11,10 @@ from sklearn.datasets import make_classification
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor
 from manykernels.banks import FactorBank, ResolvedKernels
-from manykernels.banks.torch import moved_to_device, reduced_on_device
-from manykernels.banks.torch.basis import DeviceReducedBank
+from manykernels.banks.lowrank.basis import ReducedBank, reduced
+from manykernels.banks.torch import factors, moved_to_device
 from manykernels.banks.torch.device import Device
-from manykernels.banks.torch.factors import DeviceFactorBank
-from manykernels.banks.torch.store import Resident, Streamed
+from manykernels.banks.torch.factors import DeviceFactorBank, Resident, Streamed
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.losses import LOSSES, EpsilonInsensitive, OneClass
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
@@ -40,8 +41,13 @@ def device(request, lower):
 def limited(request, monkeypatch):
     """Whether there is room for the factors on the device."""
     if request.param == "streamed":
-        monkeypatch.setattr("manykernels.banks.torch.store.HELD", 0.0)
+        changed(monkeypatch, held=0.0)
     return request.param == "streamed"
+
+
+def changed(monkeypatch, **sizes):
+    """Take other sizes for factors on a device."""
+    monkeypatch.setattr(factors, "SIZES", replace(factors.SIZES, **sizes))
 
 
 def host_bank(kernels=MIXED, rank=15, dtype=np.float32):
@@ -97,7 +103,7 @@ def check_protocol(there, host, tol):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_banks(device, limited, dtype, monkeypatch):
-    monkeypatch.setattr("manykernels.banks.torch.factors.PANEL", 16)
+    changed(monkeypatch, panel=16)
     host = host_bank(dtype=dtype)
     there = moved_to_device(host, device.name)
     assert type(there) is DeviceFactorBank
@@ -109,8 +115,8 @@ def test_banks(device, limited, dtype, monkeypatch):
 
 def test_small_spaces(device):
     plain = host_bank(MANY, 20)
-    there = reduced_on_device(moved_to_device(plain, device.name))
-    assert type(there) is DeviceReducedBank
+    there = reduced(moved_to_device(plain, device.name))
+    assert type(there) is ReducedBank
     assert there.points.width < 0.6 * there.width
     close(there.whole(), plain.whole(), 3e-5)
     of = there.points.whole() @ there.P.cpu().numpy().T
@@ -123,17 +129,17 @@ def test_small_spaces(device):
 
 def test_what_is_not_worth_a_small_space_stays(device, monkeypatch):
     few = moved_to_device(host_bank(), device.name)
-    assert reduced_on_device(few) is few
+    assert reduced(few) is few
     exact = moved_to_device(host_bank(MANY, 20, np.float64), device.name)
-    assert reduced_on_device(exact) is exact
+    assert reduced(exact) is exact
     spread = host_bank([RBF(g) for g in (5.0, 50.0)], 150)
     spread = moved_to_device(spread, device.name)
-    assert reduced_on_device(spread) is spread
+    assert reduced(spread) is spread
     for value in (0.0, np.nan):
         plain = host_bank(MANY, 20)
         empty = FactorBank(np.full_like(plain.factors, value), plain.offsets, plain.features)
         empty = moved_to_device(empty, device.name)
-        assert reduced_on_device(empty) is empty
+        assert reduced(empty) is empty
 
 
 @pytest.mark.parametrize(
@@ -170,22 +176,22 @@ def test_sums_over_many_points_are_exact_enough(device):
     # with sums of half a million products in float32 the equations, of eigenvalues of one and more,
     # were wrong by more than one, and Newton's method took no step
     n, r = 400_000, 12
-    factors = (0.3 + 0.1 * np.random.default_rng(0).random((n, r))).astype(np.float32)
+    V = (0.3 + 0.1 * np.random.default_rng(0).random((n, r))).astype(np.float32)
     features = type("Map", (), {"m": 1})()
     there = DeviceFactorBank(
-        Resident(device, torch.tensor(factors, device=device.place)), [0, r], features
+        Resident(device, torch.tensor(V, device=device.place)), [0, r], features
     )
     scale = np.full(n, 4.0)  # whose root rounds nothing
-    exact = (factors.T.astype(float) * scale) @ factors.astype(float)
+    exact = (V.T.astype(float) * scale) @ V.astype(float)
     for fine in (False, True):
         error = np.linalg.eigvalsh(there.gram(scale, fine) - exact)
         assert np.abs(error).max() < (1e-12 if fine else 5e-8) * np.trace(exact)
-    close(there.correlate(scale)[0], factors.astype(float).T @ scale, 1e-12)
-    close(there.dot(np.ones(r))[0], factors.astype(float).sum(axis=1), 1e-12)
+    close(there.correlate(scale)[0], V.astype(float).T @ scale, 1e-12)
+    close(there.dot(np.ones(r))[0], V.astype(float).sum(axis=1), 1e-12)
 
 
 def test_equations_from_those_of_other_bends(device, limited, monkeypatch):
-    monkeypatch.setattr("manykernels.banks.torch.factors.PANEL", 16)
+    changed(monkeypatch, panel=16)
     host = host_bank()
     there, rng = moved_to_device(host, device.name), np.random.default_rng(0)
     system, scale = None, np.where(rng.random(host.n) < 0.5, 4.0, 0.0)

@@ -22,7 +22,7 @@ from manykernels.solvers import Newton, solve
 
 pytestmark = pytest.mark.device
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from manykernels.banks.torch import masks, single, split  # noqa: E402
+from manykernels.banks.torch import exponentials, masked  # noqa: E402
 from manykernels.banks.torch.device import Device  # noqa: E402
 from manykernels.banks.torch.masked import _pairs  # noqa: E402
 from manykernels.banks.torch.tiled import DeviceProducts  # noqa: E402
@@ -48,15 +48,19 @@ def test_kernels_of_single_features(device, dtype):
     slot, rate = np.array([0, 0, 0, 1, 2, 2]), 3.0 * RNG.random(6)
     weights, beta = RNG.random(6), RNG.standard_normal((150, 2))
     table = np.exp2(-rate[:, None, None] * (left[slot][:, :, None] - right[slot][:, None]) ** 2)
-    rates = single.Rates.of(device, slot, rate, dtype)
+    rates = exponentials.Rates.of(device, slot, rate, dtype)
     pairs = device.put(left, dtype), device.put(right, dtype)
     tol = 1e-5 if dtype == np.float32 else 1e-12
     out = torch.ones((37, 150), dtype=device.entry(dtype), device=device.place)
-    single.combine(device, pairs, rates, device.put(weights, dtype), out)
+    exponentials.combine_features(device, pairs, rates, device.put(weights, dtype), out)
     close(out, 1.0 + np.tensordot(weights, table, 1), tol)
-    single.combine(device, pairs, rates, device.put(weights, dtype), out, add=False)
+    exponentials.combine_features(device, pairs, rates, device.put(weights, dtype), out, add=False)
     close(out, np.tensordot(weights, table, 1), tol)
-    close(single.products(device, pairs, rates, device.put(beta, dtype)), table @ beta, tol)
+    close(
+        exponentials.multiply_features(device, pairs, rates, device.put(beta, dtype)),
+        table @ beta,
+        tol,
+    )
 
 
 @needs_gpu
@@ -66,20 +70,20 @@ def test_split_points():
     A, B = RNG.random((130, 70)) - 0.5, RNG.random((300, 70)) - 0.5
     distances = np.square(A[:, None] - B).sum(axis=2)
     rates, weights = np.array([0.5, 2.0]), np.array([0.3, 0.9])
-    parts = [split.Split.of(torch, cuda.put(X)) for X in (A, B)]
+    parts = [exponentials.Split.of(torch, cuda.put(X)) for X in (A, B)]
     out = torch.full((130, 300), torch.nan, device=cuda.place)
     numbers = (cuda.put(values, np.float32) for values in (rates, weights))
-    split.combine(*parts, *numbers, out, add=False)
+    exponentials.combine_split(*parts, *numbers, out, add=False)
     close(out, np.tensordot(weights, np.exp2(-rates[:, None, None] * distances), 1), 3e-6)
 
 
 def test_what_splits_precisely_enough(device):
     points = (device.put(np.full((3, 4), 10.0)),)
-    assert split.precise_enough(points, 1e-2)
-    assert not split.precise_enough(points, 1.0)
-    assert not split.precise_enough((device.put(np.full((3, 4), 1e300)),), 1e-2)
+    assert exponentials.precise_enough(points, 1e-2)
+    assert not exponentials.precise_enough(points, 1.0)
+    assert not exponentials.precise_enough((device.put(np.full((3, 4), 1e300)),), 1e-2)
     X = RNG.random((20, 5))
-    parts = split.Split.of(device.torch, device.put(X)).parts.double().sum(dim=0)
+    parts = exponentials.Split.of(device.torch, device.put(X)).parts.double().sum(dim=0)
     close(parts[:, :5], X, 2.0**-22)
     assert not parts[:, 5:].any()
 
@@ -91,16 +95,20 @@ def test_masks(d):
     X, on, rate = RNG.standard_normal((n, d)), RNG.random((m, d)) < 0.5, 0.3 * RNG.random(m)
     squares = np.square(X[:, None] - X)
     table = np.exp2(-rate[:, None, None] * np.einsum("kf,ijf->kij", on, squares))
-    there = masks.Masks(cuda.put(np.packbits(on, axis=1), np.uint8), cuda.put(rate, np.float32), d)
+    there = masked.Masks(cuda.put(np.packbits(on, axis=1), np.uint8), cuda.put(rate, np.float32), d)
     i, j = np.tril_indices(n, -1)
     B = RNG.standard_normal((3, i.size))
-    parts = masks.split(torch, cuda.put(squares[i, j], np.float32))
-    close(masks.forms(torch, there, parts, cuda.put(B, np.float32)), B @ table[:, i, j].T, 2e-5)
+    parts = masked.split_squares(torch, cuda.put(squares[i, j], np.float32))
+    close(
+        masked.masked_forms(torch, there, parts, cuda.put(B, np.float32)),
+        B @ table[:, i, j].T,
+        2e-5,
+    )
     beta, weights = RNG.standard_normal((2, n)), RNG.random(m)
     K = torch.zeros((n, n), dtype=torch.float64, device=cuda.place)
     points = (cuda.put(X, np.float32),) * 2
     numbers = (cuda.put(values, np.float32) for values in (beta, weights))
-    products = masks.multiply(torch, points, there, *numbers, K)
+    products = masked.masked_products(torch, points, there, *numbers, K)
     close(products, np.einsum("kij,cj->kic", table, beta), 2e-5)
     close(K, np.tensordot(weights, table, 1), 2e-5)
 
@@ -306,7 +314,7 @@ def test_products_that_stay(device, monkeypatch, lower):
     twice += found
     close(twice[some], 3.0 * here[some], 1e-10)
     close(found[some], here[some], 1e-10)
-    monkeypatch.setattr("manykernels.banks.torch.tiled.HELD", 0.0)
+    monkeypatch.setattr("manykernels.banks.torch.tiled.HELD_SHARE", 0.0)
     assert isinstance(there.held_products(beta), np.ndarray)
 
 

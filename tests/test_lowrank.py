@@ -5,6 +5,7 @@ other.
 import errno
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.svm import SVC
 from conftest import MIXED, toy
 from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
 from manykernels.banks import FactorBank, ResolvedKernels, make_bank
+from manykernels.banks.lowrank import basis
 from manykernels.banks.lowrank.basis import reduced
 from manykernels.kernels import (
     RBF,
@@ -395,7 +397,7 @@ class TestReduced:
         np.testing.assert_allclose(small.whole(), plain.whole(), atol=2e-5)
 
     def test_holds_what_a_sample_does_not_show(self, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.lowrank.basis.SAMPLE", 150)
+        monkeypatch.setattr(basis, "TOLERANCES", replace(basis.TOLERANCES, sample=150))
         narrow = KernelCollection([RBF(1 / (2 * w * w)) for w in 10.0 ** np.linspace(-2, 1, 40)])
         A = toy(2000)[0]
         # each landmark has directions of its own
@@ -436,7 +438,7 @@ class TestReduced:
 
     @pytest.mark.parametrize("held", [2**29, 0])
     def test_agrees_with_its_factors(self, held, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.lowrank.basis.HELD", held)
+        monkeypatch.setattr(basis, "TOLERANCES", replace(basis.TOLERANCES, held_bytes=held))
         _, small, *_ = self.banks()
         plain = FactorBank(small.whole(), small.offsets, small.features)
         rng = np.random.default_rng(0)

@@ -78,11 +78,9 @@ class TestPasses:
     @pytest.mark.parametrize("held", [True, False])
     @pytest.mark.parametrize("n_jobs", [1, 3])
     def test_sizes_of_chunks_and_threads_change_nothing(self, monkeypatch, held, n_jobs):
-        for module in (masked, pairs):
-            monkeypatch.setattr(module, "PAIRS", 7)
+        sizes = masked.Sizes(block_pairs=7, held_chunks=2, held_bytes=2**20 if held else 0)
         monkeypatch.setattr(masked, "KERNELS", 11)
-        monkeypatch.setattr(masked, "CHUNKS", 2)
-        monkeypatch.setattr(pairs, "HELD", 2**20 if held else 0)
+        monkeypatch.setattr(masked, "SIZES", sizes)
         bank = make_bank(MASKED, X, n_jobs=n_jobs)
         self.check(bank, 1e-11)
         grams, weights = bank.columns(np.arange(36)), np.arange(120.0)

@@ -13,7 +13,7 @@ from manykernels._loops.rbf import differing_bits, packed
 from manykernels.banks import SumBank, make_bank
 from manykernels.banks.families import Tile
 from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
-from manykernels.banks.families.tables import GaussianTable
+from manykernels.banks.families.tables import GaussianTable, Sizes
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.problem import Problem
 from manykernels.regularizers import Curvature, PNormBall
@@ -57,8 +57,8 @@ class TestGaussianTable:
 
     @pytest.mark.parametrize("held", [2**23, 0])
     def test_deposit_is_the_transpose(self, dtype, held, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.families.tables.HELD", held)
-        monkeypatch.setattr("manykernels.banks.families.tables.AT_ONCE", 20_000)
+        sizes = Sizes(held_entries=held, entries_at_once=20_000)
+        monkeypatch.setattr("manykernels.banks.families.tables.SIZES", sizes)
         table, distances, values = self.made(dtype)
         B = np.random.default_rng(2).standard_normal(distances.shape).astype(dtype)
         moments = np.zeros(table.nodes.shape)

@@ -10,11 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
+from scipy.linalg.blas import dtrmm
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether something is a tensor of PyTorch's, which is not imported to find out."""
+    """True if something is a tensor of PyTorch's, which is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -35,7 +36,7 @@ def ascending(x: Any) -> Any:
 
 
 def places(condition: Any) -> Any:
-    """Where a vector of bools is true."""
+    """Places where a vector of bools is true."""
     return condition.nonzero().ravel() if is_tensor(condition) else np.flatnonzero(condition)
 
 
@@ -57,10 +58,95 @@ def length(x: Any) -> float:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same entries."""
+    """True if two arrays have the same entries."""
     return bool((a == b).all())
 
 
 def here(x: Any) -> np.ndarray:
     """An array in the memory of the host."""
     return x.cpu().numpy() if is_tensor(x) else x
+
+
+# --- matrices and their factors -------------------------------------------------------------------
+
+
+def brought(*vectors: Any) -> tuple[np.ndarray, ...]:
+    """Vectors in the memory of the host; those of a device come in one transfer."""
+    if not is_tensor(vectors[0]):
+        return vectors
+    ends = np.cumsum([len(vector) for vector in vectors[:-1]])
+    return tuple(np.split(here(namespace(vectors[0]).concatenate(vectors)), ends))
+
+
+def beside(array: Any, *others: Any) -> tuple[Any, ...]:
+    """Short arrays of the host where another array is, in float64; those of a device go there in
+    one transfer, if they are not there already.
+    """
+    if not is_tensor(array) or is_tensor(others[0]):
+        return others
+    torch = namespace(array)
+    joined = np.concatenate(others)
+    there = torch.as_tensor(joined, dtype=torch.float64, device=array.device)
+    return there.split([len(other) for other in others])
+
+
+def as_dtype_of(x: Any, other: Any) -> Any:
+    """An array in the precision of another one; itself if it has that."""
+    return x.to(other.dtype) if is_tensor(x) else x.astype(other.dtype, copy=False)
+
+
+def contiguous(x: Any) -> Any:
+    """An array with its rows one after the other in memory."""
+    return x.contiguous() if is_tensor(x) else np.ascontiguousarray(x)
+
+
+def largest_places(x: Any, count: int) -> Any:
+    """Places of the largest entries of a vector, so many at most."""
+    return x.topk(min(count, len(x))).indices if is_tensor(x) else np.argsort(x)[-count:]
+
+
+def squared_lengths(rows: Any) -> Any:
+    """Squared lengths of the rows of a matrix, summed in float64."""
+    if is_tensor(rows):
+        return rows.double().square().sum(dim=1)
+    return np.einsum("ij,ij->i", rows, rows, dtype=float)
+
+
+def diagonal(matrix: Any) -> Any:
+    """The diagonal of a matrix, to read and to write."""
+    return matrix.diagonal() if is_tensor(matrix) else np.einsum("ii->i", matrix)
+
+
+def congruent(root: Any, H: Any) -> Any:
+    """``C' H C`` for a lower triangle C and a symmetric matrix H."""
+    if is_tensor(H):
+        return root.T @ (H @ root)
+    half = dtrmm(1.0, root, H.T, side=1, lower=1)
+    return dtrmm(1.0, root, half, lower=1, trans_a=1, overwrite_b=1)
+
+
+def cholesky_root(matrix: Any) -> Any:
+    """The lower triangle C with ``C C'`` a positive definite matrix.
+
+    Raises NumPy's LinAlgError for a matrix that is not.
+    """
+    if not is_tensor(matrix):
+        return linalg.cholesky(matrix, lower=True, check_finite=False)
+    root, failed = namespace(matrix).linalg.cholesky_ex(matrix)
+    if int(failed):
+        raise np.linalg.LinAlgError
+    return root
+
+
+def cholesky_factors(matrix: Any) -> tuple[Any, bool]:
+    """The factorization of a positive definite matrix that `cholesky_solution` takes."""
+    if is_tensor(matrix):
+        return cholesky_root(matrix), True
+    return linalg.cho_factor(matrix, check_finite=False)
+
+
+def cholesky_solution(factors: tuple[Any, bool], right: Any) -> Any:
+    """The solution of equations for a right-hand side, a vector."""
+    if is_tensor(right):
+        return namespace(right).cholesky_solve(right[:, None], factors[0])[:, 0]
+    return linalg.cho_solve(factors, right, check_finite=False)

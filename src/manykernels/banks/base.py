@@ -15,16 +15,15 @@ from .._threads import Threads
 from ..machines import DenseMachine
 from .kernel_set import Indices, KernelSet
 
-ROW_BLOCK = (
-    1024  # rows of a combined kernel held at a time when only their product with a vector is wanted
-)
-
-
-ROWS = 256
+# Rows of a combined kernel that are held at a time where only their product with a vector is
+# wanted. More of them take more memory.
+ROW_BLOCK = 1024
+# Rows of an outer product that are added at a time. More of them do not stay in cache.
+OUTER_ROWS = 256
 
 
 class Sums(NamedTuple):
-    """What `SumBank.newton_sums` adds up over the kernels, with the products ``M_kc = K_k beta_c``.
+    """Sums over the kernels that `SumBank.newton_sums` makes of the products ``M_kc = K_k beta_c``.
 
     Attributes
     ----------
@@ -50,8 +49,8 @@ class Sums(NamedTuple):
         out, v = self.squares[c, c].astype(dtype), self.mixed[c]
         out *= dtype(2.0)
         out += self.K
-        for start in range(0, v.size, ROWS):
-            part = slice(start, start + ROWS)
+        for start in range(0, v.size, OUTER_ROWS):
+            part = slice(start, start + OUTER_ROWS)
             out[part] += np.outer(2.0 * factor * v[part], v).astype(dtype)
         return out
 
@@ -60,7 +59,7 @@ class Sums(NamedTuple):
         return self.squares[c, e] @ change + factor * (self.mixed[e] @ change) * self.mixed[c]
 
     def host(self) -> "Sums":
-        """The same in the memory of the host."""
+        """The sums in the memory of the host."""
         return self
 
 
@@ -94,27 +93,27 @@ class Bank(KernelSet):
     dtype: np.dtype
     threads: Threads = Threads(1)
     factored: bool = False
-    """Whether the kernels are products of factors, which solvers for low rank work on."""
+    """True if the kernels are products of factors, which solvers for low rank work on."""
 
     on_device: bool = False
-    """Whether the work on pairs of points is done on a device."""
+    """True if the work on pairs of points is done on a device."""
 
     has_machine: bool = False
     """Whether `machine` gives one, which is where the bank computes."""
 
     is_remote: bool = False
-    """Whether the kernels are on other machines: every request is a round trip, and matrices of all
+    """True if the kernels are on other machines: every request is a round trip, and matrices of all
     kernels are not to be brought here.
     """
 
     by_blocks: bool = False
-    """Whether the factors of one kernel can be had at a time, which is all that block coordinate
+    """True if the factors of one kernel can be had at a time, which is all that block coordinate
     descent asks for.
     """
 
     @property
     def prefers_factor_space(self) -> bool:
-        """Whether systems of equations in the space of factors are cheaper than kernels of all
+        """True if systems of equations in the space of factors are cheaper than kernels of all
         pairs of points.
         """
         return False
@@ -127,7 +126,7 @@ class Bank(KernelSet):
     @property
     @abstractmethod
     def symmetric(self) -> bool:
-        """Whether rows and columns are the same points."""
+        """True if rows and columns are the same points."""
 
     @property
     def persistent(self) -> "Bank":
@@ -135,7 +134,7 @@ class Bank(KernelSet):
         return self
 
     def threaded(self, count: int) -> Self:
-        """The same bank with so many threads."""
+        """A copy of the bank with so many threads."""
         twin = copy.copy(self)
         twin.threads = Threads(count)
         if hasattr(twin, "compute"):
@@ -177,13 +176,13 @@ class Bank(KernelSet):
 
     @abstractmethod
     def cross(self, X_new: Any, support: Indices | None = None) -> "Bank":
-        """The same kernels, in float64, with the rows of X_new as rows and the training points (or
-        some) as columns.
+        """A bank of these kernels, in float64, with the rows of X_new as rows and the training
+        points (or some) as columns.
         """
 
     @abstractmethod
     def same_data(self, X: Any) -> bool:
-        """Whether X is the data that this bank was made on."""
+        """True if X is the data that this bank was made on."""
 
     def take_points(self, points: Indices) -> "Bank | None":
         """The bank of the same kernels on some of the training points, scaled as they are; None if
@@ -192,7 +191,7 @@ class Bank(KernelSet):
         return None
 
     def refined(self) -> Self | None:
-        """The same bank in float64, or None if it is already."""
+        """A copy of the bank in float64, or None if this one is."""
         return None
 
     def machine(self, weights: ArrayLike) -> tuple | None:
@@ -218,8 +217,8 @@ class Bank(KernelSet):
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy gets: points that are both rows and columns once, since joblib and skops do
-        not keep the identity of arrays.
+        """The state of a copy, in which points that are both rows and columns stand once: joblib
+        and skops do not keep the identity of arrays.
         """
         state = dict(vars(self))
         if "left" in state and state["left"] is state["right"]:
@@ -308,6 +307,13 @@ class SumBank(Bank):
     @abstractmethod
     def diagonal(self) -> np.ndarray:
         """Diagonals of all kernels, (m, n)."""
+
+    @abstractmethod
+    def cross(self, X_new: Any, support: Indices | None = None) -> "SumBank":
+        """A sum of kernels as `Bank.cross` says."""
+
+    def take_points(self, points: Indices) -> "SumBank | None":
+        return None
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         """The bank of some of the kernels, each times a factor; None if that cannot be had.

@@ -2,9 +2,12 @@
 codes mean.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from ..kernels.base import READS
+from ..kernels.base import READS, Kernel
 
 ADVICE = {
     "numbers": "use Hamming(features=...) for categories, Spectrum(features=...) for strings, or "
@@ -13,7 +16,9 @@ ADVICE = {
 }
 
 
-def check_readable(kernel, group, columns, names, categories):
+def check_readable(
+    kernel: Kernel, group: Any, columns: Any, names: Any, categories: Mapping[int, list]
+) -> None:
     """Raise if a kernel sees a column that it cannot read.
 
     Parameters
@@ -45,7 +50,7 @@ def check_readable(kernel, group, columns, names, categories):
         )
 
 
-def refuse_categories(categories, owner):
+def refuse_categories(categories: Mapping[int, list] | None, owner: str) -> None:
     """Raise if there are columns of strings or categories."""
     if categories:
         raise ValueError(
@@ -54,7 +59,7 @@ def refuse_categories(categories, owner):
         )
 
 
-def decoded(X, columns, categories):
+def decoded(X: Any, columns: Any, categories: Mapping[int, list]) -> Any:
     """The entries that codes stand for, (n, len(columns)) objects."""
     out = np.empty((X.shape[0], len(columns)), dtype=object)
     for place, f in enumerate(columns):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._threads import Threads, rows_at_once, thread_count
 from ..combinations import Combination, check_range
@@ -83,13 +84,13 @@ class CombinationBank(Bank):
         return self.combination.starts
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return self.left is self.right
 
-    def start(self, regularizer):
+    def start(self, regularizer: Any) -> np.ndarray:
         return regularizer.project(self.combination.start(self.m))
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         left, weights = (
             self.left if rows is None else self.left[rows],
             np.asarray(weights, dtype=float),
@@ -109,7 +110,7 @@ class CombinationBank(Bank):
             out[np.diag_indices_from(out)] = self.combination.diagonal(weights, left)
         return out
 
-    def weight_gradient(self, weights, beta):
+    def weight_gradient(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
         self._needs_square("weight_gradient")
         slopes = np.asarray(
             self.combination.gradient(np.asarray(weights, dtype=float), as_outputs(beta, self.n)),
@@ -118,7 +119,7 @@ class CombinationBank(Bank):
         check_range(self.combination, np.abs(slopes).max(initial=0.0))
         return slopes
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         self._needs_square("combined_diagonal")
         return np.asarray(
             self.combination.diagonal(np.asarray(weights, dtype=float), self.right), dtype=float
@@ -129,5 +130,5 @@ class CombinationBank(Bank):
             self.combination, dense(X_new), support, self.feature_names, self.threads.count
         )
 
-    def same_data(self, X):
+    def same_data(self, X: Any) -> bool:
         return X.shape == self.right.shape and np.array_equal(dense(X), self.right)

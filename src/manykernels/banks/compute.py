@@ -1,4 +1,4 @@
-"""Where and in which precision a bank computes, and between which points."""
+"""The place and precision in which a bank computes, and the points of its rows and columns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Points(NamedTuple):
 
     @classmethod
     def take_points(cls, points: Any) -> Self:
-        """The same points as rows and columns."""
+        """A set of points as rows and columns."""
         return cls(points, points)
 
     @property
@@ -46,6 +46,6 @@ class Points(NamedTuple):
         return self.left is self.right
 
     def each(self, function: Callable) -> "Points":
-        """What a function makes of them; once, if they are the same."""
+        """The values of a function at both; it is called once if they are the same."""
         right = function(self.right)
         return Points(right if self.same else function(self.left), right)

@@ -1,4 +1,4 @@
-"""What can be asked of anything that holds kernels: a bank, a map of features, or their plain
+"""The protocol of anything that holds kernels: a bank, a map of features, or their plain
 description.
 """
 
@@ -53,12 +53,12 @@ class KernelSet(ABC):
 
     @property
     def is_sum(self) -> bool:
-        """Whether the combined kernel is the weighted sum of the kernels."""
+        """True if the combined kernel is the weighted sum of the kernels."""
         return True
 
     @property
     def needs_grams(self) -> bool:
-        """Whether any kernel is a Gram matrix of the user's, so that points are sample indices."""
+        """True if any kernel is a Gram matrix of the user's, so that points are sample indices."""
         return any(isinstance(kernel, Precomputed) for kernel in self.kernels)
 
     def columns_of(self, k: int) -> np.ndarray | None:
@@ -66,9 +66,9 @@ class KernelSet(ABC):
         return None
 
     def with_categories(self, categories: Mapping[int, list]) -> Self:
-        """The same for points whose codes stand for these entries, by column, as new points' do.
+        """The kernels for points whose codes stand for these entries, by column, as new points' do.
 
-        Whoever reads numbers only is the same for all of them.
+        Kernels that read numbers only stay as they are.
         """
         return self
 

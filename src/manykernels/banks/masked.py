@@ -1,9 +1,11 @@
 """A bank of Gaussian kernels on arbitrary feature subsets, a million of them as easily as ten."""
 
-from dataclasses import replace
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._loops.exponentials import add_rows, combine_rows, multiply_rows, sweep_rows, take_powers
 from .._loops.rbf import LOG2_E
@@ -11,16 +13,42 @@ from ..kernels.points import as_points
 from ..kernels.vector import dense
 from .base import SumBank, Sums, as_outputs, mirror, support_of
 from .compute import Compute, Points
-from .kernel_set import Delegating
+from .kernel_set import Delegating, Indices
 from .spec import MaskedSpec
 
-LARGEST = 1e30
-NEGLIGIBLE = 1e-20  # weight relative to the largest
-# of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level cache
+# Kernels of a chunk: its exponents on a block of pairs (1 MB in float32) stay in the second-level
+# cache. Those of a larger one do not.
 KERNELS = 512
-CHUNKS = (
-    32  # whose factors are held at a time where blocks of pairs are shared out among the threads
-)
+# Largest square of a feature difference: a larger one would not be a number in float32.
+LARGEST_SQUARE = 1e30
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of the blocks.
+
+    Attributes
+    ----------
+    negligible_weight : float
+        Weight relative to the largest, up to which a kernel is left out of a sum. With a larger one
+        sums lose digits.
+    held_chunks : int
+        Chunks whose factors are held at a time where blocks of pairs are shared out among the
+        threads. More of them take more memory, and fewer passes over the pairs.
+    block_pairs : int
+        Pairs of points of a block. The exponents of larger ones do not stay in cache.
+    held_bytes : int
+        Bytes of arrays about pairs that are kept. If they are more, they are computed whenever
+        their block is asked for.
+    """
+
+    negligible_weight: float = 1e-20
+    held_chunks: int = 32
+    block_pairs: int = 512
+    held_bytes: int = 2**26
+
+
+SIZES = Sizes()
 
 
 class MaskedBank(Delegating, SumBank):
@@ -49,8 +77,8 @@ class MaskedBank(Delegating, SumBank):
         self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
         self.dtype, self.threads = compute.dtype, compute.threads
 
-    def _like(self, spec=None, points=None, dtype=None) -> Self:
-        """The same, but for what is given."""
+    def _like(self, spec: Any = None, points: Any = None, dtype: DTypeLike | None = None) -> Self:
+        """A copy of the bank, but for the parts that are given."""
         return type(self)(
             spec or self.spec,
             points or Points(self.left, self.right),
@@ -58,28 +86,28 @@ class MaskedBank(Delegating, SumBank):
         )
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return self.left is self.right
 
     @property
-    def masked(self):
+    def masked(self) -> Any:
         """The kernels as arrays of widths and masks."""
         return self.spec.masked
 
     @property
-    def scale(self):
+    def scale(self) -> Any:
         """The factor of all kernels."""
         return self.spec.scale
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Any:
         return self._like(self.spec.take_kernels(kernels, factor))
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
-        parts = _slices(active.size, CHUNKS * KERNELS)
+        parts = _slices(active.size, SIZES.held_chunks * KERNELS)
         pairs = Pairs(
             rows.size, self.n, triangle, lambda i, j: (self._differences(rows[i], j),), len(parts)
         )
@@ -100,15 +128,15 @@ class MaskedBank(Delegating, SumBank):
             return _square(totals, weights.sum(), self.n, self.dtype)
         return totals.astype(self.dtype).reshape(rows.size, self.n)
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         beta = as_outputs(beta, self.n)
         return self._bilinear_forms([(beta, beta)])[0]
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def _bilinear_forms(self, couples):
+    def _bilinear_forms(self, couples: list) -> np.ndarray:
         """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
         self._needs_square("quadratic_forms")
         support = support_of(np.concatenate([part for couple in couples for part in couple]))
@@ -131,7 +159,7 @@ class MaskedBank(Delegating, SumBank):
         self.threads.map(add, self._chunks)
         return out * self.scale
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         points = np.arange(self.n) if self.symmetric else support_of(outputs)
         coefficients = np.ascontiguousarray(outputs[:, points])
@@ -156,7 +184,7 @@ class MaskedBank(Delegating, SumBank):
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: Any, beta: Any, J: Any) -> Any:
         self._needs_square("newton_sums")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         pairs = Pairs(
@@ -194,7 +222,7 @@ class MaskedBank(Delegating, SumBank):
             squares[c, :c] = squares[:c, c].transpose(0, 2, 1)
         return Sums(K, squares, self.scale * sum(share.mixed for share in shares))
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         chosen = np.asarray(chosen)
         i, j = (
             index.ravel() for index in np.meshgrid(np.arange(self.n_rows), chosen, indexing="ij")
@@ -205,7 +233,7 @@ class MaskedBank(Delegating, SumBank):
             out[kernels] = np.exp2(-exponents).reshape(-1, self.n_rows, chosen.size)
         return out * self.scale
 
-    def kernel_rows(self, chosen, points):
+    def kernel_rows(self, chosen: Indices, points: Indices) -> np.ndarray:
         self._needs_square("kernel_rows")
         out = np.empty((len(chosen), self.m, len(points)), dtype=self.dtype)
 
@@ -215,10 +243,10 @@ class MaskedBank(Delegating, SumBank):
         self._visit(chosen, points, fill)
         return out
 
-    def visit_kernel_rows(self, chosen, visitor):
+    def visit_kernel_rows(self, chosen: Indices, visitor: Callable) -> None:
         self._visit(chosen, np.arange(self.n), visitor)
 
-    def _visit(self, chosen, points, visitor):
+    def _visit(self, chosen: Indices, points: Any, visitor: Callable) -> None:
         """`visit_kernel_rows` over some points."""
         differences = [np.ascontiguousarray(self._differences([i], points).T) for i in chosen]
 
@@ -232,73 +260,78 @@ class MaskedBank(Delegating, SumBank):
 
         self.threads.map(
             fill,
-            _slices(self.m, max(KERNELS, KERNELS * PAIRS // max(len(chosen) * len(points), 1))),
+            _slices(
+                self.m,
+                max(KERNELS, KERNELS * SIZES.block_pairs // max(len(chosen) * len(points), 1)),
+            ),
         )
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         self._needs_square("diagonal")
         return np.broadcast_to(self.scale, (self.m, self.n))
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         return np.full(self.n, self.scale * np.sum(weights))
 
-    def refined(self):
+    def refined(self) -> Any:
         return None if self.dtype == np.float64 else self._like(dtype=np.float64)
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Indices | None = None) -> "SumBank":
         X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
         return self._like(points=Points(X_new, right), dtype=np.float64)
 
-    def same_data(self, X):
+    def same_data(self, X: Any) -> bool:
         return np.array_equal(dense(X), self.right)
 
-    def _scaled(self, weights):
+    def _scaled(self, weights: ArrayLike) -> Any:
         """Weights times the scale, without those that cannot matter: denormal numbers would make
         the loops slow.
         """
         weights = np.asarray(weights, dtype=float) * self.scale
         return np.where(
-            np.abs(weights) > NEGLIGIBLE * np.abs(weights).max(initial=0.0), weights, 0.0
+            np.abs(weights) > SIZES.negligible_weight * np.abs(weights).max(initial=0.0),
+            weights,
+            0.0,
         )
 
-    def _factors(self, kernels):
+    def _factors(self, kernels: Indices) -> Any:
         """Exponent per squared feature difference, (kernels, n_features), in base two."""
         gammas = (self.masked.gammas[kernels] * LOG2_E).astype(self.dtype)
         return self.masked.masks(kernels) * gammas[:, None]
 
-    def _differences(self, rows, cols):
+    def _differences(self, rows: Any, cols: Any) -> Any:
         """Squared feature differences of pairs, (pairs, n_features)."""
         differences = self.left[rows] - self.right[cols]
         # bounded, since an infinite difference in a feature that a mask leaves out would make 0
         # times infinity of it
-        return np.minimum(np.square(differences, out=differences), LARGEST, out=differences).astype(
-            self.dtype
-        )
+        return np.minimum(
+            np.square(differences, out=differences), LARGEST_SQUARE, out=differences
+        ).astype(self.dtype)
 
     @property
-    def _chunks(self):
+    def _chunks(self) -> Any:
         """Slices of the kernels, enough of them for all threads unless that makes them short."""
         return _slices(self.m, min(KERNELS, max(KERNELS // 4, -(-self.m // self.threads.count))))
 
-    def _tables(self, kernels, pairs):
+    def _tables(self, kernels: Indices, pairs: Any) -> Any:
         """Blocks of pairs, each with its table of exponents, (pairs, kernels), in one buffer."""
         factors, buffer = self._factors(kernels), self._buffer()
         return ((block, _exponents(block, factors, buffer)) for block in pairs)
 
-    def _buffer(self):
+    def _buffer(self) -> Any:
         """Room for a table."""
-        return np.empty(PAIRS * KERNELS, dtype=self.dtype)
+        return np.empty(SIZES.block_pairs * KERNELS, dtype=self.dtype)
 
 
 class _Share:
-    """What a thread has added up of a sweep."""
+    """The sums that a thread has added up in a sweep."""
 
-    def __init__(self, beta, pairs):
+    def __init__(self, beta: Any, pairs: Any) -> None:
         (t, n), self.combined = beta.shape, np.zeros(pairs)
         self.squares, self.mixed = np.zeros((t, t, n, n)), np.zeros((t, n))
 
-    def add(self, products, diagonal, vector):
+    def add(self, products: Any, diagonal: np.ndarray, vector: np.ndarray) -> None:
         """The part of some kernels, from their products (t, n, kernels)."""
         rows = products * np.sqrt(diagonal).astype(products.dtype)
         for c in range(len(rows)):
@@ -307,13 +340,13 @@ class _Share:
         self.mixed += products @ vector.astype(products.dtype)
 
 
-def _exponents(block, factors, buffer):
+def _exponents(block: Any, factors: np.ndarray, buffer: Any) -> Any:
     """The table of a block of pairs and a chunk of kernels."""
     shape = block.rows.size, len(factors)
     return np.matmul(block.arrays[0], factors.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
 
 
-def _square(below, diagonal, n, dtype):
+def _square(below: Any, diagonal: np.ndarray, n: int, dtype: DTypeLike) -> Any:
     """A symmetric matrix from its entries below the diagonal, line by line, and the one on it."""
     out = np.full((n, n), diagonal, dtype=dtype)
     for i in range(1, n):
@@ -322,20 +355,12 @@ def _square(below, diagonal, n, dtype):
     return out
 
 
-def _slices(size, step=None):
+def _slices(size: int, step: Any = None) -> Any:
     step = step or KERNELS
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
 # --- pairs of points in blocks --------------------------------------------------------------------
-
-
-PAIRS = 512  # of a block
-HELD = (
-    2**26
-    # bytes of arrays about pairs that are kept; if they are more, they are computed whenever their
-    # block is asked for
-)
 
 
 class Block(NamedTuple):
@@ -362,31 +387,33 @@ class Pairs:
         computed again.
     """
 
-    def __init__(self, n_rows, n_cols, triangle, describe, uses=2):
+    def __init__(
+        self, n_rows: Any, n_cols: Any, triangle: Any, describe: Any, uses: Any = 2
+    ) -> None:
         self.triangle, self.n_cols, self.describe = triangle, n_cols, describe
         self.size = n_rows * (n_rows - 1) // 2 if triangle else n_rows * n_cols
         self._held = None
         if (
             uses > 1
             and self.size
-            and sum(array.nbytes for array in self[0].arrays) * len(self) <= HELD
+            and sum(array.nbytes for array in self[0].arrays) * len(self) <= SIZES.held_bytes
         ):
             self._held = [self[number] for number in range(len(self))]
 
-    def __len__(self):
-        return -(-self.size // PAIRS)
+    def __len__(self) -> int:
+        return -(-self.size // SIZES.block_pairs)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return (self[number] for number in range(len(self)))
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: Any) -> Any:
         if self._held is not None:
             return self._held[number]
-        place = slice(number * PAIRS, min((number + 1) * PAIRS, self.size))
+        place = slice(number * SIZES.block_pairs, min((number + 1) * SIZES.block_pairs, self.size))
         i, j = self._indices(np.arange(place.start, place.stop))
         return Block(place, i, j, self.describe(i, j))
 
-    def _indices(self, places):
+    def _indices(self, places: Any) -> Any:
         if not self.triangle:
             return np.divmod(places, self.n_cols)
         i = ((1.0 + np.sqrt(1.0 + 8.0 * places)) / 2.0).astype(np.intp)

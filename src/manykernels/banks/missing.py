@@ -15,10 +15,12 @@ Kernels are computed at points that have them and nowhere else: kernels that the
 make a `Part`, a bank of these points.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._loops.sums import add_spread
 from ..kernels.points import as_points, is_sparse
@@ -58,12 +60,12 @@ class Side(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether all points have the kernels, as they are."""
+        """True if all points have the kernels, as they are."""
         return bool((self.size == 1.0).all())
 
     def some(self, points: Indices) -> "tuple[Side, np.ndarray]":
-        """The same for some points in any order, and the places of those that have the kernels
-        among all that do.
+        """The side of some points in any order, and the places of those that have the kernels among
+        all that do.
         """
         places = np.full(self.size.size, -1)
         places[self.at] = np.arange(self.at.size)
@@ -72,7 +74,7 @@ class Side(NamedTuple):
         return Side(here, self.size[points], self.means[:, places[here]]), places[here]
 
     def of(self, kernels: Indices, factor: float = 1.0) -> "Side":
-        """The same for some of the kernels, each times a factor."""
+        """The side of some of the kernels, each times a factor."""
         return self._replace(means=factor * self.means[kernels])
 
 
@@ -136,7 +138,7 @@ class Part:
 
     @property
     def plain(self) -> bool:
-        """Whether all points have the kernels, as they are."""
+        """True if all points have the kernels, as they are."""
         return self.rows.plain and self.cols.plain
 
     def of(self, kernels: np.ndarray, factor: float = 1.0) -> "Part | None":
@@ -198,11 +200,11 @@ class MissingBank(Delegating, SumBank):
         self.threads = banks[0].threads if banks else self.threads
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return all(part.new is None for part in self.parts)
 
     @property
-    def scales(self):
+    def scales(self) -> np.ndarray:
         out = self.spec.scales.copy()
         for part in self.parts:
             if part.bank is not None:  # whose kernels may have been centered besides
@@ -218,32 +220,32 @@ class MissingBank(Delegating, SumBank):
     # what a bank is good at, it is good at where no point lacks anything
 
     @property
-    def shares_passes(self):
+    def shares_passes(self) -> bool:  # type: ignore[override]
         return all(part.bank is not None and part.bank.shares_passes for part in self.parts)
 
     @property
-    def streams(self):
+    def streams(self) -> bool:  # type: ignore[override]
         return self.whole is not None and self.whole.streams
 
     @property
-    def cheap_sweeps(self):
+    def cheap_sweeps(self) -> bool:  # type: ignore[override]
         return self.whole is not None and self.whole.cheap_sweeps
 
     @property
-    def cheap_subsets(self):
+    def cheap_subsets(self) -> bool:  # type: ignore[override]
         return self.whole is not None and self.whole.cheap_subsets
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Any:
         if self.whole is not None:
             return self.whole.newton_sums(weights, beta, J)
         return super().newton_sums(weights, beta, J)
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         if self.whole is not None:
             return self.whole.directional_forms(beta, change)
         return super().directional_forms(beta, change)
 
-    def visit_kernel_rows(self, chosen, visitor):
+    def visit_kernel_rows(self, chosen: Indices, visitor: Callable) -> None:
         if self.whole is not None:
             self.whole.visit_kernel_rows(chosen, visitor)
         else:
@@ -251,7 +253,7 @@ class MissingBank(Delegating, SumBank):
 
     # sums over all kernels
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         if self.whole is not None:
             return self.whole.combine(weights, rows)
         weights = np.asarray(weights, dtype=float)
@@ -275,7 +277,7 @@ class MissingBank(Delegating, SumBank):
                 self._put(part, w, K, part.rows, one)
         return out
 
-    def _put(self, part, weights, K, rows, out):
+    def _put(self, part: Any, weights: Any, K: Any, rows: Any, out: Any) -> None:
         """Add the weighted sum K of a part's kernels to that of all."""
         cols, dtype = part.cols, out.dtype
         if rows.plain and cols.plain:
@@ -296,7 +298,7 @@ class MissingBank(Delegating, SumBank):
         beyond = np.flatnonzero(rows.rest)
         out[beyond] += np.outer(rows.rest[beyond].astype(dtype), line.astype(dtype))
 
-    def decision(self, weights, beta):
+    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
         if self.whole is not None:
             return self.whole.decision(weights, beta)
         weights, outputs = np.asarray(weights, dtype=float), as_outputs(beta, self.n)
@@ -327,7 +329,7 @@ class MissingBank(Delegating, SumBank):
 
     # every kernel
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         if self.whole is not None:
             return self.whole.products(beta)
         outputs = as_outputs(beta, self.n)
@@ -343,7 +345,7 @@ class MissingBank(Delegating, SumBank):
             out[part.kernels] = block
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def products_each(self, beta):
+    def products_each(self, beta: Any) -> np.ndarray:
         if self.whole is not None:
             return self.whole.products_each(beta)
         return super().products_each(beta)
@@ -360,7 +362,7 @@ class MissingBank(Delegating, SumBank):
             out[part.kernels] = forms + part.norms * np.square(total).sum()
         return out
 
-    def columns(self, chosen):
+    def columns(self, chosen: Any) -> np.ndarray:
         if self.whole is not None:
             return self.whole.columns(chosen)
         out = np.empty((self.m, self.n_rows, len(chosen)))
@@ -369,7 +371,7 @@ class MissingBank(Delegating, SumBank):
             out[part.kernels] = _block(part, part.values(None, places), part.rows, cols)
         return out
 
-    def kernel_rows(self, chosen, points):
+    def kernel_rows(self, chosen: Any, points: Any) -> np.ndarray:
         if self.whole is not None:
             return self.whole.kernel_rows(chosen, points)
         self._needs_square("kernel_rows")
@@ -393,7 +395,7 @@ class MissingBank(Delegating, SumBank):
 
     # the same kernels elsewhere, or some of them
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         chosen, parts = np.arange(self.m)[kernels], []
         for part in self.parts:
             places = np.flatnonzero(np.isin(chosen, part.kernels))
@@ -439,7 +441,7 @@ class MissingBank(Delegating, SumBank):
         ]
         return MissingBank(spec, self.views, parts)
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Any = None) -> "SumBank":
         X_new = as_points(X_new, missing=True)
         presence = self.views.presence(X_new)
         sizes, parts = self.views.sizes(presence), []
@@ -471,25 +473,25 @@ def points_of(X: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
     return X[:, columns] if columns.size < X.shape[1] else X
 
 
-def _means(bank, shares):
+def _means(bank: Any, shares: Any) -> Any:
     """The mean of every kernel over its training points, at the points of the rows."""
     if isinstance(bank, CenteredBank):  # and all else would be rounding
         return np.zeros((bank.m, bank.n_rows))
     return bank.products(shares)
 
 
-def _weighed(cols, outputs):
+def _weighed(cols: Any, outputs: np.ndarray) -> Any:
     """Coefficients at the points that have the kernels, and what falls on the means."""
     return outputs[:, cols.at] * cols.own, outputs @ cols.rest
 
 
-def _on_diagonal(side, diagonal, means):
+def _on_diagonal(side: Any, diagonal: np.ndarray, means: Any) -> Any:
     """K'[i, i] without the part of the mean alone, at the points that have the kernels."""
     own = side.own
     return own**2 * diagonal + 2.0 * own * (1.0 - own) * means
 
 
-def _block(part, values, rows, cols):
+def _block(part: Any, values: Any, rows: Any, cols: Any) -> Any:
     """The values of K' for those of K at the points that have the kernels, (k, rows, columns)."""
     out = part.norms[:, None, None] * np.outer(rows.rest, cols.rest)
     out[:, rows.at] += (rows.means * rows.own)[:, :, None] * cols.rest
@@ -499,7 +501,7 @@ def _block(part, values, rows, cols):
     return out
 
 
-def _crossed(part, X_new, size, support):
+def _crossed(part: Any, X_new: Any, size: Any, support: Any) -> Any:
     """A part with new points as rows, of these sizes, and some training points as columns."""
     if part.shares is None:
         raise ValueError("cross needs a bank of all training points, this one has some of them.")

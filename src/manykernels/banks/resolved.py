@@ -20,7 +20,7 @@ from .tiled import TiledBank
 
 
 class ResolvedKernels(Delegating):
-    """What a low-rank approximation needs of the kernels; holds none of the training points.
+    """Kernels as a low-rank approximation needs them, without any of the training points.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ResolvedKernels(Delegating):
 
     @property
     def is_masked(self) -> bool:
-        """Whether the kernels are stored as arrays of widths and masks."""
+        """True if the kernels are stored as arrays of widths and masks."""
         return isinstance(self.spec, MaskedSpec)
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:

@@ -1,4 +1,4 @@
-"""What a bank knows of its kernels apart from the points: features, normalization, names."""
+"""The kernels of a bank without the points: features, normalization, names."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,13 @@ from .kernel_set import Indices
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
 WIDTHS = (RBF, Laplacian)  # with a gamma that may come from the data, times a factor
-HIGHEST_FUSED_DEGREE = 3  # beyond, the powers of a float32 dot product lose too many digits
+# Highest degree of polynomials that are summed from one dot product. The powers of a float32 number
+# lose too many digits beyond it.
+HIGHEST_FUSED_DEGREE = 3
 
 
 class Training(NamedTuple):
-    """What kernels are resolved and normalized on.
+    """Training points on which kernels are resolved and normalized.
 
     Attributes
     ----------
@@ -117,8 +119,8 @@ class BankSpec:
         feature_names: Sequence[str] | None = None,
         categories: Mapping[int, list] | None = None,
     ) -> Self:
-        """The same from kernels that were resolved, and scales that were computed, on the training
-        data before.
+        """A specification of kernels that were resolved, and scales that were computed, on the
+        training data before.
         """
         kernels, groups = list(collection.kernels), list(collection.groups)
         columns = [
@@ -128,10 +130,10 @@ class BankSpec:
         return cls(kernels, groups, columns, names, normalize, scales, categories or {})
 
     def normalized(self, training: Training) -> Self:
-        """The same kernels, normalized on other training points."""
+        """These kernels, normalized on other training points."""
         return replace(self, scales=self._scales(training))
 
-    def _resolved(self, k, training, known):
+    def _resolved(self, k: Any, training: Any, known: Any) -> Any:
         """Kernel k with numbers for all parameters; widths that differ by a factor alone are
         computed once, and kept in `known`.
         """
@@ -148,8 +150,8 @@ class BankSpec:
             known[key] = replace(kernel, factor=1.0).resolved(seen, weight).gamma
         return replace(kernel, gamma=known[key]).resolved(None, weight)
 
-    def _given(self, k, training):
-        """What kernel k sees of the training points that have its columns."""
+    def _given(self, k: int, training: Any) -> Any:
+        """The part that kernel k sees of the training points that have its columns."""
         X, columns = training.X, self.columns[k]
         if training.rows is None:
             return self.seen(k, X)
@@ -158,7 +160,7 @@ class BankSpec:
         return X[training.rows[k][:, None], columns]
 
     def on_columns(self, chosen: np.ndarray) -> Self:
-        """The same for points that have only these columns, in ascending order; kernels of all
+        """These kernels for points that have only some columns, in ascending order; kernels of all
         columns see all of them.
         """
         places = {int(f): place for place, f in enumerate(chosen)}
@@ -172,7 +174,7 @@ class BankSpec:
         )
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:
-        """The same with some of the kernels, each times a factor."""
+        """Some of the kernels, each times a factor."""
         chosen = np.arange(self.m)[kernels]
         return replace(
             self,
@@ -203,30 +205,30 @@ class BankSpec:
         return KernelCollection.from_lists(self.kernels, self.groups)
 
     @property
-    def alive(self):
+    def alive(self) -> Any:
         """The kernels that are not left out."""
         return np.flatnonzero(self.scales)
 
-    def kind(self, k):
+    def kind(self, k: int) -> Any:
         """The pairwise number that kernel k is a fused function of, or None."""
         kernel = self.kernels[k]
         kind = PAIRWISE.get(type(kernel))
         high = type(kernel) is Polynomial and kernel.degree > HIGHEST_FUSED_DEGREE
         return None if high or (kind == "dot" and self.normalize == "cosine") else kind
 
-    def on_one_feature(self, k):
-        """Whether kernel k is a Gaussian of one feature."""
+    def on_one_feature(self, k: Any) -> Any:
+        """True if kernel k is a Gaussian of one feature."""
         return (
             type(self.kernels[k]) is RBF
             and self.columns[k] is not None
             and self.columns[k].size == 1
         )
 
-    def columns_key(self, k):
+    def columns_key(self, k: Any) -> Any:
         """Equal for kernels that see the same columns."""
         return "all" if self.columns[k] is None else tuple(self.columns[k].tolist())
 
-    def seen(self, k, X):
+    def seen(self, k: int, X: Any) -> Any:
         """The part of X that kernel k sees; entries in place of their codes if it reads strings."""
         if self.kernels[k].reads == "strings":
             return decoded(
@@ -236,17 +238,17 @@ class BankSpec:
             )
         return X if self.columns[k] is None else X[:, self.columns[k]]
 
-    def points(self, k, points):
+    def points(self, k: int, points: Any) -> Any:
         """The parts of both point sets that kernel k sees; one object if both are."""
         return points.each(lambda X: self.seen(k, X))
 
-    def factors(self, k, points):
+    def factors(self, k: int, points: Points) -> Points | None:
         """Row and column factors of the cosine normalization, or None."""
         if self.normalize != "cosine" or self.kernels[k].unit_diagonal:
             return None
         return points.each(lambda A: _inverse_roots(self.kernels[k].diagonal(A)))
 
-    def diagonal(self, k, X):
+    def diagonal(self, k: Any, X: Any) -> np.ndarray:
         """Diagonal of normalized kernel k, (n,)."""
         if self.kernels[k].unit_diagonal:
             return np.full(X.shape[0], self.scales[k])
@@ -255,7 +257,7 @@ class BankSpec:
         factors = self.factors(k, Points.take_points(A))
         return diagonal if factors is None else diagonal * factors.left**2
 
-    def _scales(self, training):
+    def _scales(self, training: Any) -> Any:
         mean = np.array([self._mean_diagonal(k, training) for k in range(self.m)])
         usable = np.isfinite(mean) & (mean > 1e-305)
         _warn_unusable(usable, mean, self.names)
@@ -267,7 +269,7 @@ class BankSpec:
             scales /= training.weights.sum()
         return scales
 
-    def _mean_diagonal(self, k, training):
+    def _mean_diagonal(self, k: int, training: Any) -> Any:
         if self.kernels[k].unit_diagonal:
             return 1.0
         weights = training.weights
@@ -351,11 +353,11 @@ class MaskedSpec:
         return self.masked
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Self:
-        """The same with some of the kernels, each times a factor."""
+        """Some of the kernels, each times a factor."""
         return replace(self, masked=self.masked.take_kernels(kernels), scale=factor * self.scale)
 
 
-def resolved_features(kernel, group, n_features, feature_names):
+def resolved_features(kernel: Kernel, group: Any, n_features: Any, feature_names: Any) -> Any:
     """The columns that a kernel sees, None for all; errors name its group."""
     try:
         return resolve_features(kernel.features, n_features, feature_names)
@@ -363,7 +365,7 @@ def resolved_features(kernel, group, n_features, feature_names):
         raise ValueError(f"Group {group!r}: {error}" if group else str(error)) from None
 
 
-def _check_readable(collection, columns, n_features, training):
+def _check_readable(collection: Any, columns: Any, n_features: Any, training: Any) -> None:
     names: Sequence[str] = NumberedColumns(n_features)
     if training.feature_names is not None:
         names = [str(name) for name in training.feature_names]
@@ -377,19 +379,19 @@ def _check_readable(collection, columns, n_features, training):
         )
 
 
-def _names(kernels, groups, columns, feature_names):
+def _names(kernels: Indices, groups: Any, columns: Any, feature_names: Any) -> Any:
     return [
         (f"{group}: " if group else "") + kernel.name(feature_names, seen)
         for kernel, group, seen in zip(kernels, groups, columns, strict=True)
     ]
 
 
-def _inverse_roots(diagonal):
+def _inverse_roots(diagonal: np.ndarray) -> Any:
     """One over the root of each diagonal entry; zero for a point that the kernel maps to zero."""
     return np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
 
 
-def _warn_unusable(usable, mean, names):
+def _warn_unusable(usable: Any, mean: Any, names: Any) -> None:
     unusable = np.flatnonzero(~usable)
     for k in unusable[:5]:
         what = (

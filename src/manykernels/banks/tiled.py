@@ -4,12 +4,13 @@ Nothing of size m×n×n is held for the library's own kernels; of kernels that a
 as many Gram matrices are kept as the memory budget allows, since that code may be slow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from ..kernels import Precomputed
@@ -25,16 +26,27 @@ from .families import (
     OneKernel,
     Tile,
 )
-from .kernel_set import Delegating
+from .kernel_set import Delegating, Indices
 from .spec import BankSpec
 
-ROWS, COLS = 64, 1024  # of a tile: a line of float32 columns stays in the first-level cache
-TALL = 256  # rows of a tile of a large combined kernel: longer products of matrices are faster
 SINGLE = "single"  # columns of kernels of one feature each, of which a family has any number
-MANY = 6  # outputs from which on the values of kernels are written down to be multiplied
-BLOCK = 2**18  # values of all kernels written down at a time
-SHARES = 8  # tasks per thread, or strips per task if that makes more
-ROWS_PER_TASK = 4  # rows of every kernel that one task computes, or a share of many
+# Rows and columns of a tile: a line of float32 columns stays in the first-level cache. Longer ones
+# do not.
+ROWS, COLS = 64, 1024
+# Rows of a tile of a large combined kernel: longer products of matrices are faster. With more of
+# them there are fewer tiles to share out.
+TALL = 256
+# Outputs from which on the values of kernels are written down to be multiplied. With a larger
+# number more outputs are multiplied one by one.
+MANY = 6
+# Values of all kernels that are written down at a time. More of them do not stay in cache.
+BLOCK = 2**18
+# Tasks per thread, or strips per task if that makes more. With more of them threads wait less for
+# the last one, and sums are added up more often.
+TASKS_PER_THREAD = 8
+# Rows of every kernel that one task computes, or a share of many. With more of them there are fewer
+# tasks.
+ROWS_PER_TASK = 4
 
 
 class TiledBank(Delegating, SumBank):
@@ -71,8 +83,8 @@ class TiledBank(Delegating, SumBank):
         """The kernels by families, made when the host first needs them."""
         return assemble(self.spec, Points(self.left, self.right), self.dtype.type, self.held)
 
-    def _like(self, points=None, dtype=None, held=None) -> Self:
-        """The same kernels, but for what is given."""
+    def _like(self, points: Any = None, dtype: DTypeLike | None = None, held: Any = None) -> Self:
+        """A copy of the bank, but for the parts that are given."""
         return type(self)(
             self.spec,
             points or Points(self.left, self.right),
@@ -81,10 +93,10 @@ class TiledBank(Delegating, SumBank):
         )
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return self.left is self.right
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         active = self._prepared(np.asarray(weights, dtype=float))
         triangle = rows is None and self.symmetric
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
@@ -106,10 +118,10 @@ class TiledBank(Delegating, SumBank):
             mirror(out)
         return out
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_latest": (np.empty(0), [])}
 
-    def _prepared(self, weights):
+    def _prepared(self, weights: Any) -> Any:
         """Families with a weight above zero, and the weights as they want them; those of the last
         call are kept.
         """
@@ -120,11 +132,11 @@ class TiledBank(Delegating, SumBank):
             self._latest = weights.copy(), prepared
         return prepared
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         beta = as_outputs(beta, self.n)
         return self._bilinear_forms([(beta, beta)])[0]
 
-    def _bilinear_forms(self, couples):
+    def _bilinear_forms(self, couples: list) -> np.ndarray:
         """``sum_c a_c' K_k b_c`` of every kernel for some couples (a, b), (len(couples), m)."""
         self._needs_square("quadratic_forms")
         support = support_of(np.concatenate([part for couple in couples for part in couple]))
@@ -147,7 +159,7 @@ class TiledBank(Delegating, SumBank):
             return totals
 
         strips = _strips(support.size) if pairwise else []
-        count = max(SHARES * self.threads.count, len(strips) // SHARES)
+        count = max(TASKS_PER_THREAD * self.threads.count, len(strips) // TASKS_PER_THREAD)
         shares = self.threads.map(sums, [strips[i::count] for i in range(min(count, len(strips)))])
         for place, row in enumerate(out):
             for number, family in enumerate(pairwise):
@@ -157,24 +169,24 @@ class TiledBank(Delegating, SumBank):
         return out
 
     @property
-    def streams(self):
+    def streams(self) -> bool:  # type: ignore[override]
         return self.cheap_sweeps
 
     @property
-    def cheap_sweeps(self):
+    def cheap_sweeps(self) -> bool:  # type: ignore[override]
         # those of other pairs of points are never looked up in tables
         alone, groups = grouped(self.spec, self.held)
         if alone or any(kind == "dot" or columns == SINGLE for kind, columns in groups):
             return False
         return bool(self.families) and all(family.tabulated for family in self.families)
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         if not self.streams:
             return super().directional_forms(beta, change)
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Any:
         if not self.streams:
             return super().newton_sums(weights, beta, J)
         outputs, sums = as_outputs(beta, self.n), []
@@ -191,8 +203,8 @@ class TiledBank(Delegating, SumBank):
             mixed += mixed_more
         return Sums(self.combine(weights), squares, mixed)
 
-    def _moments(self, family, outputs):
-        """What `add_products` sums for all points at once, (t, n, cells, degree + 1), without the
+    def _moments(self, family: Any, outputs: np.ndarray) -> Any:
+        """The sums of `add_products` for all points at once, (t, n, cells, degree + 1), without the
         cells that no pair is in.
         """
         support = support_of(outputs)
@@ -211,7 +223,7 @@ class TiledBank(Delegating, SumBank):
             out[:, part, np.searchsorted(cells, used)] = moments
         return cells, out
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         if len(outputs) >= MANY:
             out = self._many_products(outputs)
@@ -232,7 +244,7 @@ class TiledBank(Delegating, SumBank):
         self.threads.map(multiply, _strips(self.n_rows))
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def _many_products(self, outputs):
+    def _many_products(self, outputs: np.ndarray) -> Any:
         """Products with so many outputs that it is cheaper to write the values of all kernels down,
         block by block, and to multiply matrices.
         """
@@ -250,7 +262,7 @@ class TiledBank(Delegating, SumBank):
         self.threads.map(multiply, self._thin_strips(support.size))
         return out
 
-    def combine_each(self, weights):
+    def combine_each(self, weights: ArrayLike) -> np.ndarray:
         weights = np.ascontiguousarray(weights, dtype=self.dtype)
         if len(weights) < MANY:
             return super().combine_each(weights)
@@ -267,12 +279,12 @@ class TiledBank(Delegating, SumBank):
                 mirror(kernel)
         return out
 
-    def _thin_strips(self, columns):
+    def _thin_strips(self, columns: Any) -> Any:
         """Strips of so few rows that the values of all kernels in them stay in cache."""
         entries = self.m * min(max(columns, 1), COLS)
         return _strips(self.n_rows, max(1, BLOCK // max(entries, 1)))
 
-    def _blocks(self, part, points):
+    def _blocks(self, part: slice, points: Any) -> Iterator[Any]:
         """Places among some points, and the values of all kernels at them, (rows, m, points)."""
         rows = np.arange(self.n_rows)[part]
         for start in range(0, points.size, COLS):
@@ -283,7 +295,7 @@ class TiledBank(Delegating, SumBank):
                 family.write(tile, block)
             yield places, block
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         chosen = np.asarray(chosen)
         out = np.zeros((self.m, self.n_rows, chosen.size))
         for part in _strips(self.n_rows):
@@ -292,7 +304,7 @@ class TiledBank(Delegating, SumBank):
                 out[family.members, part] = family.values(tile)
         return out
 
-    def kernel_rows(self, chosen, points):
+    def kernel_rows(self, chosen: Indices, points: Indices) -> np.ndarray:
         self._needs_square("kernel_rows")
         chosen, points = np.asarray(chosen), np.asarray(points)
         out = np.zeros((chosen.size, self.m, points.size), dtype=self.dtype)
@@ -320,14 +332,14 @@ class TiledBank(Delegating, SumBank):
             self.threads.map(fill, range(0, chosen.size, step))
         return out
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         self._needs_square("diagonal")
         out = np.zeros((self.m, self.n))
         for k in self.spec.alive:
             out[k] = self._diagonal(k)
         return out
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         self._needs_square("combined_diagonal")
         weights = np.asarray(weights, dtype=float)
         chosen, diagonals = self._other_diagonals
@@ -336,54 +348,55 @@ class TiledBank(Delegating, SumBank):
         )
 
     @cached_property
-    def _constant(self):
+    def _constant(self) -> Any:
         """Kernels whose diagonal is constant."""
         return np.array(
             [k for k in self.spec.alive if self.spec.kernels[k].unit_diagonal], dtype=np.intp
         )
 
     @cached_property
-    def _other_diagonals(self):
+    def _other_diagonals(self) -> Any:
         """The other kernels, and their diagonals."""
         chosen = np.setdiff1d(self.spec.alive, self._constant)
         return chosen, np.array([self._diagonal(k) for k in chosen]).reshape(chosen.size, self.n)
 
-    def _diagonal(self, k):
+    def _diagonal(self, k: int) -> Any:
         if k in self.held:
             return self.spec.scales[k] * np.diagonal(self.held[k].K)
         return self.spec.diagonal(k, self.right)
 
-    def refined(self):
+    def refined(self) -> Any:
         if self.dtype == np.float64:
             return None
         return self._like(dtype=np.float64, held=self.held)
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Indices | None = None) -> "SumBank":
         X_new = as_points(X_new, like=self.right)
         right = self.right if support is None else self.right[support]
         return self._like(Points(X_new, right), np.float64)
 
-    def take_points(self, points):
+    def take_points(self, points: Any) -> "SumBank | None":
         held = {k: Precomputed(kernel.K[np.ix_(points, points)]) for k, kernel in self.held.items()}
         return self._like(Points.take_points(self.right[points]), held=held)
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         chosen = np.arange(self.m)[kernels]
         held = {place: self.held[k] for place, k in enumerate(chosen) if k in self.held}
         points = Points(self.left, self.right)
         return type(self)(self.spec.take_kernels(chosen, factor), points, self.compute, held)
 
-    def same_data(self, X):
+    def same_data(self, X: Any) -> bool:
         if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
             return False
         return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
 
 
-def grouped(spec, held):
+def grouped(spec: Any, held: Any) -> Any:
     """Kernels that stand alone, and those of the same pairwise number together: a dict from its
     kind and columns to their numbers.
     """
-    alone, groups = [], {}
+    alone: list[int] = []
+    groups: dict[tuple, list[int]] = {}
     for k in spec.alive:
         kind = spec.kind(k)
         if k in held or kind is None:
@@ -397,7 +410,7 @@ def grouped(spec, held):
     return alone, groups
 
 
-def assemble(spec, points, dtype, held):
+def assemble(spec: Any, points: Any, dtype: DTypeLike, held: Any) -> Any:
     """The families of a bank: kernels of the same pairwise number together, every other kernel by
     itself.
     """
@@ -407,7 +420,7 @@ def assemble(spec, points, dtype, held):
     ]
 
 
-def one_kernel(spec, k, points, dtype, held):
+def one_kernel(spec: Any, k: int, points: Any, dtype: DTypeLike, held: Any) -> Any:
     """The family of a kernel by itself."""
     if k in held:
         index = Points.take_points(np.arange(points.right.shape[0])[:, None])
@@ -417,7 +430,7 @@ def one_kernel(spec, k, points, dtype, held):
     return OneKernel(k, spec.kernels[k], spec.scales[k], seen, dtype, factors)
 
 
-def _family(spec, key, members, points, dtype):
+def _family(spec: Any, key: Any, members: Indices, points: Any, dtype: DTypeLike) -> Any:
     (kind, columns), scales = key, spec.scales[members]
     kernels = [spec.kernels[k] for k in members]
     if columns == SINGLE:
@@ -433,14 +446,14 @@ def _family(spec, key, members, points, dtype):
     return DotPolynomials(members, kernels, scales, seen, dtype)
 
 
-def _strips(size, rows=ROWS):
+def _strips(size: Any, rows: Any = ROWS) -> Any:
     """Strips of rows, the last first: in a triangle those are the longest, and the shortest should
     end the queue.
     """
     return [slice(start, min(start + rows, size)) for start in range(0, size, rows)][::-1]
 
 
-def _tiles(rows, cols, diagonal):
+def _tiles(rows: Any, cols: Any, diagonal: Any) -> Iterator[Any]:
     """Places of the columns and tile, column block by column block of a strip of rows.
 
     Where only the lower triangle counts, ``diagonal`` is the place of the strip's first row among
@@ -452,7 +465,7 @@ def _tiles(rows, cols, diagonal):
         yield places, Tile(rows, cols[places], COLS if diagonal is None else diagonal - start)
 
 
-def _pair_weights(a, b, rows, cols, first):
+def _pair_weights(a: np.ndarray, b: np.ndarray, rows: Any, cols: Any, first: Any) -> Any:
     """Weight of each pair in ``sum_c a_c' K b_c`` when the lower triangle only is visited; a and b
     (t, points).
     """

@@ -17,7 +17,7 @@ from .kernel_set import Indices
 from .spec import resolved_features
 
 RULES = ("mean", "scaled")
-SHOWN = 5  # rows and columns that an error names
+NAMED_IN_ERRORS = 5  # rows and columns that an error names; with more of them it is longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,9 @@ class Views:
         feature_names: Sequence[str] | None,
         rule: str,
     ) -> Self:
-        """The same from the columns that every kernel sees, None for all, and its group."""
+        """The views of kernels, from the columns that each of them sees, None for all, and its
+        group.
+        """
         places: dict[tuple[int, ...], int] = {}
         everything = np.arange(n_features)
         sets = [everything if columns is None else np.unique(columns) for columns in seen]
@@ -97,11 +99,11 @@ class Views:
         return len(self.columns)
 
     def take_kernels(self, kernels: Indices) -> Self:
-        """The same for some of the kernels; points are still asked for all views."""
+        """The views for some of the kernels; points are still asked for all views."""
         return replace(self, of_kernel=self.of_kernel[kernels])
 
     def presence(self, X: Any) -> np.ndarray:
-        """Whether each point has each view, (n, views); raise if one has a part of a view.
+        """The views that each point has, (n, views) bools; raise if one has a part of a view.
 
         Parameters
         ----------
@@ -122,7 +124,7 @@ class Views:
             raise ValueError(self._on_part(view, partly[:, view], holes))
         return lacking == 0
 
-    def _on_part(self, view, partly, holes):
+    def _on_part(self, view: Any, partly: Any, holes: Any) -> str:
         """The error of points that have a part of a view."""
         columns, rows = self.columns[view], np.flatnonzero(partly)
         column = columns[holes[np.ix_(rows, columns)].any(axis=0)][0]
@@ -153,14 +155,15 @@ class Views:
             )
         never = np.flatnonzero(~presence.any(axis=0))
         if never.size:
+            named = ", ".join(repr(self.labels[v]) for v in never[:NAMED_IN_ERRORS])
             raise ValueError(
-                f"No training row has {', '.join(repr(self.labels[v]) for v in never[:SHOWN])}"
-                f"{' …' if never.size > SHOWN else ''}: leave such kernels out."
+                f"No training row has {named}{' …' if never.size > NAMED_IN_ERRORS else ''}: leave "
+                "such kernels out."
             )
 
     def sizes(self, presence: np.ndarray) -> np.ndarray:
-        """What the rule multiplies the features of points by, (n,): one, or the number of views
-        over that of the views that a point has.
+        """Factors of the features of points, (n,): one, or the number of views over that of the
+        views that a point has.
         """
         if self.rule == "mean":
             return np.ones(len(presence))
@@ -169,8 +172,8 @@ class Views:
 
 def listed_rows(rows: np.ndarray, total: int) -> str:
     """Words for some of so many rows: how many, and the first of them."""
-    first = ", ".join(map(str, np.sort(rows)[:SHOWN].tolist()))
-    more = ", …" if len(rows) > SHOWN else ""
+    first = ", ".join(map(str, np.sort(rows)[:NAMED_IN_ERRORS].tolist()))
+    more = ", …" if len(rows) > NAMED_IN_ERRORS else ""
     return f"{len(rows)} of {total} rows ({first}{more})"
 
 
@@ -183,10 +186,10 @@ def refuse_masks(collection: Any) -> None:
         )
 
 
-def _labels(columns, owners, names):
+def _labels(columns: Any, owners: Any, names: Any) -> Any:
     """The group that a view is all of, or its columns."""
     alone = [next(iter(groups)) if len(groups) == 1 else "" for groups in owners]
-    labels = []
+    labels: list[str] = []
     for view, group in zip(columns, alone, strict=True):
         words = "all features" if view.size == len(names) else describe_features(view, names)
         if group and alone.count(group) == 1:

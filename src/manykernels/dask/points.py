@@ -17,7 +17,7 @@ from .._threads import Threads
 from ..banks import Bank, FactorBank
 from ..banks.base import as_outputs
 from ..banks.lowrank.columns import ColumnBank
-from ..banks.lowrank.systems import GivenSystem, System
+from ..banks.lowrank.systems import System
 from ..solvers.lowrank.distributed import PointSums, Sums
 from .parts import Parts
 
@@ -84,7 +84,7 @@ class PointsBank(FactorBank):
     def right(self):
         return self.factors
 
-    def dot(self, coefficients):
+    def values(self, coefficients):
         coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=float)
         return np.concatenate(self.parts.ask(dot, coefficients), axis=1)
 
@@ -95,7 +95,7 @@ class PointsBank(FactorBank):
         return self.parts.total(gram, exact, each=self._of_parts(np.asarray(scale, dtype=float)))
 
     def system(self, bends, exact=False, before=None):
-        return GivenSystem(self.parts.total(bordered, exact, each=self._of_parts(bends)))
+        return System(self.parts.total(bordered, exact, each=self._of_parts(bends)))
 
     def combine(self, weights, rows=None):
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
@@ -220,7 +220,7 @@ def gram(bank, exact, scale):
 
 
 def bordered(bank, exact, bends):
-    return System(bank, bends, exact).H
+    return bank.system(bends, exact).H
 
 
 def multiplied(bank, left):

@@ -1,4 +1,6 @@
-"""What all approximations share: an estimate before the work, blocks, and memory maps."""
+"""The base of all approximations: an estimate before the work, and factors that are made in memory,
+in a file that is mapped there, or on a device.
+"""
 
 import sys
 import warnings
@@ -17,13 +19,15 @@ from ..banks.lowrank.factors import FactorBank
 from ..banks.lowrank.on_demand import OnDemandFactorBank
 from ..banks.resolved import ResolvedKernels
 from ..banks.torch.device import Device
-from ..banks.torch.factors import DeviceFactorBank
+from ..banks.torch.factors import DeviceFactorBank, Resident, Streamed, empty, fits
 from ..kernels.points import as_points
-from .device_factors import device_factors
 from .maps import FeatureMap, mapped
 
-MEGABYTE = 2**20
-FLOPS = 2e10  # of a core, for the estimate of time only
+MEGABYTE, GIGABYTE = 2**20, 2**30
+# Points of a block whose factors are made together on a device. More of them take more memory.
+POINTS_ON_DEVICE = 65_536
+# Operations of a core in a second. With a larger number estimates of time are shorter.
+FLOPS_OF_A_CORE = 2e10
 
 
 class Approximation(ABC):
@@ -61,7 +65,7 @@ class Approximation(ABC):
         computed.
         """
         rank = min(self.rank, n)
-        return n * m * rank * itemsize, 2.0 * n * m * rank * rank / FLOPS
+        return n * m * rank * itemsize, 2.0 * n * m * rank * rank / FLOPS_OF_A_CORE
 
     def fit(
         self,
@@ -120,8 +124,14 @@ class Approximation(ABC):
                 stacklevel=user_stacklevel(),
             )
         if device is not None:
-            room = {"memory_budget": memory_budget, "folder": self.folder, "verbose": verbose}
-            store = device_factors(features, X, device, **room)
+            store = device_factors(
+                features,
+                X,
+                device,
+                memory_budget=memory_budget,
+                folder=self.folder,
+                verbose=verbose,
+            )
             return DeviceFactorBank(store, features.offsets, features, threads)
         out, shape = None, (X.shape[0], features.width)
         if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:
@@ -131,7 +141,7 @@ class Approximation(ABC):
             factors = features.transform(X, out, threads, progress)
         return FactorBank(factors, features.offsets, features, threads)
 
-    def _check_room(self, n, m, dtype, memory_budget):
+    def _check_room(self, n: Any, m: Any, dtype: Any, memory_budget: Any) -> None:
         """Raise if the factors may be over the memory budget and there is no folder for them."""
         needed, seconds = self.estimate(n, m, dtype.itemsize)
         if needed > memory_budget and self.folder is None:
@@ -166,3 +176,81 @@ def _bar(n: int, verbose: int) -> Callable[[int], None] | None:
         )
 
     return progress
+
+
+# --- factors that are made on a device, block by block, and stay there if they fit ---------------
+
+
+def device_factors(
+    features: FeatureMap,
+    X: Any,
+    device: Device,
+    *,
+    memory_budget: int,
+    folder: str | PathLike | None = None,
+    verbose: int = 0,
+) -> Resident | Streamed:
+    """The factors of points, as a store.
+
+    Parameters
+    ----------
+    features : FeatureMap
+    X : points
+    device : Device
+    memory_budget : int
+        Bytes of the host that factors may take which do not fit on the device; with a folder they
+        are memory-mapped there if it is less.
+    folder : path, optional
+    verbose : int
+        Above zero, a line on a terminal says what goes where before the work begins; above one,
+        anywhere.
+    """
+    shape, array = (X.shape[0], features.width), None
+    needed = shape[0] * shape[1] * features.dtype.itemsize
+    stays = fits(device, shape, features.dtype.itemsize)
+    if not stays and needed > memory_budget:
+        if folder is None:
+            raise ValueError(
+                f"The factors take {needed / GIGABYTE:.1f} GB, more than device="
+                f"{device.name!r} has free ({device.free() / GIGABYTE:.1f} GB) and more than the "
+                f"memory budget of the host ({memory_budget / GIGABYTE:.1f} GB): lower the rank, "
+                "raise cache_size, or give the approximation a folder for a memory-mapped file."
+            )
+        array = mapped(folder, shape, features.dtype)
+    if verbose > 1 or (verbose and sys.stderr.isatty()):
+        print(plan(features, shape, device, stays, array), file=sys.stderr, flush=True)
+    store, make = empty(device, shape, features.dtype, array), features.on(device)
+
+    def fill(part):
+        store.factors[part] = make(X[part]).to(store.factors.dtype).to(store.factors.device)
+
+    for part in device.tiles(shape[0], _row_bytes(features), POINTS_ON_DEVICE):
+        device.sparing(fill, part)
+    return store
+
+
+def plan(
+    features: FeatureMap,
+    shape: tuple[int, int],
+    device: Device,
+    stays: bool,
+    array: np.ndarray | None = None,
+) -> str:
+    """A sentence on what goes where."""
+    n, width = shape
+    place = "stay there" if stays else "stream through it from pinned memory of the host"
+    if array is not None:
+        place = "stream through it from a file"
+    rows = next(iter(device.tiles(n, _row_bytes(features), POINTS_ON_DEVICE)), slice(0, 0)).stop
+    return (
+        f"device {device.name}: {device.free() / GIGABYTE:.1f} GB free; the factors, {n:,} x "
+        f"{width:,} in {features.dtype}, take {n * width * features.dtype.itemsize / GIGABYTE:.1f} "
+        f"GB and {place}; they are made {rows:,} points at a time; a system of equations takes "
+        f"{8 * (width + 1) ** 2 / GIGABYTE:.2f} GB."
+    )
+
+
+def _row_bytes(features: FeatureMap) -> int:
+    """Memory that the factors of a point take while they are made."""
+    widest = max(map(int, np.diff(features.offsets)), default=0)
+    return 8 * (2 * features.width + 6 * max(widest, features.inner_width))

@@ -58,10 +58,11 @@ class IncompleteCholesky(Approximation):
         ]
         return LandmarkMap(kernels, Z, projections, dtype, chosen)
 
-    def _pivots(self, bank, n):
+    def _pivots(self, bank: Any, n: Any) -> Any:
         """Places of the pivots of one kernel."""
         left = bank.diagonal()[0].copy()
-        total, factor, pivots = left.sum(), np.zeros((min(self.rank, n), n)), []
+        total, factor = left.sum(), np.zeros((min(self.rank, n), n))
+        pivots: list[int] = []
         while (
             len(pivots) < len(factor)
             and left.sum() > self.tol * total
@@ -76,7 +77,7 @@ class IncompleteCholesky(Approximation):
         return np.array(pivots, dtype=np.intp)
 
 
-def _inverse_factor(W):
+def _inverse_factor(W: np.ndarray) -> Any:
     """``L^-T`` with ``W = L L'``, for independent pivots; a little is added to the diagonal where
     rounding demands it.
     """

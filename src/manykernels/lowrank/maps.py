@@ -14,12 +14,16 @@ from numpy.typing import DTypeLike
 from .._threads import Threads
 from ..banks.kernel_set import Delegating, Indices
 from ..banks.resolved import ResolvedKernels
-from ..banks.torch.between import kernel_values
+from ..banks.torch.device import Device
+from ..banks.torch.tiled import kernel_values
 from ..kernels.points import as_points, is_sparse
 from ..kernels.vector import dense
 
-ROWS = 4096  # points whose factors are computed together
-SPARSE = 0.1  # entries that are not zero, up to which a product with sparse points is faster
+# Points whose factors are computed together. More of them take more memory.
+ROWS = 4096
+# Share of entries that are not zero, up to which a product with sparse points is faster. With a
+# larger one more points stay sparse.
+SPARSE_SHARE = 0.1
 
 
 class FeatureMap(Delegating):
@@ -142,7 +146,7 @@ class LandmarkMap(FeatureMap):
         super().__init__(on_points, [P.shape[1] for P in projections], dtype)
         self.landmarks, self.projections, self.chosen = landmarks, projections, chosen
 
-    def block(self, X):
+    def block(self, X: Any) -> np.ndarray:
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
         everything, X = np.arange(self.landmarks.shape[0]), as_points(X, like=self.landmarks)
         values = self.on_points.between(X, self.landmarks).columns(everything)
@@ -152,10 +156,10 @@ class LandmarkMap(FeatureMap):
         return out
 
     @property
-    def inner_width(self):
+    def inner_width(self) -> int:
         return self.landmarks.shape[0]
 
-    def on(self, device):
+    def on(self, device: Device) -> Callable[[Any], Any]:
         projections = [device.put(P) for P in self.projections]
         chosen = None if self.chosen is None else [device.indices(own) for own in self.chosen]
 
@@ -169,7 +173,7 @@ class LandmarkMap(FeatureMap):
 
         return block
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Any:
         # the kernels stay as they are: a factor on them would come in here as its square
         places = np.arange(self.m)[kernels]
         projections = [np.sqrt(factor) * self.projections[k] for k in places]
@@ -201,16 +205,16 @@ class FourierMap(FeatureMap):
         super().__init__(on_points, [2 * F.shape[1] for F in frequencies], dtype)
         self.frequencies, self.n_features = frequencies, n_features
 
-    def block(self, X):
+    def block(self, X: Any) -> np.ndarray:
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
         for k in range(self.m):
             self._fill(k, self._seen(k, X), out[:, self.offsets[k] : self.offsets[k + 1]])
         return out
 
-    def laid_out(self, X):
+    def laid_out(self, X: Any) -> Any:
         return X.tocsc() if is_sparse(X) else X
 
-    def one(self, k, X, threads=None):
+    def one(self, k: int, X: Any, threads: Threads | None = None) -> np.ndarray:
         out = np.empty((X.shape[0], 2 * self.frequencies[k].shape[1]), dtype=self.dtype)
         seen = self._seen(k, X)
         seen = seen.tocsr() if is_sparse(seen) else seen
@@ -221,24 +225,24 @@ class FourierMap(FeatureMap):
         (threads or Threads(1)).map(fill, range(0, X.shape[0], ROWS))
         return out
 
-    def _seen(self, k, X):
-        """What kernel k sees of points."""
+    def _seen(self, k: int, X: Any) -> Any:
+        """The part of the points that kernel k sees."""
         columns = self.columns_of(k)
         return X if columns is None else X[:, columns]
 
-    def _fill(self, k, X, out):
+    def _fill(self, k: int, X: Any, out: np.ndarray) -> None:
         """Write the factors of kernel k for points of which it sees every column; in the precision
         of the factors, in which cosines cost a fifth.
         """
         F = self.frequencies[k].astype(self.dtype, copy=False)
-        if not is_sparse(X) or X.nnz > SPARSE * X.shape[0] * X.shape[1]:
+        if not is_sparse(X) or X.nnz > SPARSE_SHARE * X.shape[0] * X.shape[1]:
             X = dense(X)
         angles = X.astype(self.dtype, copy=False) @ F
         np.cos(angles, out=out[:, : F.shape[1]])
         np.sin(angles, out=out[:, F.shape[1] :])
         out *= self.dtype.type(np.sqrt(self.scales[k] / F.shape[1]))
 
-    def on(self, device):
+    def on(self, device: Device) -> Callable[[Any], Any]:
         frequencies = [device.put(F) for F in self.frequencies]
 
         def block(X):
@@ -252,7 +256,7 @@ class FourierMap(FeatureMap):
 
         return block
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Any:
         places = np.arange(self.m)[kernels]
         frequencies = [self.frequencies[k] for k in places]
         some = self.on_points.take_kernels(places, factor)
@@ -262,7 +266,8 @@ class FourierMap(FeatureMap):
 # --- arrays in files that are gone with the process -----------------------------------------------
 
 
-ZEROS = 2**20  # bytes that are written at a time
+# Zeros that are written to a file at a time, in bytes. More of them take more memory.
+ZEROS_AT_ONCE = 2**20
 
 
 def mapped(folder: str | PathLike, shape: tuple[int, ...], dtype: DTypeLike) -> np.memmap:
@@ -283,7 +288,7 @@ def mapped(folder: str | PathLike, shape: tuple[int, ...], dtype: DTypeLike) -> 
         return np.memmap(file, dtype=dtype, shape=shape, mode="r+")
 
 
-def allocate(file, size: int) -> None:
+def allocate(file: Any, size: int) -> None:
     """Give a new file its size, and the room for it: a full disk fails here, before any work, and
     not in the middle of it.
 
@@ -300,8 +305,8 @@ def allocate(file, size: int) -> None:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system without it
                 raise
     # a file that was only made longer may have holes, for which there need not be room later
-    zeros = bytes(min(ZEROS, size))
-    for start in range(0, size, ZEROS):
+    zeros = bytes(min(ZEROS_AT_ONCE, size))
+    for start in range(0, size, ZEROS_AT_ONCE):
         file.write(zeros[: size - start])
     file.flush()
     file.seek(0)

@@ -12,12 +12,13 @@ from sklearn.utils import check_random_state
 
 from .._threads import Threads
 from ..banks.resolved import ResolvedKernels
-from ..banks.torch.between import kernel_values
+from ..banks.torch.tiled import kernel_values
 from ..kernels.vector import dense
 from .base import Approximation, check_rank
 from .maps import LandmarkMap
 
-CANDIDATES = 20_000  # points whose leverage is estimated
+# Points whose leverage is estimated. With more of them landmarks are chosen better, in more time.
+LEVERAGE_CANDIDATES = 20_000
 LANDMARKS = ("uniform", "kmeans", "leverage")
 
 
@@ -70,7 +71,7 @@ class Nystroem(Approximation):
         W = kernels.between(Z, Z).columns(np.arange(Z.shape[0]))
         return LandmarkMap(kernels, Z, threads.map(self._projection, W), dtype)
 
-    def features_there(self, kernels, X, dtype, threads, device):
+    def features_there(self, kernels: Any, X: Any, dtype: Any, threads: Any, device: Any) -> Any:
         Z = self._landmarks(kernels, X)
         projections = [np.empty((Z.shape[0], 0))] * kernels.m
         for k, W in kernel_values(kernels, Z, Z, device):
@@ -78,12 +79,12 @@ class Nystroem(Approximation):
             projections[k] = self._largest(values.cpu().numpy(), vectors.cpu().numpy())
         return LandmarkMap(kernels, Z, projections, dtype)
 
-    def _projection(self, W):
+    def _projection(self, W: np.ndarray) -> Any:
         """``L D^-1/2`` of the largest eigenvalues of a kernel on the landmarks."""
         return self._largest(*eigh(0.5 * (W + W.T)))
 
-    def _largest(self, values, vectors):
-        """The same for all eigenvalues and their vectors."""
+    def _largest(self, values: Any, vectors: Any) -> Any:
+        """``L D^-1/2`` of the largest of all eigenvalues."""
         size = len(values)
         values, vectors = values[::-1][: self.rank], vectors[:, ::-1][:, : self.rank]
         kept = values > max(self.cutoff, size * np.finfo(float).eps) * max(
@@ -91,7 +92,7 @@ class Nystroem(Approximation):
         )
         return vectors[:, kept] / np.sqrt(values[kept])
 
-    def _landmarks(self, kernels, X):
+    def _landmarks(self, kernels: Any, X: Any) -> Any:
         rng, n = check_random_state(self.random_state), X.shape[0]
         count = min(self.n_landmarks or self.rank, n)
         if self.landmarks == "uniform" or count == n:
@@ -107,12 +108,12 @@ class Nystroem(Approximation):
         return X[np.sort(_by_leverage(kernels, X, count, rng))]
 
 
-def _by_leverage(kernels, X, count, rng):
+def _by_leverage(kernels: Any, X: Any, count: Any, rng: Any) -> Any:
     """Points drawn by the ridge leverage of the mean of the kernels, which a uniform sketch
     estimates.
     """
     n = X.shape[0]
-    candidates = np.sort(rng.choice(n, min(n, max(CANDIDATES, 2 * count)), replace=False))
+    candidates = np.sort(rng.choice(n, min(n, max(LEVERAGE_CANDIDATES, 2 * count)), replace=False))
     sketch = X[np.sort(rng.choice(candidates, min(2 * count, candidates.size), replace=False))]
     uniform = np.full(kernels.m, 1.0 / kernels.m)
     K_ss = kernels.between(sketch, sketch).combine(uniform).astype(float)

@@ -2,47 +2,55 @@
 
 from abc import abstractmethod
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from ..._loops import rbf, tables
 from ...kernels.vector import dense
-from .base import Family
-from .distances import LARGEST, Chains, Manhattan, make_distances
+from ..compute import Points
+from ..kernel_set import Indices
+from .base import Family, Tile
+from .distances import TOLERANCES, Chains, Manhattan, make_distances
 from .tables import GaussianTable
 
-MANY_CHAINS = 2  # more cost more than looking the sum up in a table
+# Most chains that are summed one by one. More of them cost more than looking the sum up in a table.
+MOST_CHAINS = 2
 
 
 class _Gaussians(Family):
-    """Common part of the Gaussian families: subclasses give the pairwise numbers of a tile."""
+    """Common part of the Gaussian families: subclasses give the pairwise numbers of a tile and the
+    chains of the widths.
+    """
 
-    def __init__(self, members, scales, dtype):
+    chains: Chains
+
+    def __init__(self, members: Indices, scales: np.ndarray, dtype: Any) -> None:
         super().__init__(members, dtype)
         self.scales = scales
 
     @abstractmethod
-    def pairs(self, tile):
+    def pairs(self, tile: Tile) -> Any:
         """The tile as `rbf.Pairs`."""
 
-    def prepared(self, weights):
+    def prepared(self, weights: Any) -> Any:
         return self.chains.tabulate(weights * self.scales, self.dtype)
 
-    def combine(self, prepared, tile, out):
+    def combine(self, prepared: Any, tile: Tile, out: np.ndarray) -> None:
         rbf.combine(self.pairs(tile), prepared, tile.first, out)
 
-    def moments(self, *shape):
+    def moments(self, *shape: int) -> np.ndarray:
         return np.zeros((*shape[:1], *self.chains.shape, *shape[1:]))
 
-    def add_forms(self, B, tile, moments):
+    def add_forms(self, B: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         rbf.forms(self.pairs(tile), B, tile.first, moments)
 
-    def add_products(self, beta, tile, moments):
+    def add_products(self, beta: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         pairs = self.pairs(tile)
         for b, of_output in zip(beta, moments, strict=True):
             rbf.products(pairs, np.ascontiguousarray(b, dtype=self.dtype), of_output)
 
-    def gathered(self, moments):
+    def gathered(self, moments: Any) -> np.ndarray:
         if moments.ndim == 2:
             return self.chains.gather(moments) * self.scales
         return (
@@ -50,12 +58,12 @@ class _Gaussians(Family):
             * self.scales[:, None, None]
         )
 
-    def write(self, tile, out):
+    def write(self, tile: Tile, out: np.ndarray) -> None:
         for members, scales in self._places:
             rbf.values(self.pairs(tile), members, scales, out)
 
     @cached_property
-    def _places(self):
+    def _places(self) -> Any:
         """Tables of member numbers and scales by chain and place; more than one where members are
         equal.
         """
@@ -77,7 +85,7 @@ class _Gaussians(Family):
             left = np.delete(left, first)
         return tables
 
-    def values(self, tile):
+    def values(self, tile: Any) -> np.ndarray:
         pairs = self.pairs(tile)
         exponents = (
             np.exp2(self.chains.place)[:, None, None]
@@ -86,7 +94,7 @@ class _Gaussians(Family):
         return np.exp2(-exponents) * self.scales[:, None, None]
 
     @staticmethod
-    def _first_exponents(pairs):
+    def _first_exponents(pairs: Any) -> Any:
         if pairs.factors.size:
             return pairs.factors[:, None, None] * pairs.distances
         return np.square(pairs.rows[:, :, None] - pairs.cols[:, None, :])
@@ -97,7 +105,15 @@ class FeatureGaussians(_Gaussians):
     features[l]``.
     """
 
-    def __init__(self, members, features, gammas, scales, points, dtype):
+    def __init__(
+        self,
+        members: Indices,
+        features: np.ndarray,
+        gammas: np.ndarray,
+        scales: np.ndarray,
+        points: Points,
+        dtype: Any,
+    ) -> None:
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas, features)
         # centered, so that float32 keeps the digits of features that lie far from zero
@@ -105,11 +121,12 @@ class FeatureGaussians(_Gaussians):
         widths = np.sqrt(self.chains.base * rbf.LOG2_E)
         self.left, self.right = points.each(lambda X: self._columns(X, center, widths))
 
-    def _columns(self, X, center, widths):
+    def _columns(self, X: Any, center: Any, widths: Any) -> Any:
         scaled = (dense(X[:, self.chains.group]) - center) * widths
-        return np.ascontiguousarray(np.clip(scaled, -LARGEST, LARGEST).T, dtype=self.dtype)
+        largest = TOLERANCES.largest_exponent
+        return np.ascontiguousarray(np.clip(scaled, -largest, largest).T, dtype=self.dtype)
 
-    def pairs(self, tile):
+    def pairs(self, tile: Tile) -> Any:
         rows = np.ascontiguousarray(self.left[:, tile.rows])
         cols = np.ascontiguousarray(self.right[:, tile.cols])
         return rbf.Pairs(rows, cols, np.empty((0, 0), self.dtype), np.empty(0, self.dtype))
@@ -128,44 +145,51 @@ class _Distances(_Gaussians):
         two.
     """
 
-    def __init__(self, members, gammas, scales, dtype, distances):
+    def __init__(
+        self,
+        members: Indices,
+        gammas: np.ndarray,
+        scales: np.ndarray,
+        dtype: Any,
+        distances: Any,
+    ) -> None:
         super().__init__(members, scales, dtype)
         self.chains = Chains(gammas)
         self.factors = (self.chains.base / self.chains.base.min()).astype(dtype)
         self._distances = distances(gammas.min() * rbf.LOG2_E, gammas.max() * rbf.LOG2_E)
         factors = gammas / gammas.min()
-        tabulated = self.chains.base.size > MANY_CHAINS and GaussianTable.covers(factors, dtype)
+        tabulated = self.chains.base.size > MOST_CHAINS and GaussianTable.covers(factors, dtype)
         self._table = GaussianTable(factors, dtype) if tabulated else None
 
-    def pairs(self, tile):
+    def pairs(self, tile: Tile) -> Any:
         none = np.empty((0, 0), self.dtype)
         return rbf.Pairs(none, none, self._distances.tile(tile), self.factors)
 
-    def prepared(self, weights):
+    def prepared(self, weights: np.ndarray) -> Any:
         if self._table is None:
             return super().prepared(weights)
         return self._table.table(weights * self.scales)
 
-    def combine(self, prepared, tile, out):
+    def combine(self, prepared: Any, tile: Tile, out: np.ndarray) -> None:
         if self._table is None:
             super().combine(prepared, tile, out)
         else:
             tables.look_up(self._distances.tile(tile), prepared, self._table.grid, tile.first, out)
 
-    def moments(self, *shape):
+    def moments(self, *shape: int) -> np.ndarray:
         return (
             super().moments(*shape)
             if self._table is None
             else np.zeros((*shape, *self._table.nodes.shape))
         )
 
-    def add_forms(self, B, tile, moments):
+    def add_forms(self, B: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         if self._table is None:
             super().add_forms(B, tile, moments)
         else:
             tables.deposit(self._distances.tile(tile), B, self._table.grid, tile.first, moments)
 
-    def add_products(self, beta, tile, moments):
+    def add_products(self, beta: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         if self._table is None:
             super().add_products(beta, tile, moments)
         else:
@@ -177,7 +201,7 @@ class _Distances(_Gaussians):
             )
 
     @property
-    def tabulated(self):
+    def tabulated(self) -> bool:  # type: ignore[override]
         return self._table is not None
 
     def swept(self, moments, diagonal, vector, threads):
@@ -188,7 +212,7 @@ class _Distances(_Gaussians):
             *moments, diagonal * np.square(self.scales), vector * self.scales, threads
         )
 
-    def gathered(self, moments):
+    def gathered(self, moments: np.ndarray) -> np.ndarray:
         if self._table is None:
             return super().gathered(moments)
         return self._table.gather(moments) * self.scales.reshape(-1, *[1] * (moments.ndim - 2))
@@ -197,7 +221,14 @@ class _Distances(_Gaussians):
 class DistanceGaussians(_Distances):
     """Gaussians ``exp(-gammas[l] |x - y|^2)``."""
 
-    def __init__(self, members, gammas, scales, points, dtype):
+    def __init__(
+        self,
+        members: Indices,
+        gammas: np.ndarray,
+        scales: np.ndarray,
+        points: Points,
+        dtype: Any,
+    ) -> None:
         super().__init__(
             members, gammas, scales, dtype, partial(make_distances, *points, dtype=dtype)
         )
@@ -208,7 +239,14 @@ class DistanceLaplacians(_Distances):
     distance.
     """
 
-    def __init__(self, members, gammas, scales, points, dtype):
+    def __init__(
+        self,
+        members: Indices,
+        gammas: np.ndarray,
+        scales: np.ndarray,
+        points: Points,
+        dtype: Any,
+    ) -> None:
         super().__init__(
             members, gammas, scales, dtype, lambda unit, _: Manhattan(*points, unit, dtype)
         )

@@ -1,22 +1,25 @@
 """Linear and polynomial kernels."""
 
 from math import comb
+from typing import Any
 
 import numpy as np
 
 from ..._loops import powers
 from ...kernels.vector import Linear, chosen_rows, dense, dot_products, squared_norms
-from .base import Family
+from ..compute import Points
+from ..kernel_set import Indices
+from .base import Family, Tile
 
 
-def polynomial_parameters(kernel):
+def polynomial_parameters(kernel: Any) -> Any:
     """Factor of the dot product, constant and degree of a linear or polynomial kernel."""
     if isinstance(kernel, Linear):
         return 1.0, 0.0, 1
     return kernel.gamma, kernel.coef0, kernel.degree
 
 
-def power_coefficients(kernels, scales, units):
+def power_coefficients(kernels: Any, scales: np.ndarray, units: Any) -> Any:
     """Coefficients c[l, r] of ``K_l = sum_r c[l, r] (t / units[l])^r`` for polynomial kernels of
     the dot product t.
     """
@@ -42,7 +45,15 @@ class FeaturePolynomials(Family):
 
     explicit = True
 
-    def __init__(self, members, features, kernels, scales, points, dtype):
+    def __init__(
+        self,
+        members: Indices,
+        features: np.ndarray,
+        kernels: Any,
+        scales: np.ndarray,
+        points: Points,
+        dtype: Any,
+    ) -> None:
         super().__init__(members, dtype)
         self.features, self.slot = np.unique(features, return_inverse=True)
         columns = dense(points.right[:, self.features])
@@ -51,37 +62,37 @@ class FeaturePolynomials(Family):
         self.coefficients = power_coefficients(kernels, scales, self.unit[self.slot] ** 2)
         self.left, self.right = points.each(self._monomials)
 
-    def _monomials(self, X):
+    def _monomials(self, X: Any) -> Any:
         """Powers 0 … degree of the scaled features, (degree + 1, features, n)."""
         z = (dense(X[:, self.features]) / self.unit).T
         return np.stack([z**r for r in range(self.coefficients.shape[1])]).astype(self.dtype)
 
-    def prepared(self, weights):
+    def prepared(self, weights: np.ndarray) -> Any:
         table = np.zeros((self.coefficients.shape[1], self.features.size))
         np.add.at(table.T, self.slot, weights[:, None] * self.coefficients)
         return table[1:, :, None].astype(self.dtype), self.dtype(table[0].sum())
 
-    def combine(self, prepared, tile, out):
+    def combine(self, prepared: Any, tile: Tile, out: np.ndarray) -> None:
         table, constant = prepared
         left = self.left[1:, :, tile.rows] * table
         right = self.right[1:, :, tile.cols]
         out += left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
         out += constant
 
-    def values(self, tile):
+    def values(self, tile: Tile) -> np.ndarray:
         out = np.empty((tile.rows.size, self.members.size, tile.cols.size), self.dtype)
         self._write(tile, np.arange(self.members.size), out)
         return out.transpose(1, 0, 2)
 
-    def write(self, tile, out):
+    def write(self, tile: Tile, out: np.ndarray) -> None:
         self._write(tile, self.members, out)
 
-    def _write(self, tile, places, out):
+    def _write(self, tile: Tile, places: Any, out: np.ndarray) -> None:
         rows, cols = self.left[1][:, tile.rows], self.right[1][:, tile.cols]
         coefficients = self.coefficients.astype(self.dtype)
         powers.write(rows[self.slot], cols[self.slot], coefficients, places, out)
 
-    def add_products(self, beta, tile, moments):
+    def add_products(self, beta: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         sums = self.right[:, :, tile.cols].astype(float) @ beta.T
         left = self.left[:, :, tile.rows].astype(float)
         moments += np.einsum(
@@ -92,7 +103,7 @@ class FeaturePolynomials(Family):
             optimize=True,
         )
 
-    def forms(self, a, b):
+    def forms(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """``sum_c a_c' K_l b_c`` of each member; a and b (t, n)."""
         left, right = (self.right.astype(float) @ beta.T for beta in (a, b))
         return np.einsum("lr,rl->l", self.coefficients, (left * right).sum(axis=2)[:, self.slot])
@@ -101,23 +112,25 @@ class FeaturePolynomials(Family):
 class DotPolynomials(Family):
     """Linear and polynomial kernels of the dot product over several features, up to degree 3."""
 
-    def __init__(self, members, kernels, scales, points, dtype):
+    def __init__(
+        self, members: Indices, kernels: Any, scales: np.ndarray, points: Points, dtype: Any
+    ) -> None:
         super().__init__(members, dtype)
         largest = squared_norms(points.right).max()
         self.unit = largest if largest > 0 else 1.0
         self.coefficients = power_coefficients(kernels, scales, np.full(len(kernels), self.unit))
         self.left, self.right = points
 
-    def _dots(self, tile):
+    def _dots(self, tile: Tile) -> Any:
         return (
             dot_products(chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols))
             / self.unit
         ).astype(self.dtype)
 
-    def prepared(self, weights):
+    def prepared(self, weights: np.ndarray) -> Any:
         return (weights @ self.coefficients).astype(self.dtype)
 
-    def combine(self, prepared, tile, out):
+    def combine(self, prepared: Any, tile: Tile, out: np.ndarray) -> None:
         t = self._dots(tile)
         total = np.full_like(t, prepared[-1])
         for coefficient in prepared[-2::-1]:
@@ -125,26 +138,26 @@ class DotPolynomials(Family):
             total += coefficient
         out += total
 
-    def values(self, tile):
+    def values(self, tile: Tile) -> np.ndarray:
         t = self._dots(tile)
         powers = np.stack([t**r for r in range(self.coefficients.shape[1])])
         return np.tensordot(self.coefficients, powers, 1)
 
-    def moments(self, *shape):
+    def moments(self, *shape: int) -> np.ndarray:
         return np.zeros((self.coefficients.shape[1], *shape))
 
-    def add_products(self, beta, tile, moments):
+    def add_products(self, beta: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         t, coefficients = self._dots(tile), beta.astype(self.dtype)
         power = np.ones_like(t)
         for sums in moments:
             sums += coefficients @ power.T
             power *= t
 
-    def add_forms(self, B, tile, moments):
+    def add_forms(self, B: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         t, B = self._dots(tile), B.astype(float)
         for r in range(moments.size):
             moments[r] += B.sum()
             B *= t
 
-    def gathered(self, moments):
+    def gathered(self, moments: np.ndarray) -> np.ndarray:
         return np.tensordot(self.coefficients, moments, 1)

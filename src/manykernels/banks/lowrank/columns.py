@@ -1,4 +1,4 @@
-"""What banks of low-rank kernels ``K_k = V_k V_k'`` share: every kernel has some of the columns of
+"""The base of banks of low-rank kernels ``K_k = V_k V_k'``: every kernel has some of the columns of
 ``V = [V_1 V_2 ...]``.
 """
 
@@ -6,11 +6,16 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._loops import factors as loops
 from ..._threads import Threads
 from ..base import SumBank, as_outputs
 from ..kernel_set import Delegating, Indices
+
+# Rows of a block: with a few thousand columns in float32 it is some ten megabytes. More of them do
+# not stay in cache.
+ROWS = 8192
 
 
 class ColumnBank(Delegating, SumBank):
@@ -52,35 +57,35 @@ class ColumnBank(Delegating, SumBank):
         """``V' beta`` over the training points for beta (t, n), as (t, r), summed in float64."""
 
     @property
-    def m(self):
+    def m(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def width(self):
+    def width(self) -> int:
         """Columns of all factors together."""
         return int(self.offsets[-1])
 
-    def squared_norms(self, coefficients):
+    def squared_norms(self, coefficients: ArrayLike) -> np.ndarray:
         """Squared lengths of the parts of coefficients (t, r) that belong to each kernel, summed
         over outputs, (m,).
         """
         return np.bincount(self.kernel_of, np.square(coefficients).sum(axis=0), minlength=self.m)
 
-    def column_weights(self, weights):
+    def column_weights(self, weights: ArrayLike) -> np.ndarray:
         """Weights of the kernels, one per column, (r,)."""
         return np.asarray(weights, dtype=float)[self.kernel_of]
 
-    def coefficients(self, weights, beta):
+    def coefficients(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
         """The primal solution ``d_k V_k' beta``, (t, r): all that predictions need besides the map
         of features.
         """
         return self.column_weights(weights) * self.correlate(beta)
 
-    def lasting(self, coefficients):
+    def lasting(self, coefficients: Any) -> np.ndarray:
         """Coefficients (t, r) as the map of features takes them for new points."""
         return coefficients
 
-    def sums_of(self, kernels, coefficients):
+    def sums_of(self, kernels: Indices, coefficients: ArrayLike) -> np.ndarray:
         """``sum_k V_k c_k`` over some kernels for coefficients (t, r), (t, n_rows), summed in
         float64.
         """
@@ -98,24 +103,21 @@ class ColumnBank(Delegating, SumBank):
             out += part
         return out
 
-    def spectra(self, scale):
+    def spectra(self, scale: np.ndarray) -> Any:
         """The `Spectra` of all kernels for a scale (n,); kept until another is asked for."""
         if self._spectra is None or not np.array_equal(self._spectra.scale, scale):
             self._spectra = Spectra(self, scale)
         return self._spectra
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         self._needs_square("quadratic_forms")
         return self.squared_norms(self.correlate(as_outputs(beta, self.n)))
 
-    def same_data(self, X):
+    def same_data(self, X: Any) -> bool:
         return False
 
 
 # --- the curvature of a loss along the factors of single kernels ----------------------------------
-
-
-ROWS = 8192  # of a block: with a few thousand columns in float32 it is some ten megabytes
 
 
 class Spectra:
@@ -128,16 +130,17 @@ class Spectra:
     scale : (n,) array
     """
 
-    def __init__(self, bank, scale):
-        self.bank, self.scale, self._found = bank, scale, {}
+    def __init__(self, bank: ColumnBank, scale: np.ndarray) -> None:
+        self.bank, self.scale = bank, scale
+        self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def of(self, k):
+    def of(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues (q,), zero at least, and eigenvectors (q, q) of kernel k."""
         if k not in self._found:
             self._found[k] = self._eigen(self.bank.block(k))
         return self._found[k]
 
-    def _eigen(self, V):
+    def _eigen(self, V: np.ndarray) -> Any:
         """Of one kernel's factors.
 
         Their mean, weighted, is moved into the intercept: then its own curvature is apart from

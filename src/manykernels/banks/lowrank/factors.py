@@ -2,11 +2,14 @@
 of rows.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..._arrays import as_dtype_of, here, is_tensor, squared_lengths
 from ..._loops import factors as loops
 from ..._threads import Threads
 from ..base import as_outputs
@@ -14,11 +17,17 @@ from ..kernel_set import Indices
 from .columns import ROWS, ColumnBank
 from .systems import System
 
-FINE_ROWS = 32_768
+# Rows of a Gram matrix that is summed in float64 whatever the precision of the factors. With a
+# larger number sums are more accurate, and take twice as long.
+ROWS_IN_DOUBLE = 32_768
 
 
 class FactorBank(ColumnBank):
     """Kernels given by their factors, side by side in one matrix.
+
+    The formulas are those of the factors on a device, too: `visit`, `rows`, `zeros`, `to_device`
+    and what is built of them say where the work is done. Long vectors, with an entry per point,
+    are arrays of the host or tensors of the device; short ones are arrays of the host.
 
     Parameters
     ----------
@@ -27,7 +36,7 @@ class FactorBank(ColumnBank):
     offsets : (m + 1,) int
         Kernel k has the columns ``offsets[k]`` to ``offsets[k + 1]``.
     features : FeatureMap
-        What computes the factors of new points.
+        Computes the factors of new points.
     threads : Threads, optional
     right : (n, r) array, optional
         Factors of the training points, where the rows are others.
@@ -49,91 +58,131 @@ class FactorBank(ColumnBank):
         self.dtype = factors.dtype
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return self.right is self.factors
 
-    def whole(self):
+    # --- where the factors are, and the work is done ----------------------------------------------
+
+    def visit(
+        self, work: Callable[[slice, Any], Any], row_bytes: int = 0, training: bool = False
+    ) -> list[Any]:
+        """The results of ``work(part, block)`` for blocks of the factors.
+
+        Parameters
+        ----------
+        work : callable
+            Takes a slice of the rows and their factors.
+        row_bytes : int
+            Memory that the work takes for a row, on a device.
+        training : bool
+            Visit the factors of the training points, where the rows are others.
+        """
+        factors = self.right if training else self.factors
+        return self.threads.map(lambda part: work(part, factors[part]), blocks(len(factors)))
+
+    def rows(self, chosen: Indices) -> Any:
+        """The factors of chosen training points, where the bank computes."""
+        return self.right[chosen]
+
+    def zeros(self, shape: tuple[int, ...]) -> Any:
+        """A matrix of zeros in float64, where the bank computes."""
+        return np.zeros(shape)
+
+    def multiplier(self, short: Any) -> Any:
+        """Coefficients (t, r) of single kernels in the precision of their products."""
+        return short.astype(self.dtype, copy=False)
+
+    def with_factors(self, factors: Any) -> "FactorBank":
+        """A bank of one kernel with other factors of the same points."""
+        return FactorBank(factors, [0, factors.shape[1]], self.features, self.threads)
+
+    def leading(self, count: int) -> "FactorBank":
+        """A bank of one kernel with the first columns of the factors."""
+        return self.with_factors(np.ascontiguousarray(self.factors[:, :count]))
+
+    def room_for_columns(self, memory_budget: int) -> int:
+        """The most columns of further factors that fit into memory twice."""
+        taken = 0 if isinstance(self.factors, np.memmap) else self.factors.nbytes
+        return (memory_budget - taken) // (2 * self.n * self.dtype.itemsize)
+
+    # --- what solvers on factors ask of a space: `lowrank.basis` has one of fewer dimensions ------
+
+    @property
+    def has_all_dimensions(self) -> bool:
+        """True if the space has a dimension for every column, in memory, so that a smaller one may
+        be looked for.
+        """
+        return type(self) is FactorBank
+
+    def whole(self) -> np.ndarray:
         """The factors of all kernels in float64, (n, r)."""
         return self.factors.astype(float)
 
-    # What solvers on factors ask of a space: see `lowrank.basis` for one with fewer dimensions than
-    # columns.
-
     @property
-    def points(self):
+    def points(self) -> "FactorBank":
         """The bank whose factors are those of the space, one row per point."""
         return self
 
     @property
-    def prefers_factor_space(self):
+    def prefers_factor_space(self) -> bool:
         return 2 * self.points.width < self.n
 
-    def root(self, weights):
+    def root(self, weights: ArrayLike) -> Any:
         """The diagonal of the root of the weights of all columns."""
         return np.sqrt(self.column_weights(weights))
 
-    def coefficients_of_moments(self, weights, moments):
+    def coefficients_of_moments(self, weights: ArrayLike, moments: np.ndarray) -> np.ndarray:
         """Coefficients of the features for moments ``V' beta``, (t, r)."""
         return self.column_weights(weights) * moments
 
-    def reduced(self, v):
+    def reduced(self, v: np.ndarray) -> np.ndarray:
         """Coefficients in the space."""
         return v
 
-    def half(self):
-        """The same kernels in half of the space, or None where that would tell little of them."""
+    def half(self) -> "FactorBank | None":
+        """These kernels in half of the space, or None where that would tell little of them."""
         return None
 
-    def block(self, k):
-        """The factors of one kernel, (n_rows, its columns)."""
-        return self.factors[:, self.offsets[k] : self.offsets[k + 1]]
+    def block(self, k: int) -> np.ndarray:
+        return self.factors[:, self._own(k)]
 
-    def values(self, coefficients):
-        """As `dot`, where the bank keeps long vectors (`to_device`)."""
-        return self.dot(coefficients)
+    def _own(self, k: int) -> slice:
+        """The columns of a kernel."""
+        return slice(self.offsets[k], self.offsets[k + 1])
 
-    def system(self, bends, exact=False, before=None):
-        """The equations of Newton's method for second derivatives (n,) of the loss of an output.
+    # --- products ---------------------------------------------------------------------------------
 
-        Those of other derivatives, `before`, may be changed to become these.
+    def values(self, coefficients: ArrayLike) -> Any:
+        """``V c`` for coefficients (t, r), as (t, n_rows), summed in float64, where the bank keeps
+        long vectors (`to_device`).
         """
-        return System(self, bends, exact)
-
-    def blocks(self):
-        """Slices of the rows that are worked on together."""
-        return [
-            slice(start, min(start + ROWS, self.n_rows)) for start in range(0, self.n_rows, ROWS)
-        ]
-
-    def dot(self, coefficients):
-        """``V c`` for coefficients (t, r), as (t, n_rows), summed in float64."""
         coefficients = np.ascontiguousarray(np.atleast_2d(coefficients), dtype=float)
         out = np.empty((coefficients.shape[0], self.n_rows))
-        self.threads.map(
-            lambda part: loops.dot(self.factors[part], coefficients, out[:, part]), self.blocks()
-        )
+        self.visit(lambda part, block: loops.dot(block, coefficients, out[:, part]))
         return out
 
-    def correlate(self, beta):
-        """``V' beta`` over the training points for beta (t, n), as (t, r), summed in float64."""
-        beta = as_outputs(beta, self.n)
-        parts = [slice(start, min(start + ROWS, self.n)) for start in range(0, self.n, ROWS)]
+    def dot(self, coefficients: ArrayLike) -> np.ndarray:
+        """`values` as an array of the host."""
+        return here(self.values(coefficients))
 
-        def sums(part):
-            out = np.zeros((beta.shape[0], self.right.shape[1]))
-            loops.correlate(self.right[part], beta[:, part], out)
+    def correlate(self, beta: Any) -> np.ndarray:
+        beta = as_outputs(beta, self.n)
+
+        def sums(part, block):
+            out = np.zeros((beta.shape[0], block.shape[1]))
+            loops.correlate(block, beta[:, part], out)
             return out
 
-        return sum(self.threads.map(sums, parts))
+        return sum(self.visit(sums, training=True))
 
-    def gram(self, scale, exact=False):
+    def gram(self, scale: Any, exact: bool = False) -> np.ndarray:
         """``V' diag(scale) V`` over the rows with a scale above zero, (r, r).
 
         In float64 if asked for, or if there are few of them: then it costs little.
         """
         used = np.flatnonzero(scale)
-        shares = [used[start : start + ROWS] for start in range(0, used.size, ROWS)]
-        dtype = np.float64 if exact or used.size <= FINE_ROWS else self.dtype
+        shares = [used[part] for part in blocks(used.size)]
+        dtype = np.float64 if exact or used.size <= ROWS_IN_DOUBLE else self.dtype
 
         def sums(mine):
             total = np.zeros((self.width, self.width))
@@ -145,7 +194,19 @@ class FactorBank(ColumnBank):
         count = max(1, min(self.threads.count, len(shares)))
         return sum(self.threads.map(sums, [shares[i::count] for i in range(count)]))
 
-    def combine(self, weights, rows=None):
+    def system(self, bends: Any, exact: bool = False, before: System | None = None) -> System:
+        """The equations of Newton's method for second derivatives (n,) of the loss of an output.
+
+        Those of other derivatives, `before`, may be changed to become these.
+        """
+        q = self.width
+        H = np.empty((q + 1, q + 1))
+        H[:q, :q] = self.gram(bends, exact)
+        H[q, :q] = H[:q, q] = self.correlate(bends[None])[0]
+        H[q, q] = bends.sum()
+        return System(H)
+
+    def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
         columns = self.column_weights(weights).astype(self.dtype)
         # a copy must pay
@@ -161,66 +222,90 @@ class FactorBank(ColumnBank):
             np.matmul(left, right.T, out=out[part])
 
         step = max(1, min(ROWS, -(-rows.size // self.threads.count)))
-        self.threads.map(
-            fill,
-            [slice(start, min(start + step, rows.size)) for start in range(0, rows.size, step)],
-        )
+        self.threads.map(fill, blocks(rows.size, step))
         return out
 
-    def products(self, beta):
-        moments = self.correlate(as_outputs(beta, self.n)).astype(self.dtype)
-        out = np.empty((self.m, moments.shape[0], self.n_rows))
+    def combine_rooted(self, root: np.ndarray, rows: Indices | None = None) -> np.ndarray:
+        """``V C C' V'`` for a matrix C, or the chosen rows of it."""
+        root = root.astype(self.dtype)
+        rotated = np.empty((self.n_rows, root.shape[1]), self.dtype)
 
-        def fill(part):
+        def fill(part, block):
+            rotated[part] = block @ root
+
+        self.visit(fill)
+        return self.with_factors(rotated).combine(np.ones(1), rows)
+
+    def products(self, beta: ArrayLike) -> np.ndarray:
+        moments = self.correlate(as_outputs(beta, self.n))
+        out = self.zeros((self.m, moments.shape[0], self.n_rows))
+        self._multiply_each(moments, out.swapaxes(1, 2))
+        return here(out if np.ndim(beta) == 2 else out[:, 0])
+
+    def columns(self, chosen: Indices) -> np.ndarray:
+        few = self.rows(chosen)
+        out = self.zeros((self.m, self.n_rows, len(few)))
+        self._multiply_each(few, out)
+        return here(out)
+
+    def _multiply_each(self, short: Any, out: Any) -> None:
+        """``out[k] = V_k short_k'`` of every kernel, (m, n_rows, t), for short vectors (t, r)."""
+        short = self.multiplier(short)
+
+        def fill(part, block):
+            block = as_dtype_of(block, short)
             for k in range(self.m):
-                columns = slice(self.offsets[k], self.offsets[k + 1])
-                out[k, :, part] = (self.factors[part, columns] @ moments[:, columns].T).T
+                out[k, part] = block[:, self._own(k)] @ short[:, self._own(k)].T
 
-        self.threads.map(fill, self.blocks())
-        return out if np.ndim(beta) == 2 else out[:, 0]
+        self.visit(fill, 12 * self.width + 16 * len(short))
 
-    def columns(self, chosen):
-        out = np.empty((self.m, self.n_rows, len(chosen)))
-        for k in range(self.m):
-            columns = slice(self.offsets[k], self.offsets[k + 1])
-            out[k] = self.factors[:, columns] @ self.right[chosen, columns].T
-        return out
-
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         self._needs_square("diagonal")
-        return self._diagonals.copy()
+        return here(self._diagonals).copy()
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         self._needs_square("combined_diagonal")
-        return np.asarray(weights, dtype=float) @ self._diagonals
+        return here(self._combined_diagonal(weights))
+
+    def largest(self, weights: ArrayLike) -> float:
+        self._needs_square("largest")
+        return float(self._combined_diagonal(weights).max())
+
+    def _combined_diagonal(self, weights: ArrayLike) -> Any:
+        return self.to_device(np.asarray(weights, dtype=float)) @ self._diagonals
 
     @cached_property
-    def _diagonals(self):
-        """Of the kernels, (m, n); kept, because every certificate asks for their sum."""
-        out = np.empty((self.m, self.n))
+    def _diagonals(self) -> Any:
+        """Of the kernels, (m, n), where the bank computes; kept, because every certificate asks for
+        their sum.
+        """
+        out = self.zeros((self.m, self.n_rows))
 
-        def fill(part):
+        def fill(part, block):
             for k in range(self.m):
-                own = self.factors[part, self.offsets[k] : self.offsets[k + 1]]
-                np.einsum("ij,ij->i", own, own, out=out[k, part], dtype=float)
+                out[k, part] = squared_lengths(block[:, self._own(k)])
 
-        self.threads.map(fill, self.blocks())
+        self.visit(fill, 20 * self.width)
         return out
 
-    def decision(self, weights, beta):
-        scores = self.dot(self.coefficients(weights, beta))
-        return scores if np.ndim(beta) == 2 else scores[0]
+    def decision(self, weights: ArrayLike, beta: Any) -> Any:
+        scores = self.values(self.coefficients(weights, beta))
+        if is_tensor(beta):
+            return scores
+        return here(scores if np.ndim(beta) == 2 else scores[0])
 
-    def cross(self, X_new, support=None):
+    # --- other points and kernels -----------------------------------------------------------------
+
+    def cross(self, X_new: Any, support: Indices | None = None) -> "FactorBank":
         right = self.right if support is None else self.right[support]
         return FactorBank(
             self.features.transform(X_new), self.offsets, self.features, self.threads, right=right
         )
 
-    def take_points(self, points):
+    def take_points(self, points: Indices) -> "FactorBank":
         return FactorBank(self.factors[points], self.offsets, self.features, self.threads)
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "FactorBank | None":
         chosen = np.arange(self.m)[kernels]
         columns = np.concatenate(
             [np.arange(self.offsets[k], self.offsets[k + 1]) for k in chosen]
@@ -233,3 +318,9 @@ class FactorBank(ColumnBank):
         return FactorBank(
             self.factors[:, columns] * root, features.offsets, features, self.threads, right=right
         )
+
+
+def blocks(count: int, step: int | None = None) -> list[slice]:
+    """Slices of so many rows that are worked on together."""
+    step = step or ROWS
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]

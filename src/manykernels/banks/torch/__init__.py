@@ -4,7 +4,7 @@
 is done. Arrays go in and come out as NumPy arrays.
 """
 
-from .basis import reduced_on_device
+from ..lowrank.basis import reduced as reduced_on_device
 from .place import device_for_factors, moved_to_device, plan
 
 __all__ = ["device_for_factors", "moved_to_device", "plan", "reduced_on_device"]

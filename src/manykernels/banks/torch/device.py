@@ -1,15 +1,40 @@
 """One place where PyTorch computes: tensors in, tensors out, and memory that may run out."""
 
 import gc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
-PART = 0.1  # of the free memory that one tile may take
-ASSUMED = 2**30  # bytes, on devices that do not say how much is free
-# generations of GPUs that multiply in float64 half as fast as in float32, or as fast
-DOUBLES = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
-SMALLEST = 16  # rows of a tile, below which running out of memory is an error
+# Generations of GPUs that multiply in float64 half as fast as in float32, or as fast.
+FAST_IN_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of tiles.
+
+    Attributes
+    ----------
+    tile_share : float
+        Part of the free memory that one tile may take. With a larger one there are fewer tiles, and
+        less room for what is made of them.
+    assumed_bytes : int
+        Free memory of devices that do not say how much there is.
+    smallest_tile : int
+        Rows of a tile, below which running out of memory is an error. With a larger one it is so
+        sooner.
+    """
+
+    tile_share: float = 0.1
+    assumed_bytes: int = 2**30
+    smallest_tile: int = 16
+
+
+SIZES = Sizes()
 
 
 class Device:
@@ -21,7 +46,7 @@ class Device:
         ``"cuda"``, ``"cuda:1"``, or ``"torch"`` for PyTorch on the CPU.
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
         self.rows = None  # of a tile, once memory has run out
         # of points that were visited so far; times their number, where kernels have pairs of their
@@ -29,7 +54,7 @@ class Device:
         self.pairs = 0
 
     @cached_property
-    def torch(self):
+    def torch(self) -> Any:
         try:
             import torch
         except ImportError as error:
@@ -43,13 +68,13 @@ class Device:
             )
         return torch
 
-    def _is_here(self, torch):
+    def _is_here(self, torch: Any) -> Any:
         if self.name == "torch":
             return True
         number = self.name.partition(":")[2]
         return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """A model trained on a device that is not here goes on with PyTorch on the CPU."""
         vars(self).update(state)
         try:
@@ -60,23 +85,23 @@ class Device:
             self.name = "torch"
 
     @property
-    def place(self):
+    def place(self) -> Any:
         return self.torch.device("cpu" if self.name == "torch" else self.name)
 
     @property
-    def fused(self):
-        """Whether fused kernels can be compiled for it."""
+    def fused(self) -> Any:
+        """True if fused kernels can be compiled for it."""
         return self.name.startswith("cuda")
 
     @cached_property
-    def doubles(self):
-        """Whether products of matrices in float64 cost little more than in float32."""
-        return self.fused and self.torch.cuda.get_device_capability(self.place) in DOUBLES
+    def doubles(self) -> Any:
+        """True if products of matrices in float64 cost little more than in float32."""
+        return self.fused and self.torch.cuda.get_device_capability(self.place) in FAST_IN_DOUBLE
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"name": self.name, "rows": None, "pairs": 0}
 
-    def put(self, array, dtype=np.float64):
+    def put(self, array: ArrayLike, dtype: DTypeLike = np.float64) -> Any:
         """An array as a tensor on the device; a tensor of the device is there already."""
         if isinstance(array, self.torch.Tensor):
             return array.to(self.place, self.entry(dtype))
@@ -84,7 +109,7 @@ class Device:
         array = np.require(np.ascontiguousarray(array, dtype=dtype), requirements="W")
         return self.torch.as_tensor(array, device=self.place)
 
-    def fetched(self, *tensors):
+    def fetched(self, *tensors: Any) -> Any:
         """Tensors as arrays of the host, all in one go."""
         if not self.fused:
             return tuple(tensor.clone().numpy() for tensor in tensors)
@@ -97,25 +122,25 @@ class Device:
         self.torch.cuda.current_stream(self.place).synchronize()
         return tuple(here.numpy() for here in out)
 
-    def entry(self, dtype):
+    def entry(self, dtype: DTypeLike) -> Any:
         """PyTorch's name for a type of NumPy's."""
         return getattr(self.torch, np.dtype(dtype).name)
 
-    def indices(self, array):
+    def indices(self, array: ArrayLike) -> Any:
         return self.put(array, np.int64)
 
-    def tidy(self):
+    def tidy(self) -> None:
         """Give back what no one refers to any more, such as the factors of an earlier fit."""
         gc.collect()
         if self.fused:
             self.torch.cuda.empty_cache()
 
-    def free(self):
+    def free(self) -> Any:
         """Bytes that are free: of the device's, or of those that PyTorch was allowed to take
         (``torch.cuda.set_per_process_memory_fraction``).
         """
         if not self.fused:
-            return ASSUMED
+            return SIZES.assumed_bytes
         cuda, place = self.torch.cuda, self.place
         taken = cuda.memory_allocated(place)
         left, total = cuda.mem_get_info(place)
@@ -123,11 +148,11 @@ class Device:
         part = getattr(cuda, "get_per_process_memory_fraction", lambda index: 1.0)(index)
         return int(min(left + cuda.memory_reserved(place), part * total) - taken)
 
-    def tiles(self, count, row_bytes, most=None):
+    def tiles(self, count: int, row_bytes: int, most: Any = None) -> Iterator[Any]:
         """Slices of `count` rows, as many at a time as fit, `most` if that is given; fewer once
         memory has run out.
         """
-        fitting = max(SMALLEST, int(PART * self.free() // max(row_bytes, 1)))
+        fitting = max(SIZES.smallest_tile, int(SIZES.tile_share * self.free() // max(row_bytes, 1)))
         fitting = fitting if most is None else min(fitting, most)
         start = 0
         while start < count:
@@ -136,7 +161,7 @@ class Device:
             yield slice(start, stop)
             start = stop
 
-    def sparing(self, work, part):
+    def sparing(self, work: Callable, part: slice) -> None:
         """``work(part)`` for a slice of rows; where memory runs out, for its halves. Work that
         fails must leave no trace.
         """
@@ -144,7 +169,7 @@ class Device:
             work(part)
         except self.torch.OutOfMemoryError:
             size = part.stop - part.start
-            if size <= SMALLEST:
+            if size <= SIZES.smallest_tile:
                 raise
             if self.fused:
                 self.torch.cuda.empty_cache()
@@ -152,3 +177,10 @@ class Device:
             middle = part.start + self.rows
             self.sparing(work, slice(part.start, middle))
             self.sparing(work, slice(middle, part.stop))
+
+
+def compiled_programs() -> Any:
+    """The module of compiled programs, which can be imported only where there is a GPU."""
+    from . import programs
+
+    return programs

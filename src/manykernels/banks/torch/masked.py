@@ -1,20 +1,59 @@
 """Gaussian kernels on arbitrary feature subsets, on a device."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..base import as_outputs, mirror, support_of
 from ..compute import Points
-from ..masked import LARGEST, LOG2_E, MaskedBank
-from . import masks
-from .sums import Adding
+from ..kernel_set import Indices
+from ..masked import LARGEST_SQUARE, LOG2_E, MaskedBank
+from .base import Adding
+from .device import Device, compiled_programs
 
-ENTRIES = 2**27  # of a table of kernels and pairs
-WIDEST = 128  # features that a compiled kernel takes
-ALIGNED = 16  # kernels
-PAIRS = 2**20  # whose feature differences are held at a time
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of the tables and of the programs; those of tiles are the fastest of eight choices.
+
+    Attributes
+    ----------
+    table_entries : int
+        Entries of a table of kernels and pairs of points, at most. Larger tables take fewer
+        launches and more memory.
+    widest : int
+        Most features that a compiled program takes. More of them do not fit into its registers.
+    aligned : int
+        Kernels of a table are a multiple of this: other addresses would need a program compiled for
+        them.
+    pairs_held : int
+        Pairs of points whose feature differences are held at a time. More of them take fewer passes
+        over the masks, and more memory.
+    tile_kernels, tile_columns, tile_pairs : int
+        Kernels, points and pairs of points of a tile of a program. Larger tiles read less and leave
+        fewer programs to share out.
+    tiles_in_turn : int
+        Tiles that a program goes through. With more of them, points are read less often.
+    forms_at_once : int
+        Forms that a program adds up, which has registers for two.
+    """
+
+    table_entries: int = 2**27
+    widest: int = 128
+    aligned: int = 16
+    pairs_held: int = 2**20
+    tile_kernels: int = 128
+    tile_columns: int = 128
+    tile_pairs: int = 64
+    tiles_in_turn: int = 16
+    forms_at_once: int = 2
+
+
+SIZES = Sizes()
 
 
 class DeviceMaskedBank(MaskedBank):
@@ -27,29 +66,29 @@ class DeviceMaskedBank(MaskedBank):
     on_device = True
 
     @property
-    def device(self):
+    def device(self) -> Device:
         return self.compute.device
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if not name.startswith("_on_")}
 
     @cached_property
-    def _on_points(self):
+    def _on_points(self) -> Any:
         """Points of the rows and of the columns."""
         right = self.device.put(self.right)
         return (right if self.symmetric else self.device.put(self.left)), right
 
     @cached_property
-    def _on_masks(self):
-        return masks.Masks(
+    def _on_masks(self) -> Any:
+        return Masks(
             self.device.put(self.masked.packed, np.uint8),
             self.device.put(self.masked.gammas * LOG2_E, self.dtype),
             self.masked.n_features,
         )
 
-    def _factors(self, kernels):
-        """As on the host, for a slice of the kernels, but a tensor; an array for whoever asks by
+    def _factors(self, kernels: Indices) -> Any:
+        """The factors that the host has: a tensor for a slice of the kernels, an array for
         indices.
         """
         if not isinstance(kernels, slice):
@@ -59,63 +98,66 @@ class DeviceMaskedBank(MaskedBank):
         bits = (packed[kernels, :, None] >> shifts) & 1
         return bits.flatten(1)[:, : self.masked.n_features].to(gammas.dtype) * gammas[kernels, None]
 
-    def _squares(self, rows, cols):
+    def _squares(self, rows: Any, cols: Any) -> Any:
         """Squared feature differences of pairs, (n_features, pairs), for tensors of indices."""
         left, right = self._on_points
         return (
             (left[rows] - right[cols])
             .square_()
-            .clamp_(max=LARGEST)
+            .clamp_(max=LARGEST_SQUARE)
             .T.to(self.device.entry(self.dtype))
             .contiguous()
         )
 
-    def _chunks_for(self, pairs):
+    def _chunks_for(self, pairs: Any) -> Any:
         """Slices of the kernels whose tables with so many pairs fit."""
-        entries = min(ENTRIES, int(0.1 * self.device.free() / self.dtype.itemsize))
+        entries = min(SIZES.table_entries, int(0.1 * self.device.free() / self.dtype.itemsize))
         step = (
             max(1, entries // max(pairs, 1))
             if self.device.rows is None
             else min(self.device.rows, self.m)
         )
-        # other addresses would need a kernel compiled for them
-        step = max(step // ALIGNED * ALIGNED, min(step, ALIGNED))
+        step = max(step // SIZES.aligned * SIZES.aligned, min(step, SIZES.aligned))
         return [slice(start, min(start + step, self.m)) for start in range(0, self.m, step)]
 
     @property
-    def _fused(self):
-        """Whether a compiled kernel does all at once: on a GPU, in float32, with not too many
+    def _fused(self) -> Any:
+        """True if a compiled kernel does all at once: on a GPU, in float32, with not too many
         features.
         """
-        return self.device.fused and self.dtype == np.float32 and self.masked.n_features <= WIDEST
+        return (
+            self.device.fused
+            and self.dtype == np.float32
+            and self.masked.n_features <= SIZES.widest
+        )
 
-    def _values(self, kernels, squares):
+    def _values(self, kernels: Any, squares: Any) -> Any:
         """The table of some kernels and pairs, (kernels, pairs)."""
         self.device.pairs += (kernels.stop - kernels.start) * squares.shape[1]
         return (-self._factors(kernels) @ squares).exp2_()
 
     @property
-    def _host(self):
-        """The same bank on the host."""
+    def _host(self) -> Any:
+        """A copy of the bank on the host."""
         return MaskedBank(
             self.spec, Points(self.left, self.right), replace(self.compute, device=None)
         )
 
-    def _visit(self, chosen, points, visitor):
+    def _visit(self, chosen: Indices, points: Any, visitor: Callable) -> None:
         """`visit_kernel_rows` and `kernel_rows`: on the host."""
         self._host._visit(chosen, points, visitor)
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         return self._host.columns(chosen)
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         weights = self._scaled(weights)
         active = np.flatnonzero(weights)
         if 0 < active.size < self.m // 2:
             return self.take_kernels(active)._sum(weights[active], rows)
         return self._sum(weights, rows)
 
-    def _sum(self, weights, rows):
+    def _sum(self, weights: Any, rows: Any) -> Any:
         """`combine` for weights that are scaled."""
         weights = self.device.put(weights, self.dtype)
         if rows is None and self.symmetric:
@@ -132,11 +174,11 @@ class DeviceMaskedBank(MaskedBank):
         i, j = np.repeat(rows, self.n), np.tile(np.arange(self.n), rows.size)
         return self._combined(weights, i, j).reshape(rows.size, self.n).astype(self.dtype)
 
-    def _combined(self, weights, i, j):
+    def _combined(self, weights: ArrayLike, i: Any, j: Any) -> Any:
         """The combined kernel at pairs of points, in float64."""
         out = np.empty(i.size)
-        for start in range(0, i.size, PAIRS):
-            part = slice(start, min(start + PAIRS, i.size))
+        for start in range(0, i.size, SIZES.pairs_held):
+            part = slice(start, min(start + SIZES.pairs_held, i.size))
             squares = self._squares(self.device.indices(i[part]), self.device.indices(j[part]))
             total = self.device.torch.zeros(
                 squares.shape[1], dtype=self.device.torch.float64, device=self.device.place
@@ -150,7 +192,7 @@ class DeviceMaskedBank(MaskedBank):
             out[part] = total.cpu().numpy()
         return out
 
-    def _bilinear_forms(self, couples):
+    def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
         if self._fused:
             return self._forms_there(couples)
@@ -161,8 +203,8 @@ class DeviceMaskedBank(MaskedBank):
         couples = [(a[:, support], b[:, support]) for a, b in couples]
         out = torch.zeros((self.m, len(couples)), dtype=torch.float64, device=self.device.place)
         i, j = np.tril_indices(support.size, -1)
-        for start in range(0, i.size, PAIRS):
-            p, q = i[start : start + PAIRS], j[start : start + PAIRS]
+        for start in range(0, i.size, SIZES.pairs_held):
+            p, q = i[start : start + SIZES.pairs_held], j[start : start + SIZES.pairs_held]
             both = np.stack(
                 [(a[:, p] * b[:, q] + a[:, q] * b[:, p]).sum(axis=0) for a, b in couples], axis=1
             )
@@ -180,22 +222,22 @@ class DeviceMaskedBank(MaskedBank):
         same = np.array([np.sum(a * b) for a, b in couples])
         return self.scale * (out.T.cpu().numpy() + same[:, None])
 
-    def _forms_there(self, couples):
-        """The same by a compiled program, which makes no table."""
+    def _forms_there(self, couples: list) -> Any:
+        """The forms by a compiled program, which makes no table."""
         torch, n = self.device.torch, self.n
         couples = [[self.device.put(part) for part in couple] for couple in couples]
         out = torch.zeros((len(couples), self.m), dtype=torch.float64, device=self.device.place)
         count = n * (n - 1) // 2
-        for start in range(0, count, PAIRS):
-            i, j = _pairs(torch, start, min(start + PAIRS, count), self.device.place)
+        for start in range(0, count, SIZES.pairs_held):
+            i, j = _pairs(torch, start, min(start + SIZES.pairs_held, count), self.device.place)
             self.device.pairs += self.m * len(i)
             B = [(a[:, i] * b[:, j] + a[:, j] * b[:, i]).sum(dim=0) for a, b in couples]
-            squares = masks.split(torch, self._squares(i, j).T)
-            out += masks.forms(torch, self._on_masks, squares, torch.stack(B).float()).double()
+            squares = split_squares(torch, self._squares(i, j).T)
+            out += masked_forms(torch, self._on_masks, squares, torch.stack(B).float()).double()
         same = torch.stack([(a * b).sum() for a, b in couples])
         return self.scale * (out + same[:, None]).cpu().numpy()
 
-    def _swept(self, beta, weights, visitor):
+    def _swept(self, beta: Any, weights: Any, visitor: Any) -> Any:
         """``sum_k weights[k] K_k`` (rows, n), and calls of ``visitor(kernels, products)`` with
         products (kernels, rows, t).
         """
@@ -215,7 +257,7 @@ class DeviceMaskedBank(MaskedBank):
             total = torch.zeros_like(combined)
             self.device.pairs += (kernels.stop - kernels.start) * combined.numel()
             some = self._on_masks.chosen(kernels)
-            products = masks.multiply(torch, points, some, coefficients, weights[kernels], total)
+            products = masked_products(torch, points, some, coefficients, weights[kernels], total)
             visitor(kernels, products)
             combined.add_(total)
 
@@ -223,7 +265,7 @@ class DeviceMaskedBank(MaskedBank):
             self.device.sparing(visit, kernels)
         return combined
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         out = np.empty((self.m, outputs.shape[0], self.n_rows))
 
@@ -238,9 +280,9 @@ class DeviceMaskedBank(MaskedBank):
         out *= self.scale
         return out if np.ndim(beta) == 2 else out[:, 0]
 
-    def _multiplied(self, beta, points, visitor, weights=None):
-        """As `_swept`, over some of the points and by tables of values; the sum only for weights
-        that are given.
+    def _multiplied(self, beta: Any, points: Any, visitor: Any, weights: Any = None) -> Any:
+        """The sum and the calls of `_swept` over some of the points, by tables of values; the sum
+        only for weights that are given.
         """
         torch, coefficients = self.device.torch, self.device.put(beta.T, self.dtype)
         cols, weights = (
@@ -250,7 +292,7 @@ class DeviceMaskedBank(MaskedBank):
         combined = torch.zeros(
             (self.n_rows, len(cols)), dtype=torch.float64, device=self.device.place
         )
-        height = max(1, PAIRS // max(len(cols), 1))
+        height = max(1, SIZES.pairs_held // max(len(cols), 1))
 
         def visit(kernels):
             total, shape = (
@@ -278,7 +320,7 @@ class DeviceMaskedBank(MaskedBank):
             self.device.sparing(visit, kernels)
         return combined
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Any:
         self._needs_square("newton_sums")
         beta, weights = as_outputs(beta, self.n), self._scaled(weights)
         sums = Adding(self.device, J, beta.shape, self.dtype)
@@ -290,7 +332,7 @@ class DeviceMaskedBank(MaskedBank):
         return sums.result(K, self.scale)
 
 
-def _pairs(torch, start, stop, place):
+def _pairs(torch: Any, start: Any, stop: Any, place: int) -> Any:
     """Rows and columns of the entries below the diagonal of a matrix, from one number to another,
     row by row.
     """
@@ -299,3 +341,92 @@ def _pairs(torch, start, stop, place):
     i -= (i * (i - 1) // 2 > p).long()  # where the root was rounded
     i += (i * (i + 1) // 2 <= p).long()
     return i, p - i * (i - 1) // 2
+
+
+# --- compiled programs ---------------------------------------------------------------------------
+
+
+class Masks(NamedTuple):
+    """Masks of kernels ``exp2(-rate_k sum_f mask_kf (x_f - y_f)^2)``, eight features to a byte, the
+    exponents per squared difference, and how many features there are.
+
+    A mask is exact in the eight binary digits of bfloat16, and a squared difference is the sum of
+    three such numbers: so three products of matrices that a GPU is fastest at give all digits of
+    float32.
+    """
+
+    packed: Any
+    rates: Any
+    n_features: int
+
+    def chosen(self, kernels: slice) -> "Masks":
+        """Some kernels, a slice of them."""
+        return self._replace(packed=self.packed[kernels], rates=self.rates[kernels])
+
+
+def split_squares(torch: Any, squares: Any) -> Any:
+    """Squared differences (pairs, features) in three parts, (3, pairs, width) with zeros behind the
+    features.
+    """
+    pairs, d = squares.shape
+    out = torch.zeros((3, pairs, _width(d)), dtype=torch.bfloat16, device=squares.device)
+    rest = squares
+    for part in out:
+        part[:, :d] = rest
+        rest = rest - part[:, :d].to(rest.dtype)
+    return out
+
+
+def masked_forms(torch: Any, masks: Masks, squares: Any, B: Any) -> Any:
+    """``sum_p B[c, p] K_k,p`` for every kernel and some c, (len(B), m), for pairs in three
+    parts.
+    """
+    m, pairs, width = len(masks.rates), squares.shape[1], squares.shape[2]
+    out = torch.empty((len(B), m), dtype=torch.float32, device=B.device)
+    for first in range(0, len(B), SIZES.forms_at_once):
+        some = B[first : first + SIZES.forms_at_once].contiguous()
+        compiled_programs().masked_forms[(-(-m // SIZES.tile_kernels),)](
+            masks.packed, masks.rates, squares, some, out[first:], m, masks.packed.shape[1],
+            masks.n_features, pairs, pairs * width, C=len(some), BM=SIZES.tile_kernels,
+            BN=SIZES.tile_pairs, BD=width, num_warps=4, num_stages=3,
+        )  # fmt: skip
+    return out
+
+
+def masked_products(
+    torch: Any, points: tuple, masks: Masks, coefficients: Any, weights: Any, combined: Any
+) -> Any:
+    """Products of the kernels with coefficients, and their sum, without holding a table of them.
+
+    Parameters
+    ----------
+    points : pair of tensors, (rows, d) and (n, d)
+    masks : Masks
+    coefficients : (t, n) tensor
+    weights : (m,) tensor
+    combined : (rows, n) float64 tensor
+        To it is added ``sum_k weights[k] K_k``.
+
+    Returns
+    -------
+    (m, rows, t) tensor
+        ``K_k coefficients``.
+    """
+    (left, right), (t, n), m = points, coefficients.shape, len(masks.rates)
+    out = torch.zeros((m, len(left), t), dtype=torch.float32, device=coefficients.device)
+    grid = (
+        len(left),
+        -(-m // (SIZES.tile_kernels * SIZES.tiles_in_turn)),
+        -(-n // SIZES.tile_columns),
+    )
+    compiled_programs().masked_products[grid](
+        left, right, masks.packed, masks.rates, coefficients, weights, out, combined, m,
+        masks.packed.shape[1], len(left), n, masks.n_features, T=t, GROUP=SIZES.tiles_in_turn,
+        BM=SIZES.tile_kernels, BN=SIZES.tile_columns, BD=_width(masks.n_features), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def _width(d: int) -> int:
+    """Features with zeros behind them: a power of two."""
+    return 1 << max(4, (d - 1).bit_length())

@@ -1,4 +1,4 @@
-"""Which banks go to a device."""
+"""The choice of the banks that go to a device."""
 
 import re
 from dataclasses import replace
@@ -72,7 +72,7 @@ def device_for_factors(name: str, n: int, width: int) -> Device | None:
 
 
 def gpu_is_here() -> bool:
-    """Whether PyTorch is installed and finds a GPU. To import it takes seconds: ask only where one
+    """True if PyTorch is installed and finds a GPU. To import it takes seconds: ask only where one
     would pay.
     """
     if find_spec("torch") is None:
@@ -83,7 +83,7 @@ def gpu_is_here() -> bool:
 
 
 def pays(bank: Bank) -> bool:
-    """Whether a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
+    """True if a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
     --part auto`` has it.
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
@@ -94,7 +94,7 @@ def pays(bank: Bank) -> bool:
     return type(bank) in _ON_DEVICE and _large(bank, least)
 
 
-def _large(bank, least):
+def _large(bank: Any, least: Any) -> Any:
     if isinstance(bank, FactorBank):
         return bank.n * bank.width**2 >= thresholds.TABLE.device_operations_on_factors
     if bank.m * bank.n**2 < least:
@@ -105,17 +105,17 @@ def _large(bank, least):
     )
 
 
-def _tiled(bank, device):
+def _tiled(bank: Any, device: Device) -> Any:
     compute = replace(bank.compute, device=device)
     return DeviceTiledBank(bank.spec, Points(bank.left, bank.right), compute, bank.held)
 
 
-def _masked(bank, device):
+def _masked(bank: Any, device: Device) -> Any:
     compute = replace(bank.compute, device=device)
     return DeviceMaskedBank(bank.spec, Points(bank.left, bank.right), compute)
 
 
-def _product(bank, device):
+def _product(bank: Any, device: Device) -> Any:
     options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count, "device": device}
     return DeviceProductBank(bank.combination, **options)
 
@@ -135,7 +135,7 @@ _ON_DEVICE = {
 GIGABYTE = 2**30
 
 
-def plan(bank):
+def plan(bank: Any) -> str:
     """A sentence or two on the memory that a bank's work will take on its device."""
     device, n, itemsize = bank.device, bank.n, bank.dtype.itemsize
     words = (

@@ -5,6 +5,33 @@ import triton.language as tl
 
 
 @triton.jit
+def combine_exponentials(
+    D, gammas, weights, out, size, count, ADD: tl.constexpr, BLOCK: tl.constexpr
+):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    d = tl.load(D + at, mask=inside, other=0.0).to(out.dtype.element_ty)
+    total = tl.load(out + at, mask=inside, other=0.0) if ADD else tl.zeros_like(d)
+    for k in range(count):
+        total += tl.load(weights + k) * tl.exp2(-tl.load(gammas + k) * d)
+    tl.store(out + at, total, mask=inside)
+
+
+@triton.jit
+def forms_of_exponentials(D, B, gammas, parts, size, count, programs, BLOCK: tl.constexpr):
+    program = tl.program_id(0).to(tl.int64)
+    at = program * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    b = tl.load(B + at, mask=inside, other=0.0)
+    d = tl.load(D + at, mask=inside, other=0.0).to(b.dtype)
+    for k in range(count):
+        tl.store(
+            parts + k * programs + program,
+            tl.sum(b * tl.exp2(-tl.load(gammas + k) * d), axis=0),
+        )
+
+
+@triton.jit
 def combine_split(
     left, right, left_norms, right_norms, rates, weights, out, rows, n, blocks, kernels, depth,
     left_low, right_low,

@@ -1,23 +1,34 @@
 """A bank of families of kernels on a device."""
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
+from typing import Any
 from weakref import ref
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...machines.device import FEW
 from ..base import as_outputs, support_of
-from ..compute import Points
+from ..compute import Compute, Points
 from ..tiled import SINGLE, TiledBank, grouped, one_kernel
-from .base import DeviceBank
-from .families import FromHost, Gaussians, Laplacians, Polynomials
-from .features import FeatureGaussians, FeaturePolynomials
-from .sums import Adding, curved
+from .base import Adding, DeviceBank, curved
+from .device import Device
+from .families import (
+    FeatureGaussians,
+    FeaturePolynomials,
+    FromHost,
+    Gaussians,
+    Laplacians,
+    Polynomials,
+)
 
 # of several features, by what they are functions of
-KINDS = {"distance": Gaussians, "manhattan": Laplacians, "dot": Polynomials}
-HELD = 0.3  # of the free memory for matrices that only the host can compute
+KINDS: dict[str, Any] = {"distance": Gaussians, "manhattan": Laplacians, "dot": Polynomials}
+# Part of the free memory for matrices that only the host can compute, and for products of all
+# kernels. With a larger one more of them stay on the device, and tiles are smaller.
+HELD_SHARE = 0.3
 
 
 class DeviceTiledBank(DeviceBank, TiledBank):
@@ -30,10 +41,10 @@ class DeviceTiledBank(DeviceBank, TiledBank):
     cheap_from, sweep_parts = 1, 2
 
     @property
-    def device(self):
+    def device(self) -> Device:  # type: ignore[override]
         return self.compute.device
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {
             name: value
             for name, value in super().__getstate__().items()
@@ -41,16 +52,16 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         }
 
     @cached_property
-    def _on_device(self):
+    def _on_device(self) -> Any:
         alone, groups = grouped(self.spec, self.held)
         of = Points(self.left, self.right), self.dtype.type, self.held
-        shape, budget = (self.n_rows, self.n), HELD * self.device.free() / max(len(alone), 1)
+        shape, budget = (self.n_rows, self.n), HELD_SHARE * self.device.free() / max(len(alone), 1)
         hosts = (one_kernel(self.spec, k, *of) for k in alone)
         return [FromHost(self.device, family, self.dtype, shape, budget) for family in hosts] + [
             _translated(self, key, np.array(members)) for key, members in groups.items()
         ]
 
-    def between(self, points):
+    def between(self, points: Any) -> Any:
         """A bank with other points, for `one_by_one` alone: what the host would need of them is not
         made, unless a family needs it.
         """
@@ -61,7 +72,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         other.n_rows, other.n = points.left.shape[0], points.right.shape[0]
         return other
 
-    def one_by_one(self):
+    def one_by_one(self) -> Iterator[Any]:
         """Yield the number of each kernel and its values between all rows and columns, a tensor in
         the bank's precision.
         """
@@ -74,7 +85,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             for place, k in enumerate(family.members):
                 yield int(k), family.value(pairs, place) * float(family.scales[place])
 
-    def combined(self, weights, rows):
+    def combined(self, weights: ArrayLike, rows: Any) -> Any:
         weights = np.asarray(weights, dtype=float)
         everything = self.device.torch.arange(self.n, device=self.device.place)
         out = self.device.torch.empty(
@@ -97,7 +108,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self.device.sparing(fill, part)
         return out
 
-    def _bilinear_forms(self, couples):
+    def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
         torch, support = (
             self.device.torch,
@@ -130,7 +141,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         self._forms_of_products(points, couples, out)
         return out.cpu().numpy()
 
-    def _forms_of_products(self, points, couples, out):
+    def _forms_of_products(self, points: Any, couples: list, out: Any) -> None:
         """Write the forms of families that have them by way of their products."""
         sides: dict = {}  # of the coefficients of a couple, those which are multiplied
         for place, (a, b) in enumerate(couples):
@@ -145,7 +156,9 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                     left = a.T.flatten().double()
                     out[place, members] = products.flatten(1).double() @ left
 
-    def _add_forms(self, points, rows, cols, couples, twice, out):
+    def _add_forms(
+        self, points: Any, rows: Any, cols: Any, couples: list, twice: Any, out: Any
+    ) -> None:
         weights, self.device.pairs = [], self.device.pairs + len(points[rows]) * len(points[cols])
         for a, b in couples:
             B = a[:, rows].T @ b[:, cols]
@@ -162,11 +175,11 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             for place, B in enumerate(weights):
                 out[place, members] += family.forms(pairs, B)
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: ArrayLike, change: ArrayLike) -> tuple[np.ndarray, ...]:
         beta, change = as_outputs(beta, self.n), as_outputs(change, self.n)
         return tuple(self._bilinear_forms([(beta, change), (change, change)]))
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: ArrayLike, beta: ArrayLike, J: Any) -> Any:
         self._needs_square("newton_sums")
         beta = as_outputs(beta, self.n)
         sums = Adding(self.device, J, beta.shape, self.dtype)
@@ -175,7 +188,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             sums.add(self.device.indices(members), products)
         return sums.result(self.combined(weights, everything))
 
-    def curved(self, K, M, J):
+    def curved(self, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
         if self.n <= FEW:
             return super().curved(K, M, J)
         of, there = vars(self).get("_kernel_there", (lambda: None, None))
@@ -185,12 +198,12 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self._kernel_there = of, there
         return curved(self.device, there, M, J)
 
-    def _forget(self, of):
+    def _forget(self, of: Any) -> None:
         """Let go of a combined kernel that the host has let go of."""
         if vars(self).get("_kernel_there", (None,))[0] is of:
             del self._kernel_there
 
-    def _products(self, outputs):
+    def _products(self, outputs: np.ndarray) -> Iterator[Any]:
         """Yield members of families, and the products of each with all outputs, (members, rows,
         t) tensors.
         """
@@ -200,7 +213,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         for family in self._on_device:
             yield family.members, self._multiplied(family, rows, cols, coefficients)
 
-    def _multiplied(self, family, rows, cols, coefficients):
+    def _multiplied(self, family: Any, rows: Any, cols: Any, coefficients: Any) -> Any:
         """The products of one family, in tiles of rows."""
         values = self.device.torch.empty(
             (family.members.size, len(rows), coefficients.shape[1]),
@@ -218,9 +231,9 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self.device.sparing(multiply, part)
         return values
 
-    def held_products(self, beta):
+    def held_products(self, beta: Any) -> Any:
         # those of a point, of a step, and their sum
-        if self.n <= FEW or 24 * self.m * beta.size > HELD * self.device.free():
+        if self.n <= FEW or 24 * self.m * beta.size > HELD_SHARE * self.device.free():
             return self.products(beta)
         torch, (t, n) = self.device.torch, beta.shape
         out = torch.zeros((self.m, t, n), dtype=torch.float64, device=self.device.place)
@@ -228,7 +241,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             out[self.device.indices(members)] = values.transpose(1, 2).double()
         return DeviceProducts(self.device, out)
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         out = np.zeros((self.m, outputs.shape[0], self.n_rows))
         for members, values in self._products(outputs):
@@ -236,18 +249,36 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         return out if np.ndim(beta) == 2 else out[:, 0]
 
 
-def _translated(bank, key, members):
+def _translated(bank: Any, key: Any, members: Any) -> Any:
     """The family of some kernels of the same pairwise number."""
     device, dtype, spec, (kind, columns) = bank.device, bank.dtype, bank.spec, key
     kernels, scales = [spec.kernels[k] for k in members], spec.scales[members]
     points = Points(bank.left, bank.right)
-    of_kind = kernels if kind == "dot" else [kernel.gamma for kernel in kernels]
+    of_kind: Any = kernels if kind == "dot" else [kernel.gamma for kernel in kernels]
     if columns == SINGLE:
-        family = FeaturePolynomials if kind == "dot" else FeatureGaussians
+        family: Any = FeaturePolynomials if kind == "dot" else FeatureGaussians
         features = np.array([spec.columns[k][0] for k in members])
         return family(device, members, features, of_kind, scales, dtype, points)
     seen = spec.points(members[0], points)
     return KINDS[kind](device, members, of_kind, scales, dtype, seen)
+
+
+def kernel_values(on_points: Any, A: Any, B: Any, device: Device) -> Iterator[Any]:
+    """Yield the number of each kernel that is not left out and its values between the rows of A and
+    those of B, in float64, as a tensor.
+
+    Parameters
+    ----------
+    on_points : ResolvedKernels
+    A, B : points
+    device : Device
+    """
+    if on_points.is_masked:
+        values = on_points.between(A, B).columns(np.arange(B.shape[0]))
+        yield from ((k, device.put(one)) for k, one in enumerate(values))
+        return
+    few = DeviceTiledBank(on_points.spec, Points(A[:1], B[:1]), Compute(device=device))
+    yield from few.between(Points(A, B)).one_by_one()
 
 
 # --- products of all kernels that stay on a device ------------------------------------------------
@@ -265,32 +296,32 @@ class DeviceProducts:
 
     __array_ufunc__ = None  # so that NumPy leaves what it is multiplied with to this class
 
-    def __init__(self, device, values):
+    def __init__(self, device: Device, values: Any) -> None:
         self.device, self.values = device, values
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         return tuple(self.values.shape)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         kernels, *others = key if isinstance(key, tuple) else (key,)
         return self.values[(self.device.indices(kernels), *others)].cpu().numpy()
 
-    def reshape(self, *shape):
+    def reshape(self, *shape: int) -> Any:
         return DeviceProducts(self.device, self.values.reshape(shape))
 
-    def __matmul__(self, vector):
+    def __matmul__(self, vector: np.ndarray) -> Any:
         return (self.values @ self.device.put(vector)).cpu().numpy()
 
-    def __rmatmul__(self, weights):
+    def __rmatmul__(self, weights: ArrayLike) -> Any:
         return (self.device.put(weights) @ self.values).cpu().numpy()
 
-    def __rmul__(self, size):
+    def __rmul__(self, size: int) -> Any:
         return DeviceProducts(self.device, float(size) * self.values)
 
-    def __iadd__(self, other):
+    def __iadd__(self, other: Any) -> Any:
         self.values += other.values
         return self

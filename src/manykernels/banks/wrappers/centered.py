@@ -1,17 +1,19 @@
 """Kernels centered in feature space."""
 
 import warnings
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._callers import user_stacklevel
 from ..base import SumBank, as_outputs
+from ..kernel_set import Indices
 from .delegating import DelegatingBank
 
 
 class Centering(NamedTuple):
-    """Where the origin of each kernel's feature space is moved to, and its unit.
+    """The new origin and unit of each kernel's feature space.
 
     Attributes
     ----------
@@ -30,12 +32,12 @@ class Centering(NamedTuple):
     means: np.ndarray
     factor: np.ndarray
 
-    def at(self, points) -> "Centering":
-        """The same for some of the training points as columns."""
+    def at(self, points: Any) -> "Centering":
+        """The centering of some of the training points as columns."""
         return self._replace(col_means=self.col_means[:, points])
 
-    def of(self, kernels, factor) -> "Centering":
-        """The same for some of the kernels, each times a factor."""
+    def of(self, kernels: Indices, factor: float) -> "Centering":
+        """The centering of some of the kernels, each times a factor."""
         return Centering(
             self.shares, self.col_means[kernels], self.means[kernels], factor * self.factor[kernels]
         )
@@ -94,54 +96,54 @@ class CenteredBank(DelegatingBank):
         return cls(bank, Centering(shares, col_means, means, factor))
 
     @property
-    def shares_passes(self):
+    def shares_passes(self) -> bool:  # type: ignore[override]
         return self.bank.shares_passes
 
     @property
-    def cheap_subsets(self):
+    def cheap_subsets(self) -> bool:  # type: ignore[override]
         return self.bank.cheap_subsets
 
     @property
-    def normalize(self):
+    def normalize(self) -> str | None:
         return "center"
 
     @property
-    def scales(self):
+    def scales(self) -> np.ndarray:
         return self.bank.scales * self.centering.factor
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         bank = self.bank.take_kernels(kernels)
         if bank is None:
             return None
         return CenteredBank(bank, self.centering.of(kernels, factor), self.row_means[kernels])
 
-    def take_points(self, points):
+    def take_points(self, points: Any) -> "SumBank | None":
         # the mean stays that of all training points
         bank = self.bank.take_points(points)
         if bank is None:
             return None
         return CenteredBank(bank, self.centering.at(points), self.row_means[:, points])
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         scaled = np.asarray(weights, dtype=float) * self.centering.factor
         out = self.bank.combine(scaled, rows)
         self._shift(scaled, out, self.row_means if rows is None else self.row_means[:, rows])
         return out
 
-    def combine_each(self, weights):
+    def combine_each(self, weights: ArrayLike) -> np.ndarray:
         scaled = np.asarray(weights, dtype=float) * self.centering.factor
         out = self.bank.combine_each(scaled)
         for row, K in zip(scaled, out, strict=True):
             self._shift(row, K, self.row_means)
         return out
 
-    def _shift(self, scaled, K, row_means):
+    def _shift(self, scaled: Any, K: np.ndarray, row_means: Any) -> None:
         """Center the weighted sum K of the kernels, whose rows have these means."""
         _, col_means, means, _ = self.centering
         K -= (scaled @ row_means - scaled @ means)[:, None].astype(self.dtype)
         K -= (scaled @ col_means).astype(self.dtype)
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         self._needs_square("quadratic_forms")
         _, col_means, means, factor = self.centering
         beta = as_outputs(beta, self.n)
@@ -149,7 +151,7 @@ class CenteredBank(DelegatingBank):
         correction = means * np.square(totals).sum() - 2.0 * (col_means @ beta.T) @ totals
         return (self.bank.quadratic_forms(beta) + correction) * factor
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         _, col_means, means, factor = self.centering
         beta = np.asarray(beta, dtype=float)
         totals = beta.sum(axis=-1, keepdims=True)
@@ -160,16 +162,16 @@ class CenteredBank(DelegatingBank):
         correction = (means[:, None, None] - self.row_means[:, None, :]) * totals - constant
         return (self.bank.products(beta) + correction) * factor[:, None, None]
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         _, col_means, means, factor = self.centering
         shift = means[:, None, None] - self.row_means[:, :, None] - col_means[:, None, chosen]
         return (self.bank.columns(chosen) + shift) * factor[:, None, None]
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         _, col_means, means, factor = self.centering
         return (self.bank.diagonal() - 2.0 * col_means + means[:, None]) * factor[:, None]
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Any = None) -> "SumBank":
         # the means are over all training points, whichever of them are columns
         if self.n != self.centering.shares.size:
             raise ValueError(
@@ -184,7 +186,7 @@ class CenteredBank(DelegatingBank):
         return CenteredBank(some, self.centering.at(support), row_means)
 
 
-def _warn_constant(constant):
+def _warn_constant(constant: Any) -> None:
     if constant.size:
         listed = ", ".join(map(str, constant[:5])) + (" …" if constant.size > 5 else "")
         warnings.warn(

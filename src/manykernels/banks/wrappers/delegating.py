@@ -1,11 +1,14 @@
 """Banks around a bank."""
 
 import copy
-from typing import Self
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import numpy as np
 
 from ..._threads import Threads
-from ..base import Bank, SumBank
-from ..kernel_set import Delegating
+from ..base import SumBank
+from ..kernel_set import Delegating, Indices
 
 
 class DelegatingBank(Delegating, SumBank):
@@ -25,7 +28,7 @@ class DelegatingBank(Delegating, SumBank):
         return self._inner.n_rows
 
     @property
-    def dtype(self):  # type: ignore[override]
+    def dtype(self) -> np.dtype:  # type: ignore[override]
         return self._inner.dtype
 
     @property
@@ -48,7 +51,7 @@ class DelegatingBank(Delegating, SumBank):
     def symmetric(self) -> bool:
         return self._inner.symmetric
 
-    def algebra(self):
+    def algebra(self) -> AbstractContextManager:
         return self._inner.algebra()
 
     def threaded(self, count: int) -> Self:
@@ -56,8 +59,8 @@ class DelegatingBank(Delegating, SumBank):
         setattr(twin, self.inner, self._inner.threaded(count))
         return twin
 
-    def cross(self, X_new, support=None) -> Bank:
+    def cross(self, X_new: Any, support: Indices | None = None) -> SumBank:
         return self._inner.cross(X_new, support)
 
-    def same_data(self, X) -> bool:
+    def same_data(self, X: Any) -> bool:
         return self._inner.same_data(X)

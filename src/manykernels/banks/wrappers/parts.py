@@ -1,10 +1,12 @@
 """Some of the points of a bank as training points, the others as new ones: a fold."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..base import SumBank, as_outputs
+from ..kernel_set import Indices
 from .delegating import DelegatingBank
 
 
@@ -29,49 +31,49 @@ class PartBank(DelegatingBank):
         self.bank, self.points, self.factors = bank, points, factors
 
     @property
-    def n(self):
+    def n(self) -> int:  # type: ignore[override]
         return self.points.size
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:  # type: ignore[override]
         return self.points.size
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         return True
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         some = self.bank.take_kernels(kernels, factor)
         return None if some is None else PartBank(some, self.points, self.factors[kernels])
 
-    def take_points(self, points):
+    def take_points(self, points: Indices) -> "SumBank | None":
         return PartBank(self.bank, self.points[points], self.factors)
 
     @property
-    def scales(self):
+    def scales(self) -> np.ndarray:
         return self.bank.scales * self.factors
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         chosen = self.points if rows is None else self.points[rows]
         whole = self.bank.combine(self._scaled(weights), None if rows is None else chosen)
         places = chosen if rows is None else np.arange(chosen.size)
         return whole[np.ix_(places, self.points)]
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         found = self.bank.products(self._spread(as_outputs(beta, self.n)))
         found = found.take(self.points, axis=2)
         found *= self.factors[:, None, None]
         return found if np.ndim(beta) == 2 else found[:, 0]
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         beta = as_outputs(beta, self.n)
         return self.bank.quadratic_forms(self._spread(beta)) * self.factors
 
-    def everywhere(self, weights, beta) -> np.ndarray:
+    def everywhere(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
         """``K_d beta`` at all points of the whole bank, (t, N)."""
         return self.bank.decision(self._scaled(weights), self._spread(as_outputs(beta, self.n)))
 
-    def parts(self, weights, beta, members) -> np.ndarray:
+    def parts(self, weights: Any, beta: Any, members: Any) -> np.ndarray:
         """`everywhere` by parts of the kernels, (g, t, N).
 
         Parameters
@@ -85,33 +87,33 @@ class PartBank(DelegatingBank):
         products *= np.atleast_2d(self._scaled(weights)).T[:, :, None]
         return np.tensordot(members.astype(float), products, 1)
 
-    def decision(self, weights, beta):
+    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
         return self.everywhere(weights, beta)[:, self.points].reshape(np.shape(beta))
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         return self.bank.combined_diagonal(self._scaled(weights))[self.points]
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         columns = self.bank.columns(self.points[chosen])[:, self.points]
         return columns * self.factors[:, None, None]
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         return self.bank.diagonal()[:, self.points] * self.factors[:, None]
 
     def refined(self) -> Self | None:
         finer = self.bank.refined()
         return None if finer is None else type(self)(finer, self.points, self.factors)
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Indices | None = None) -> "SumBank":
         raise NotImplementedError("A fold predicts at the points of its bank: see `everywhere`.")
 
-    def same_data(self, X):
+    def same_data(self, X: Any) -> bool:
         return False
 
-    def _scaled(self, weights):
+    def _scaled(self, weights: ArrayLike) -> Any:
         return np.asarray(weights, dtype=float) * self.factors
 
-    def _spread(self, beta):
+    def _spread(self, beta: Any) -> Any:
         """Coefficients of all points of the bank."""
         out = np.zeros((len(beta), self.bank.n))
         out[:, self.points] = beta
@@ -122,7 +124,7 @@ class PartBank(DelegatingBank):
 
 
 class SampledBank(DelegatingBank):
-    """As many kernels as a bank has, but neighbours are taken to be equal to one of them.
+    """A bank of as many kernels as another, in which neighbors are taken to be equal.
 
     Its optimum is close to that of the whole bank at a small part of the price: a good place to
     begin from.
@@ -134,7 +136,7 @@ class SampledBank(DelegatingBank):
     size : int
         How many kernels are computed.
     random_state : int
-        Of the choice among neighbours.
+        Of the choice among neighbors.
     """
 
     inner = "source"
@@ -146,39 +148,39 @@ class SampledBank(DelegatingBank):
         first = np.searchsorted(self.stands_for, np.arange(size))
         last = np.append(first[1:], self.m)
         self.chosen = np.random.default_rng(random_state).integers(first, last)
-        self.bank = source.take_kernels(self.chosen)
+        self.bank: Any = source.take_kernels(self.chosen)
 
     @property
-    def streams(self):
+    def streams(self) -> bool:  # type: ignore[override]
         return self.source.streams
 
-    def _summed(self, weights):
+    def _summed(self, weights: ArrayLike) -> Any:
         return np.bincount(self.stands_for, weights, minlength=self.size)
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         return self.bank.combine(self._summed(weights), rows)
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: Any) -> np.ndarray:
         return self.bank.quadratic_forms(beta)[self.stands_for]
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: Any, change: Any) -> tuple[np.ndarray, ...]:
         return tuple(forms[self.stands_for] for forms in self.bank.directional_forms(beta, change))
 
-    def products(self, beta):
+    def products(self, beta: Any) -> np.ndarray:
         return self.bank.products(beta)[self.stands_for]
 
-    def newton_sums(self, weights, beta, J):
+    def newton_sums(self, weights: Any, beta: Any, J: Any) -> Any:
         summed = J._replace(diagonal=self._summed(J.diagonal), vector=self._summed(J.vector))
         return self.bank.newton_sums(self._summed(weights), beta, summed)
 
-    def columns(self, chosen):
+    def columns(self, chosen: Any) -> np.ndarray:
         return self.bank.columns(chosen)[self.stands_for]
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         return self.bank.diagonal()[self.stands_for]
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: Any) -> np.ndarray:
         return self.bank.combined_diagonal(self._summed(weights))
 
-    def cross(self, X_new, support=None):
+    def cross(self, X_new: Any, support: Any = None) -> "SumBank":
         return SampledBank(self.source.cross(X_new, support), self.size, self.random_state)

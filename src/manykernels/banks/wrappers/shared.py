@@ -9,19 +9,39 @@ to run.
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ... import thresholds
 from ..._threads import one_thread
 from ..base import SumBank, as_outputs
 from ..dense import DenseBank
+from ..kernel_set import Indices
 from .delegating import DelegatingBank
 
-PAYS = 5  # requests for kernels in float64, from which on they are held too
-HEARD = 0.2  # seconds until Ctrl-C is noticed
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of banks that are shared.
+
+    Attributes
+    ----------
+    float64_requests : int
+        Requests for kernels in float64, from which on they are held too. With more of them they are
+        computed anew more often.
+    wait_seconds : float
+        Seconds until Ctrl-C is noticed.
+    """
+
+    float64_requests: int = 5
+    wait_seconds: float = 0.2
+
+
+SIZES = Sizes()
 
 
 def is_worth_holding(bank: SumBank, memory_budget: int) -> bool:
@@ -50,7 +70,7 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
 
 
 class Request:
-    """What one problem waits for: products with coefficients, or combined kernels of weights."""
+    """A request that one problem waits for: products with coefficients, or combined kernels."""
 
     def __init__(self, bank: SumBank, kind: str, rows: np.ndarray) -> None:
         self.bank, self.kind, self.rows = bank, kind, rows
@@ -134,7 +154,7 @@ class PassBatcher:
             raise KeyboardInterrupt
         return outcomes
 
-    def _start(self, thread):
+    def _start(self, thread: Any) -> None:
         """Start a thread; after Ctrl-C too, since the others wait for it."""
         while thread.ident is None:
             try:
@@ -142,18 +162,18 @@ class PassBatcher:
             except KeyboardInterrupt:
                 self.stop()
 
-    def _wait_for_all(self):
+    def _wait_for_all(self) -> None:
         """Wait until all problems have ended. (Joining threads will not do: one that is interrupted
         meanwhile takes them for dead.)
         """
         while self._live:
             try:
-                while self._live and not self._ended.acquire(timeout=HEARD):
+                while self._live and not self._ended.acquire(timeout=SIZES.wait_seconds):
                     pass
             except KeyboardInterrupt:
                 self.stop()
 
-    def _leave(self):
+    def _leave(self) -> None:
         """A problem has ended."""
         self._slots.release()
         with self._changed:
@@ -205,15 +225,15 @@ class PassBatcher:
             return self._finer
 
     def _best_bank(self, bank, requests):
-        """Where a batch of requests for a bank is answered: in memory once there were many."""
+        """The bank that answers a batch of requests: one in memory once there were many."""
         if bank is not self._finer or not isinstance(self.bank, DenseBank):
             return bank
         self._finer_asked += len(requests)
-        if self._finer_held is None and self._finer_asked > PAYS:
+        if self._finer_held is None and self._finer_asked > SIZES.float64_requests:
             self._finer_held = DenseBank.from_bank(bank)
         return self._finer_held or bank
 
-    def _wait(self, request):
+    def _wait(self, request: Any) -> None:
         """Until the request is answered, by whoever notices first that all wait."""
         while True:
             with self._changed:
@@ -230,7 +250,7 @@ class PassBatcher:
                 self._serving = False
                 self._changed.notify_all()
 
-    def _answer(self, batch):
+    def _answer(self, batch: Any) -> None:
         """Answer requests, those for the same bank and of the same kind together."""
         groups: dict[tuple[int, str], list[Request]] = {}
         for request in batch:
@@ -242,11 +262,11 @@ class PassBatcher:
                 for request in requests:
                     request.error = error
 
-    def _is_time(self):
+    def _is_time(self) -> Any:
         return not self._serving and 0 < self._live == len(self._waiting)
 
 
-def _answer_alike(bank, requests):
+def _answer_alike(bank: Any, requests: Any) -> None:
     kind = requests[0].kind
     if len(requests) == 1 and kind == "combine":
         requests[0].answer = bank.combine(requests[0].rows[0])
@@ -283,13 +303,13 @@ class SharedBank(DelegatingBank):
         self._last: tuple[np.ndarray, np.ndarray] | None = None  # coefficients and products
 
     @property
-    def persistent(self):
+    def persistent(self) -> Any:
         return self.bank.persistent
 
-    def algebra(self):
+    def algebra(self) -> AbstractContextManager:
         return nullcontext()  # other problems compute beside this one
 
-    def combine(self, weights, rows=None):
+    def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         if rows is not None:
             return self.bank.combine(weights, rows)
         weights = np.asarray(weights, dtype=float)
@@ -297,7 +317,7 @@ class SharedBank(DelegatingBank):
             return self.bank.combine(weights)
         return self.hub.ask(self.place, Request(self.bank, "combine", weights[None]))
 
-    def products(self, beta):
+    def products(self, beta: ArrayLike) -> np.ndarray:
         outputs = as_outputs(beta, self.n)
         # solvers end with a certificate of the last coefficients, and decision values are next
         if self._last is None or not np.array_equal(self._last[0], outputs):
@@ -306,38 +326,38 @@ class SharedBank(DelegatingBank):
         found = self._last[1].swapaxes(0, 1).astype(float, order="C")
         return found if np.ndim(beta) == 2 else found[:, 0]
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         beta = as_outputs(beta, self.n)
         return np.tensordot(self.products(beta), beta, 2)
 
-    def decision(self, weights, beta):
+    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
         scores = np.tensordot(np.asarray(weights, dtype=float), self.products(beta), 1)
         return scores.reshape((*np.shape(beta)[:-1], self.n_rows))
 
-    def refined(self):
+    def refined(self) -> Any:
         finer = None if self.dtype == np.float64 else self.hub.refined()
         return None if finer is None else SharedBank(finer, self.hub, self.place)
 
-    def combined_diagonal(self, weights):
+    def combined_diagonal(self, weights: ArrayLike) -> np.ndarray:
         return self.bank.combined_diagonal(weights)
 
-    def columns(self, chosen):
+    def columns(self, chosen: Indices) -> np.ndarray:
         return self.bank.columns(chosen)
 
-    def kernel_rows(self, chosen, points):
+    def kernel_rows(self, chosen: Indices, points: Indices) -> np.ndarray:
         return self.bank.kernel_rows(chosen, points)
 
-    def visit_kernel_rows(self, chosen, visitor):
+    def visit_kernel_rows(self, chosen: Indices, visitor: Callable) -> None:
         self.bank.visit_kernel_rows(chosen, visitor)
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         return self.bank.diagonal()
 
-    def traces(self):
+    def traces(self) -> np.ndarray:
         return self.bank.traces()
 
-    def take_kernels(self, kernels, factor=1.0):
+    def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         return self.bank.take_kernels(kernels, factor)
 
-    def take_points(self, points):
+    def take_points(self, points: Indices) -> "SumBank | None":
         return self.bank.take_points(points)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...banks.lowrank.systems import GivenSystem
+from ...banks.lowrank.systems import System
 from ...losses import Loss
 from ...result import Status
 from ..base import Iterate
@@ -240,7 +240,7 @@ class SumsModel(Model):
 
     def __init__(self, run, fit, sums):
         self.run, self.fit, self.space = run, fit, run.bank
-        self.systems = [GivenSystem(H) for H in sums.H]
+        self.systems = [System(H) for H in sums.H]
         self._weights, self._kept = None, None
 
     def _finished(self, found, weights):
