@@ -1,5 +1,7 @@
 """Newton's method for p = 1, and one SVM where the weights do not depend on the data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -191,8 +193,8 @@ class TestSaddle:
         K = run.combine(around)
         whole = Saddle(run, K, around, state.point)
         value = whole.solve(gap, 1e-8 * gap)
-        monkeypatch.setattr(saddle_module, "CANDIDATES", 1)
-        monkeypatch.setattr(saddle_module, "LET_IN", 20)
+        few = replace(saddle_module.TOLERANCES, first_candidates=1, programs=20)
+        monkeypatch.setattr(saddle_module, "TOLERANCES", few)
         found = saddle_module.aim(run, K, around, state.point, gap, 1e-8 * gap)
         assert found.d.sum() == pytest.approx(1.0)
         here = whole._at(found.d, found.x)  # with all kernels

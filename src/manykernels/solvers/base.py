@@ -2,6 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,25 @@ import numpy as np
 from ..result import Certificate, Status
 from ..run_state import Point
 
-# part of the work worth waiting for by which the gap must have fallen by so much of its way
-EARLY, LITTLE = 0.25, 1.0 / 6.0
-# how near the tolerance the gap must be for more work, and how much more
-NEARLY, MORE = 2.0, 1.25
-ALONE = 4.0  # times the work is worth waiting for where there is no Newton's method to turn to
 
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers by which `Solver.slow` ends a run."""
+
+    # Part of the work worth waiting for after which some progress is due; larger: hopeless runs
+    # take longer to end.
+    early_share_of_work: float = 0.25
+    # Part of the decades to the tolerance that are due by then; larger: more runs end early.
+    decades_due_early: float = 1.0 / 6.0
+    # Gap, in tolerances, that is near the end; larger: more runs get extra work.
+    gap_counts_as_near: float = 2.0
+    # Factor on the work of a run that is near the end; larger: such runs go on longer.
+    extra_work_when_near: float = 1.25
+    # Factor on the work where Newton's method does not apply; larger: such runs go on longer.
+    extra_work_without_newton: float = 4.0
+
+
+TOLERANCES = Tolerances()
 
 # Solvers by name that certify small gaps in few iterations; filled by those who know them.
 CERTIFIERS: dict[str, type["Solver"]] = {}
@@ -133,12 +147,15 @@ class Solver(ABC):
         decades = _decades(first, tol)
         allowed, fallen = least + more * decades**4, _decades(first, run.best.certificate.gap)
         if not (run.problem.regularizer.smooth or run.problem.regularizer.is_simplex):
-            allowed *= ALONE
+            allowed *= TOLERANCES.extra_work_without_newton
         work = self.work(run)
-        if work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
+        if (
+            work > max(least, TOLERANCES.early_share_of_work * allowed)
+            and fallen < TOLERANCES.decades_due_early * decades
+        ):
             return True
-        nearly = run.best.certificate.gap < NEARLY * tol
-        return work > (MORE if nearly else 1.0) * allowed
+        nearly = run.best.certificate.gap < TOLERANCES.gap_counts_as_near * tol
+        return work > (TOLERANCES.extra_work_when_near if nearly else 1.0) * allowed
 
     def advice(self, run, result, tol):
         """How far the run came, and what to do about it."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..machines.blocked import RowCache
 
-BATCH = 8  # columns computed together: the one that is missing and the likeliest next
-
 
 class Columns:
     """The column of every kernel at a point, for the rows of some points (the layout); the most
@@ -26,6 +24,10 @@ class Columns:
         What compiled loops read and stamp; rows are places in the layout.
     """
 
+    # Columns computed together: the missing one and the likeliest next. Larger: fewer calls of the
+    # bank, and more columns that nobody asks for.
+    together = 8
+
     def __init__(self, bank, layout, budget):
         self.bank, self.layout = bank, layout
         fitting = budget // (bank.m * layout.size * bank.dtype.itemsize)
@@ -42,7 +44,7 @@ class Columns:
         place in the layout.
         """
         likely = likely[(self.cache.slots[likely] < 0) & (likely != missing)]
-        most = max(1, min(BATCH, self.cache.capacity - 1))
+        most = max(1, min(self.together, self.cache.capacity - 1))
         self._load(np.append(missing, likely)[:most], clock)
 
     def provide(self, wanted, clock):

@@ -2,14 +2,35 @@
 products.
 """
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..machines import DenseMachine, machine_for
 from .base import Iterate
 
-FIRST_TOLERANCE = 0.1  # violation of the first SVM
-SMALLEST = np.exp(-20.0)  # factor on it
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that methods on the dual share."""
+
+    # Violation of the first SVM, and the largest of a program; larger: rougher starts.
+    first_inner_tolerance: float = 0.1
+    # Violation below which no program is solved; larger: small gaps are out of reach.
+    smallest_inner_tolerance: float = 1e-11
+    # Factor on the first coefficients at least; larger: a start that is too long stays so.
+    smallest_multiple: float = math.exp(-20.0)
+    # Sweeps over outputs, whose programs are coupled; larger: more precise and dearer steps.
+    sweeps_over_outputs: int = 50
+    # Part of the step that the last sweep may still change; larger: fewer sweeps.
+    sweep_settled_below: float = 0.03
+    # Steps of the machine for one program; larger: hard programs take longer to give up.
+    machine_steps: int = 1_000_000
+
+
+TOLERANCES = Tolerances()
 
 
 def rough_start(run):
@@ -25,7 +46,7 @@ def rough_start(run):
 
 def first_svm(run):
     """Coefficients of an SVM solved roughly at the first weights."""
-    return run.evaluate(*run.start, FIRST_TOLERANCE).beta
+    return run.evaluate(*run.start, TOLERANCES.first_inner_tolerance).beta
 
 
 def judged(run, model, beta, products, forms):
@@ -63,24 +84,18 @@ def best_multiple(problem, beta, forms):
     if problem.has_fixed_sum:
         return 1.0
     if problem.regularizer.homogeneous:
-        return max(problem.best_scale(beta, forms), SMALLEST)
+        return max(problem.best_scale(beta, forms), TOLERANCES.smallest_multiple)
 
     def loss(log_size):
         size = np.exp(log_size)
         return problem.regularizer.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
-    bounds = (np.log(SMALLEST), 0.0)
+    bounds = (np.log(TOLERANCES.smallest_multiple), 0.0)
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01})
     return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))
 
 
 # --- the quadratic program of a Newton step -------------------------------------------------------
-
-
-SMALLEST_TOLERANCE = 1e-11
-# over outputs, whose programs are coupled; until a sweep moves less than this part of the step
-SWEEPS, SETTLED = 50, 0.03
-MOST_STEPS = 1_000_000
 
 
 def maximizer(run, beta, gap, program):
@@ -101,9 +116,11 @@ def maximizer(run, beta, gap, program):
     """
     problem = run.problem
     wanted = problem.inner_tolerance(gap, beta)
-    tol = problem.unit * np.clip(wanted, SMALLEST_TOLERANCE, FIRST_TOLERANCE)
+    tol = problem.unit * np.clip(
+        wanted, TOLERANCES.smallest_inner_tolerance, TOLERANCES.first_inner_tolerance
+    )
     target = beta.copy()
-    for _ in range(SWEEPS if len(beta) > 1 else 1):
+    for _ in range(TOLERANCES.sweeps_over_outputs if len(beta) > 1 else 1):
         last = target.copy()
         for c, (kernel, box) in enumerate(zip(program.kernels, problem.boxes, strict=True)):
             F = program.scores[c] + box.ridge * target[c] - box.linear
@@ -111,10 +128,13 @@ def maximizer(run, beta, gap, program):
             if len(beta) > 1:
                 F += machine.multiply(kernel, target[c] - beta[c]) + program.coupling(c)
             with run.algebra():
-                steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, TOLERANCES.machine_steps)
             run.counters.machine_steps += steps
             program.moved(c, target[c] - beta[c])
-        if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():
+        if (
+            np.abs(target - last).max()
+            <= TOLERANCES.sweep_settled_below * np.abs(target - beta).max()
+        ):
             break
     run.counters.svm_solves += len(target)
     return target

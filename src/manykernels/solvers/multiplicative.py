@@ -26,6 +26,7 @@ The intercept is that of the certificate, the one that minimizes the loss at the
 coefficients; for a hard margin it is the middle between the nearest points of both classes.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,25 +39,58 @@ from ..result import Status
 from .base import Iterate, Solver
 from .columns import Columns
 
-WIDTH = 1.5  # rho of the paper's lemma 4.2
-# of the adaptive schedule; 3 ends 0.2 % lower after 10,000 rounds, 8 no higher and with a noisier
-# primal value
-RATE = 5.0
-# of the adaptive schedule where nothing else works, and of the paper's at this epsilon elsewhere
-ROUNDS, EPSILON = 10_000, 0.2
-# the part of the rounds after which a gap that falls as one over the rounds must be on the way to
-# the tolerance, but for this factor
-EARLY, NEARLY = 0.25, 2.0
-ROOM = 0.6  # of a capped round
-BATCH, GROWTH = 50, 1.3  # rounds of the first step, and how many more each next one plays
-CACHE = 2**26  # bytes of columns kept
-STREAM = 2**22  # bytes of one column of every kernel from which none is kept
-MANY = 64  # points in a round from which a pass over the kernels is cheaper than their columns
-# visited by one call of the compiled loop: some tenth of a second, so that Ctrl-C is heard
-ENTRIES_PER_CALL = 100_000_000
-LARGEST_SIZE = 1e4  # of the factor on the coefficients of an iterate
-WARM = 300  # rounds that a given start counts for
-NOTHING = 1e-14  # a form that is zero, as a part of what the diagonals would make it
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by, on one machine and on several."""
+
+    # Rho of the paper's lemma 4.2; larger: colder weights and more rounds of its schedule.
+    width: float = 1.5
+    # Rate of the adaptive schedule; larger: weights follow the forms sooner. (3 ends 0.2 % lower
+    # after 10,000 rounds, 8 no higher and with a noisier primal value.)
+    adaptive_rate: float = 5.0
+    # Rounds of the adaptive schedule for a hard margin; larger: longer runs.
+    hard_margin_rounds: int = 10_000
+    # Epsilon for which the adaptive schedule plays the paper's rounds; larger: fewer rounds.
+    adaptive_epsilon: float = 0.2
+    # Part of the rounds after which the gap must be on its way; larger: slow runs end later.
+    early_share_of_rounds: float = 0.25
+    # Gap, in tolerances, that a gap falling as one over the rounds may lead to; larger: fewer runs
+    # end early.
+    gap_allowed_early: float = 2.0
+    # Part of the sum so far that a capped round may give a class; larger: longer moves.
+    round_share_of_sum: float = 0.6
+    # Rounds of the first step; larger: a later first certificate.
+    rounds_of_first_step: int = 50
+    # Factor on the rounds from step to step; larger: fewer certificates.
+    growth_of_steps: float = 1.3
+    # Bytes of columns that are kept; larger: fewer are computed again.
+    cache_bytes: int = 2**26
+    # Bytes of one column of every kernel above which none is kept; larger: more are kept.
+    keep_no_columns_above: int = 2**22
+    # Points of a round above which a pass over the kernels sums their columns; larger: more
+    # columns.
+    sum_columns_above: int = 64
+    # Entries that one call of the compiled loop visits, in some tenth of a second; larger: Ctrl-C
+    # is heard later.
+    entries_per_call: int = 100_000_000
+    # Factor on the coefficients of an iterate at most; larger: decision values may grow more.
+    largest_multiple: float = 1e4
+    # Rounds that a warm start counts for; larger: it is left more slowly.
+    rounds_of_warm_start: int = 300
+    # Form that counts as zero, as a part of what the diagonals would make it; larger: classes count
+    # as inseparable sooner.
+    zero_form: float = 1e-14
+    # Points of a class that take part in rounds by points, besides those with a coefficient;
+    # larger: dearer rounds, fewer looks at all points.
+    points_of_class: int = 2000
+    # Rounds by kernels after which products are made anew; larger: a lost part repeats more.
+    rounds_of_products: int = 200
+    # Exponent above which a hyperbolic sine is half an exponential; larger: until overflow.
+    exponential_above: float = 20.0
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -95,7 +129,7 @@ class MultiplicativeWeights(Solver):
     """
 
     title, unit = "MWUMKL", "round"
-    max_iter = ROUNDS
+    max_iter = TOLERANCES.hard_margin_rounds
     wait = 32.0, 3.6
     hard_margins, curved_losses = True, False
     gains_from_sample = False
@@ -103,8 +137,10 @@ class MultiplicativeWeights(Solver):
     def __init__(self, schedule="adaptive", *, epsilon=0.2, rounds=None):
         if schedule not in ("adaptive", "paper"):
             raise ValueError(f"schedule must be 'adaptive' or 'paper', got {schedule!r}.")
-        if not 0.0 < epsilon < 2.0 * WIDTH:
-            raise ValueError(f"epsilon must lie between 0 and {2.0 * WIDTH:g}, got {epsilon!r}.")
+        if not 0.0 < epsilon < 2.0 * TOLERANCES.width:
+            raise ValueError(
+                f"epsilon must lie between 0 and {2.0 * TOLERANCES.width:g}, got {epsilon!r}."
+            )
         if rounds is not None and not rounds >= 1:
             raise ValueError(f"rounds must be at least 1, got {rounds!r}.")
         self.schedule, self.epsilon, self.rounds = schedule, float(epsilon), rounds
@@ -138,7 +174,7 @@ class MultiplicativeWeights(Solver):
     def init(self, run):
         rules, bank = self._rules(run), run.bank
         beta = run.start.beta[0].copy()
-        done = WARM if beta.any() else 1
+        done = TOLERANCES.rounds_of_warm_start if beta.any() else 1
         if not beta.any():
             beta = self._start(run, rules)
         products = np.ascontiguousarray(run.products(beta[None])[:, 0])
@@ -156,12 +192,18 @@ class MultiplicativeWeights(Solver):
         )
         loops.rescale(average, rules)
         columns = None
-        if bank.m * bank.n * bank.dtype.itemsize <= STREAM:
+        if bank.m * bank.n * bank.dtype.itemsize <= TOLERANCES.keep_no_columns_above:
             whole = bank.m * bank.n**2 * bank.dtype.itemsize
             # a small part of the columns is seldom of use
-            cache = CACHE if whole <= 4 * CACHE else CACHE // 4
+            cache = (
+                TOLERANCES.cache_bytes
+                if whole <= 4 * TOLERANCES.cache_bytes
+                else TOLERANCES.cache_bytes // 4
+            )
             columns = Columns(bank, np.arange(bank.n), min(cache, run.memory_budget))
-        return self._judged(run, rules, State(average, done, BATCH, columns))
+        return self._judged(
+            run, rules, State(average, done, TOLERANCES.rounds_of_first_step, columns)
+        )
 
     @staticmethod
     def _start(run, rules):
@@ -179,7 +221,7 @@ class MultiplicativeWeights(Solver):
         self._play(run, rules, state, state.done + rounds)
         new = state._replace(
             done=state.done + rounds,
-            batch=int(GROWTH * state.batch),
+            batch=int(TOLERANCES.growth_of_steps * state.batch),
             played=state.played + rounds,
         )
         new = self._judged(run, rules, new)
@@ -196,7 +238,11 @@ class MultiplicativeWeights(Solver):
             return Status.ROUNDS if self._by_paper(run) else Status.MAX_ITER
         watched = self.schedule == "adaptive" and self.rounds is None and run.limit is None
         part = state.played / limit
-        if watched and part >= EARLY and NEARLY * tol < part * certificate.gap < np.inf:
+        if (
+            watched
+            and part >= TOLERANCES.early_share_of_rounds
+            and TOLERANCES.gap_allowed_early * tol < part * certificate.gap < np.inf
+        ):
             return Status.SLOW
         return None
 
@@ -221,18 +267,24 @@ class MultiplicativeWeights(Solver):
         if given:
             return min(given)
         if self.schedule == "adaptive" and run.problem.loss.can_be_infinite:
-            return ROUNDS
-        epsilon = self.epsilon if self.schedule == "paper" else EPSILON
-        return int(np.ceil(8.0 * WIDTH**2 / epsilon**2 * np.log(run.bank.n)))
+            return TOLERANCES.hard_margin_rounds
+        epsilon = self.epsilon if self.schedule == "paper" else TOLERANCES.adaptive_epsilon
+        return int(np.ceil(8.0 * TOLERANCES.width**2 / epsilon**2 * np.log(run.bank.n)))
 
     def _rules(self, run):
         y, box, cost = run.problem.targets[0], run.problem.boxes[0], run.problem.cost[0]
-        capped, grows, rate = run.problem.loss.capped, self.schedule == "paper", RATE
+        capped, grows, rate = (
+            run.problem.loss.capped,
+            self.schedule == "paper",
+            TOLERANCES.adaptive_rate,
+        )
         if grows:  # for kernels of unit trace; here they have the trace r
             r = max(float(run.bank.traces().max()), np.finfo(float).tiny)
-            rate = -np.log(1.0 - self.epsilon / (2.0 * WIDTH)) / (2.0 * WIDTH * np.sqrt(r))
+            rate = -np.log(1.0 - self.epsilon / (2.0 * TOLERANCES.width)) / (
+                2.0 * TOLERANCES.width * np.sqrt(r)
+            )
         caps = cost if capped else np.where(cost > 0.0, UNBOUNDED, 0.0)
-        room, limit = (ROOM, 2.0) if capped else (0.5, UNBOUNDED)
+        room, limit = (TOLERANCES.round_share_of_sum, 2.0) if capped else (0.5, UNBOUNDED)
         return loops.Rules(
             y,
             np.ascontiguousarray(caps),
@@ -248,7 +300,7 @@ class MultiplicativeWeights(Solver):
         """Rounds until the aim; columns that are missing are computed in between."""
         at, columns, done, n = state.average, state.columns, state.done, run.bank.n
         share, taken, coefficients = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
-        per_call = max(1, ENTRIES_PER_CALL // (run.bank.m * n))
+        per_call = max(1, TOLERANCES.entries_per_call // (run.bank.m * n))
         while done < aim:
             pulse()
             if columns is None:
@@ -291,7 +343,7 @@ class MultiplicativeWeights(Solver):
     def _round(run, rules, at, share, chosen, coefficients, done):
         """One round whose columns are not kept; a pass over the kernels sums many of them."""
         step = 1.0 / (done + 2.0)
-        if rules.capped and chosen.size > MANY:
+        if rules.capped and chosen.size > TOLERANCES.sum_columns_above:
             signed = np.zeros(share.size)
             signed[chosen] = coefficients
             at.towards[:] += run.products(signed[None])[:, 0]
@@ -345,7 +397,7 @@ class MultiplicativeWeights(Solver):
         certificate is that of the best multiple below.
         """
         y, cost, loss = run.problem.targets[0], run.problem.cost[0], run.problem.loss
-        form, reach = float(beta @ scores), LARGEST_SIZE
+        form, reach = float(beta @ scores), TOLERANCES.largest_multiple
         if loss.capped:
             reach = min(
                 reach,
@@ -380,4 +432,6 @@ class MultiplicativeWeights(Solver):
         tell.
         """
         largest = run.bank.combined_diagonal(at.weights / at.weights.sum()).max(initial=0.0)
-        return at.forms.max(initial=0.0) <= NOTHING * largest * np.abs(at.beta).sum() ** 2
+        return (
+            at.forms.max(initial=0.0) <= TOLERANCES.zero_form * largest * np.abs(at.beta).sum() ** 2
+        )

@@ -26,6 +26,7 @@ Outputs that share the weights have one program each, coupled through J; they ar
 until they settle.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +34,42 @@ from scipy.optimize import brentq
 
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm, maximizer
-from .points import PATIENCE, HeldPoint, State, StreamedPoint, held_bytes
+from .points import HeldPoint, StreamedPoint, held_bytes
 from .sequential import Sequential
 from .wrappers.kernels_first import FromKernels, WorkingSet
 
-STEP = 1e-3  # error of the length of a step, as a part of it
 HELD = 2**24  # bytes of products that are held in any case
 MANY = 10_000  # kernels, from which on a part of them is looked at first
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Error of the length of a step, as a part of it; larger: a rougher line search.
+    line_search_error: float = 1e-3
+    # Steps without a smaller gap that end the method; larger: it gives up later.
+    steps_without_gain: int = 4
+
+
+TOLERANCES = Tolerances()
+
+
+class State(NamedTuple):
+    """Where the method stands.
+
+    Attributes
+    ----------
+    point : HeldPoint or StreamedPoint
+    iterate : Iterate
+    best, patience : float, int
+        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
+    """
+
+    point: HeldPoint | StreamedPoint
+    iterate: Iterate
+    best: float = np.inf
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class Newton(Solver):
@@ -131,7 +161,7 @@ class Newton(Solver):
         # forms were updated, not computed: judge by fresh ones
         if new.iterate.certificate.gap <= tol:
             new = _state(run, new.point.fresh(run))
-        return patient(new, state, left, PATIENCE)
+        return patient(new, state, left, TOLERANCES.steps_without_gain)
 
     def refreshed(self, run, state):
         return _state(run, state.point.at(run, state.point.beta))
@@ -167,7 +197,11 @@ def _line_search(problem, point, line):
     first, last = slope(0.0), slope(1.0)
     if last >= 0.0:
         return 1.0
-    inner = brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=STEP, maxiter=50) if first > 0.0 else 0.0
+    inner = (
+        brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.line_search_error, maxiter=50)
+        if first > 0.0
+        else 0.0
+    )
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole
     # step
     value = loss(inner)
@@ -178,8 +212,19 @@ def _line_search(problem, point, line):
 # --- one SVM, where the weights do not depend on the data: p = inf, or a single kernel ------------
 
 
-FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
-NEARLY = 0.9  # of the gap that is asked for may be that of the SVM, as it tells it
+@dataclass(frozen=True)
+class OneSVMTolerances:
+    """The numbers by which the only SVM is solved."""
+
+    # Violation of the first SVM; larger: a cheaper first iteration, and more of them.
+    first_inner_tolerance: float = 1e-2
+    # Violation at which the method stalls; larger: small gaps are out of reach.
+    smallest_inner_tolerance: float = 1e-12
+    # Part of the tolerance that the gap of the SVM by itself may be; larger: it ends sooner.
+    svm_share_of_gap: float = 0.9
+
+
+ONE_SVM = OneSVMTolerances()
 
 
 class OneSVMState(NamedTuple):
@@ -208,18 +253,22 @@ class OneSVM(Solver):
     def init(self, run):
         weights = run.problem.regularizer.only_weights(run.bank.m)
         machine, kernel = run.machine(weights)
-        return self._solved(run, machine, kernel, weights, run.start.beta, FIRST_TOLERANCE)
+        return self._solved(
+            run, machine, kernel, weights, run.start.beta, ONE_SVM.first_inner_tolerance
+        )
 
     def step(self, run, state, tol):
         weights, beta, certificate = state.iterate[:3]
         wanted = run.problem.inner_tolerance(tol * abs(certificate.primal), beta)
-        finer = max(min(0.1 * state.tolerance, wanted), SMALLEST_TOLERANCE)
+        finer = max(min(0.1 * state.tolerance, wanted), ONE_SVM.smallest_inner_tolerance)
         new = self._solved(run, state.machine, state.kernel, weights, beta, finer)
-        return stalled(new) if state.tolerance <= SMALLEST_TOLERANCE else new
+        return stalled(new) if state.tolerance <= ONE_SVM.smallest_inner_tolerance else new
 
     @staticmethod
     def _solved(run, machine, kernel, weights, beta, tolerance):
-        at = run.solve(machine, kernel, weights, beta, tolerance, NEARLY * run.tol)
+        at = run.solve(
+            machine, kernel, weights, beta, tolerance, ONE_SVM.svm_share_of_gap * run.tol
+        )
         form = float(np.vdot(at.beta, at.scores))
         forms = np.full(weights.size, max(form, 0.0) / weights.size)
         certificate = run.certificate(weights, at.beta, scores=at.scores, forms=forms)

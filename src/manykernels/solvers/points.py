@@ -15,25 +15,6 @@ from ..banks.base import Sums
 from .base import Iterate
 from .dual import HeldProgram, StreamedProgram, forms_of, inner, judged
 
-PATIENCE = 4  # steps without a smaller gap
-
-
-class State(NamedTuple):
-    """Where a method stands.
-
-    Attributes
-    ----------
-    point : HeldPoint or StreamedPoint
-    iterate : Iterate
-    best, patience : float, int
-        Smallest absolute gap so far, and how many more steps may pass without a smaller one.
-    """
-
-    point: object
-    iterate: Iterate
-    best: float = np.inf
-    patience: int = PATIENCE
-
 
 def held_bytes(run):
     """Bytes of the products of all kernels, with those of a step."""

@@ -20,6 +20,7 @@ needs more and more steps of SMO as it cools; but then it is soon clear which co
 and which kernels have weight, and a system of linear equations gives the rest (`active_set`).
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,18 +30,40 @@ from scipy.optimize import brentq
 from ..regularizers import SmoothedSimplex
 from .dual import HeldProgram, inner, maximizer, multiply
 
-STEPS = 20
-# first temperature: part of the largest form, but not more than so many gaps
-WARM, HOT = 0.05, 2.0
-SOLVED = 0.3  # part of the gap that the proximal problem may have left when its center moves
-MIXED = 0.1  # of the center is uniform, so that a kernel without weight can come back
-NEGLIGIBLE = 1e-5  # part of the largest weight below which a kernel bends nothing
-LENGTH = 1e-3  # error of the length of a step, as a part of it
-GAINED = 0.2  # of what the dual can gain by a step: how far a program is solved
-HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
-WORSE = 4  # systems in a row that make nothing better
-CANDIDATES = 256  # kernels that a program begins with, besides those that have weight
-LET_IN = 3  # times that others are
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers by which a program is solved."""
+
+    # Steps of Newton's method on the smooth model; larger: programs are solved further.
+    newton_steps: int = 20
+    # First temperature, as a part of the largest form; larger: a smoother first model.
+    first_temperature: float = 0.05
+    # First temperature at most, in gaps of the whole problem; larger: a smoother first model.
+    hottest_in_gaps: float = 2.0
+    # Part of the gap that may be the proximal problem's when its center moves; larger: it moves and
+    # cools sooner.
+    proximal_share_of_gap: float = 0.3
+    # Part of the center that is uniform; larger: kernels without weight come back more easily.
+    uniform_share_of_center: float = 0.1
+    # Part of the largest weight below which a kernel bends nothing; larger: cheaper programs.
+    ignore_curvature_below: float = 1e-5
+    # Error of the length of a step, as a part of it; larger: a rougher line search.
+    line_search_error: float = 1e-3
+    # Part of what the dual can gain that a program may leave; larger: rougher programs.
+    gain_left: float = 0.2
+    # Part of the gap that linear systems must leave at most to be tried again at once; larger: they
+    # are tried more often.
+    systems_help_below: float = 0.5
+    # Linear systems in a row without a gain; larger: more of them are solved in vain.
+    systems_without_gain: int = 4
+    # Kernels that a program begins with, besides those with weight; larger: larger programs.
+    first_candidates: int = 256
+    # Programs at most, each with the kernels that rose above the kink; larger: more programs.
+    programs: int = 3
+
+
+TOLERANCES = Tolerances()
 
 
 class Between(NamedTuple):
@@ -65,7 +88,7 @@ def aim(run, K, weights, point, gap, wanted, **known):
     `Saddle.solve`.
     """
     kernels, start = _candidates(weights, point.forms), None
-    for _ in range(LET_IN):
+    for _ in range(TOLERANCES.programs):
         saddle = Saddle(run, K, weights[kernels], point.only(kernels))
         found = saddle.solve(gap, wanted, start=start, **known)
         d = np.zeros(weights.size)
@@ -84,9 +107,9 @@ def aim(run, K, weights, point, gap, wanted, **known):
 
 def _candidates(weights, forms):
     """Kernels that have weight, and those with the largest forms."""
-    if weights.size <= 2 * CANDIDATES:
+    if weights.size <= 2 * TOLERANCES.first_candidates:
         return np.arange(weights.size)
-    largest = np.argsort(-forms, kind="stable")[:CANDIDATES]
+    largest = np.argsort(-forms, kind="stable")[: TOLERANCES.first_candidates]
     return np.union1d(np.flatnonzero(weights), largest)
 
 
@@ -145,14 +168,18 @@ class Saddle:
 
         def missing(at):
             """The gap to reach, or zero if it is."""
-            enough = wanted if value is None else max(wanted, GAINED * abs(at.upper - value))
+            enough = (
+                wanted
+                if value is None
+                else max(wanted, TOLERANCES.gain_left * abs(at.upper - value))
+            )
             return enough if at.gap > enough else 0.0
 
         if known and missing(best):
             best = self._by_equations(best, missing(best))
             yield best
         pause, due = 1, 1
-        for step in range(STEPS):
+        for step in range(TOLERANCES.newton_steps):
             if not missing(best):
                 return
             forms = self.forms(x)
@@ -161,15 +188,19 @@ class Saddle:
             yield best
             if step == due and missing(best):
                 better = self._by_equations(best, missing(best))
-                pause = 1 if better.gap < HELPS * best.gap else 2 * pause
+                pause = 1 if better.gap < TOLERANCES.systems_help_below * best.gap else 2 * pause
                 best, due = better, step + pause
                 yield best
             model = _cooler(model, here, forms)
             x, Kx = self._step(model, here, forms)
 
     def _first_model(self, gap):
-        center = (1.0 - MIXED) * self.weights + MIXED / self.weights.size
-        temperature = min(WARM * self.point.forms.max(), HOT * gap)
+        center = (
+            1.0 - TOLERANCES.uniform_share_of_center
+        ) * self.weights + TOLERANCES.uniform_share_of_center / self.weights.size
+        temperature = min(
+            TOLERANCES.first_temperature * self.point.forms.max(), TOLERANCES.hottest_in_gaps * gap
+        )
         return SmoothedSimplex(center, max(temperature, np.finfo(float).tiny))
 
     def forms(self, x):
@@ -197,7 +228,7 @@ class Saddle:
     def _step(self, model, here, forms):
         """Coefficients after a step of Newton's method on the smooth model, and K_e times them."""
         d, J = model.weights(forms), model.curvature(forms)
-        used = np.flatnonzero(d > NEGLIGIBLE * d.max())
+        used = np.flatnonzero(d > TOLERANCES.ignore_curvature_below * d.max())
         J = J._replace(diagonal=J.diagonal[used], vector=J.vector[used])
         program = HeldProgram(
             self.run.bank, self.K, self.point.products[used], J, self.scores(d, here.Kx)
@@ -221,13 +252,13 @@ class Saddle:
 
         if uphill(1.0) >= 0.0 or uphill(0.0) <= 0.0:
             return 1.0
-        return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)
+        return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.line_search_error, maxiter=50)
 
     def _by_equations(self, best, wanted):
         """The best of what is known and of the solutions of some systems of equations."""
         problem, worse = self.run.problem, 0
         guess = first_guess(problem, best.d, best.x)
-        for _ in range(ROUNDS):
+        for _ in range(ACTIVE_SET.guesses):
             with self.run.algebra():
                 found = solution(problem, self.K, self.given, self.point, guess)
             if found is None or not (found.d > 0.0).any():
@@ -237,7 +268,7 @@ class Saddle:
             guess = next_guess(problem, self, guess, found, here.Kx)
             worse = 0 if here.gap < best.gap else worse + 1
             best = _better(here._replace(exact=True), best)
-            if guess is None or best.gap <= wanted or worse == WORSE:
+            if guess is None or best.gap <= wanted or worse == TOLERANCES.systems_without_gain:
                 break
         return best
 
@@ -249,19 +280,42 @@ def _better(one, other):
 def _cooler(model, here, forms):
     """A new center, and half as warm, once the proximal problem of the old one is nearly solved."""
     smooth = model.conjugate(forms) + model.divergence(here.d) - 0.5 * forms.max()
-    return model.recentered(here.d) if here.gap + smooth < SOLVED * here.gap else model
+    return (
+        model.recentered(here.d)
+        if here.gap + smooth < TOLERANCES.proximal_share_of_gap * here.gap
+        else model
+    )
 
 
 # --- the saddle of a step as a system of linear equations on its active set -----------------------
 
 
-ROUNDS = 8
-MOST_FREE, MOST_USED = 1500, 100  # beyond which a system costs more than it saves
-USED = 1e-4  # part of the largest weight above which a kernel is taken to be in use
-SHIFT = 1e-12  # relative, on diagonals: equal points or kernels make a system singular
-VIOLATED = 1e-9  # in units of the problem, or relative: what is not rounding
-SAME = 1e-12  # change of the coefficients, as a part of the largest, that is none
-SIGN = 1e-300  # a coefficient that is to leave zero in this direction
+@dataclass(frozen=True)
+class ActiveSetTolerances:
+    """The numbers by which an active set is guessed and confirmed."""
+
+    # Guesses of the active set in a row; larger: more linear systems.
+    guesses: int = 8
+    # Free coefficients of an output beyond which a system costs more than it saves; larger: larger
+    # systems.
+    most_free: int = 1500
+    # Kernels with weight beyond which it does; larger: larger systems.
+    most_kernels: int = 100
+    # Part of the largest weight above which a kernel is in the first guess; larger: fewer kernels.
+    kernel_counts_above: float = 1e-4
+    # Relative shift of diagonals, because equal points or kernels make a system singular; larger:
+    # less precise solutions.
+    diagonal_shift: float = 1e-12
+    # Violation, in units of the problem or relative, that is not rounding; larger: guesses are
+    # confirmed more easily.
+    violation_counts_above: float = 1e-9
+    # Change of the coefficients, as a part of the largest, that is none; larger: the same.
+    change_counts_above: float = 1e-12
+    # Size of a coefficient that is to leave zero, for its sign; larger: it is not zero any more.
+    sign_of_zero: float = 1e-300
+
+
+ACTIVE_SET = ActiveSetTolerances()
 
 
 class Guess(NamedTuple):
@@ -297,7 +351,7 @@ def first_guess(problem, d, x):
         (row > box.lower) & (row < box.upper) & ((row != 0.0) | (box.kink == 0.0))
         for box, row in zip(problem.boxes, x, strict=True)
     ]
-    return Guess(np.stack(free), x, np.flatnonzero(d > USED * d.max()))
+    return Guess(np.stack(free), x, np.flatnonzero(d > ACTIVE_SET.kernel_counts_above * d.max()))
 
 
 def solution(problem, K, given, point, guess):
@@ -318,8 +372,8 @@ def solution(problem, K, given, point, guess):
     """
     sizes, t, s = guess.free.sum(axis=1), len(guess.free), guess.used.size
     # a step by any other method costs systems of that size too, where a loss has a curve
-    too_many = sizes.max() > MOST_FREE and not problem.loss.has_nonquadratic_dual
-    if sizes.min() == 0 or too_many or s > min(MOST_USED, sizes.sum() + 1):
+    too_many = sizes.max() > ACTIVE_SET.most_free and not problem.loss.has_nonquadratic_dual
+    if sizes.min() == 0 or too_many or s > min(ACTIVE_SET.most_kernels, sizes.sum() + 1):
         return None
     small, right = np.zeros((s + t + 1, s + t + 1)), np.zeros(s + t + 1)
     small[:s, -1] = small[-1, :s] = right[-1] = 1.0
@@ -332,7 +386,7 @@ def solution(problem, K, given, point, guess):
                 rows = np.r_[:s, s + c]
                 small[np.ix_(rows, rows)] -= part.sides[:, :-1].T @ part.sides[:, :-1]
                 right[rows] += part.fixed - part.sides[:, :-1].T @ part.sides[:, -1]
-            small[np.diag_indices(s)] += SHIFT * np.trace(small[:s, :s]) / s
+            small[np.diag_indices(s)] += ACTIVE_SET.diagonal_shift * np.trace(small[:s, :s]) / s
             z = np.linalg.solve(small, right)
         except LinAlgError:
             return None
@@ -382,7 +436,9 @@ def _eliminated(problem, K, given, point, guess, c):
     F, fixed = np.flatnonzero(guess.free[c]), np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
     block = K[np.ix_(F, F)].astype(float)
-    block[np.diag_indices(F.size)] += box.ridge[F] + SHIFT * np.trace(block) / F.size
+    block[np.diag_indices(F.size)] += (
+        box.ridge[F] + ACTIVE_SET.diagonal_shift * np.trace(block) / F.size
+    )
     factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
     sides = np.empty((F.size, len(M) + 2))
     sides[:, :-2], sides[:, -2] = M[:, F].T, 1.0
@@ -400,16 +456,20 @@ def next_guess(problem, saddle, guess, found, Kx):
         turned = (box.kink > 0.0) & (np.sign(x[c]) != np.sign(guess.x[c]))
         x[c] = np.where(free[c] & turned, 0.0, np.clip(x[c], box.lower, box.upper))
         up, down = box.sides(x[c], scores[c] + box.ridge * x[c] - box.linear)
-        slack = VIOLATED * problem.unit
+        slack = ACTIVE_SET.violation_counts_above * problem.unit
         rises, falls = ~free[c] & (up > found.b[c] + slack), ~free[c] & (down < found.b[c] - slack)
         at_kink = (box.kink > 0.0) & (x[c] == 0.0)
-        x[c] += np.where(at_kink & rises, SIGN, 0.0) - np.where(at_kink & falls, SIGN, 0.0)
+        x[c] += np.where(at_kink & rises, ACTIVE_SET.sign_of_zero, 0.0) - np.where(
+            at_kink & falls, ACTIVE_SET.sign_of_zero, 0.0
+        )
         free[c] = (free[c] & ~outside & ~turned) | rises | falls
     used = found.d > 0.0
     forms = saddle.forms(x)
-    used |= forms > forms[used].max() * (1.0 + VIOLATED)
+    used |= forms > forms[used].max() * (1.0 + ACTIVE_SET.violation_counts_above)
     changed = not np.array_equal(free, guess.free)
     changed |= not np.array_equal(np.flatnonzero(used), guess.used)
     if problem.loss.has_nonquadratic_dual:
-        changed |= bool(np.abs(x - guess.x).max() > SAME * np.abs(x).max())
+        changed |= bool(
+            np.abs(x - guess.x).max() > ACTIVE_SET.change_counts_above * np.abs(x).max()
+        )
     return Guess(free, x, np.flatnonzero(used)) if changed else None

@@ -15,6 +15,7 @@ Weights that the gap does not notice are dropped on the way, and at the end as m
 certificate allows.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,17 +24,37 @@ from scipy.optimize import minimize_scalar
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
 from .fewest import fewest
-from .points import PATIENCE, HeldPoint, held_bytes
+from .points import HeldPoint, held_bytes
 from .saddle import aim
 
-ENOUGH = 0.1  # of the tolerance: how far a program is solved
-LIGHT = 0.01  # of the relative gap is the weight that may be dropped on the way
-FAINT = 1e-3  # weight that is dropped from those of the next program
-GOOD = 0.3  # of the gap before: a step after which the certificate decides
-SLACK = 0.3  # of the tolerance may be lost in the dual by a whole step
-NEARLY = 0.99  # of a step
-FAR = 0.7  # of a step: the next program is much like the last
-LESS = 0.98  # of the smallest gap so far, or nothing was gained
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the tolerance that a program may leave; larger: rougher programs, more steps.
+    program_share_of_tolerance: float = 0.1
+    # Weight that is dropped on the way, as a part of the relative gap; larger: fewer kernels.
+    drop_weight_per_gap: float = 0.01
+    # Weight that is dropped before the next program; larger: programs around fewer kernels.
+    drop_weight_below: float = 1e-3
+    # Part of the gap that a good step leaves at most, after which the certificate chooses the
+    # weights; larger: it does so farther from the solution.
+    good_step_leaves: float = 0.3
+    # Part of the tolerance that a whole step may lose in the dual; larger: fewer line searches.
+    dual_loss_allowed: float = 0.3
+    # Length next to the whole step, where the slope of the dual is looked at; larger: closer to it.
+    nearly_whole_step: float = 0.99
+    # Length from which on the next program is much like the last; larger: its active set is guessed
+    # less often.
+    step_counts_as_whole: float = 0.7
+    # Part of the smallest gap so far below which something was gained; larger: slow runs go on.
+    gain_counts_below: float = 0.98
+    # Steps without a gain that end the method; larger: it gives up later.
+    steps_without_gain: int = 4
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -59,7 +80,7 @@ class State(NamedTuple):
     primal: float = np.inf
     dual: float = -np.inf
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class Sequential(Solver):
@@ -104,27 +125,37 @@ class Sequential(Solver):
             state.around,
             point,
             gap,
-            ENOUGH * allowed,
+            TOLERANCES.program_share_of_tolerance * allowed,
             value=certificate.dual,
             known=state.known,
         )
         line = point.line(run, target.x - point.beta)
-        sizes = _lengths(run.problem, point, line, SLACK * allowed)
+        sizes = _lengths(run.problem, point, line, TOLERANCES.dual_loss_allowed * allowed)
         tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
         new = _best(tried)
         around = new.iterate.weights
-        if new.iterate.certificate.absolute_gap > GOOD * gap:
+        if new.iterate.certificate.absolute_gap > TOLERANCES.good_step_leaves * gap:
             new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
-            around = _without_light(state.around + sizes[-1] * (target.d - state.around), FAINT)
+            around = _without_light(
+                state.around + sizes[-1] * (target.d - state.around), TOLERANCES.drop_weight_below
+            )
         reached = new.iterate.certificate
         if reached.gap <= tol:
             new = _finished(run, new, tol)
         primal, dual = min(state.primal, reached.primal), max(state.dual, reached.dual)
         new = new._replace(
-            around=around, known=target.exact or sizes[-1] >= FAR, primal=primal, dual=dual
+            around=around,
+            known=target.exact or sizes[-1] >= TOLERANCES.step_counts_as_whole,
+            primal=primal,
+            dual=dual,
         )
         left = primal - dual
-        return patient(new, state, left if left < LESS * state.best else np.inf, PATIENCE)
+        return patient(
+            new,
+            state,
+            left if left < TOLERANCES.gain_counts_below * state.best else np.inf,
+            TOLERANCES.steps_without_gain,
+        )
 
     def refreshed(self, run, state):
         return _unless_dense(_judged(run, state.iterate.weights, state.point.fresh(run)))._replace(
@@ -169,7 +200,7 @@ def _lengths(problem, point, line, slack):
         return problem.regularizer.conjugate(line.forms(point.forms, size)) - linear
 
     whole = loss(1.0)
-    if whole <= loss(NEARLY):  # the dual is concave: it is largest at the end
+    if whole <= loss(TOLERANCES.nearly_whole_step):  # the dual is concave: it is largest at the end
         return [1.0]
     found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
     return [1.0] if whole <= found.fun + slack else [1.0, float(found.x)]
@@ -179,9 +210,12 @@ def _weighed(run, old, new, point, gap):
     """The state at a point with the best weights between old and new ones."""
     before, after = (point.scores(run, weights) for weights in (old, new))
     size = abs(run.problem.primal(new, point.beta, after)[0])
-    light = min(LIGHT * gap / max(size, np.finfo(float).tiny), LIGHT)
+    light = min(
+        TOLERANCES.drop_weight_per_gap * gap / max(size, np.finfo(float).tiny),
+        TOLERANCES.drop_weight_per_gap,
+    )
     state = _judged(run, _without_light(new, light), point)
-    if state.iterate.certificate.absolute_gap <= GOOD * gap:
+    if state.iterate.certificate.absolute_gap <= TOLERANCES.good_step_leaves * gap:
         return state
 
     def primal(share):

@@ -14,6 +14,7 @@ costs as much as some hundred updates, brings all of them back and removes the r
 updates.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,17 +22,30 @@ import numpy as np
 from .._loops.smo_mkl import Ascent, ascend
 from .._pulse import pulse
 from .base import Iterate, Solver, patient, stalled
-from .columns import BATCH, Columns
+from .columns import Columns
 from .dual import computed, judged, rough_start
 
-PROGRESS = 0.1  # of the violation is left at the end of a round
-UPDATES = 20  # per point and round at most
-# bytes of columns kept, if the memory budget allows as much: all would be as large as the matrices
-CACHE = 2**27
-SMALLEST_TOLERANCE = 1e-13
-PATIENCE = 6
-# visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
-ENTRIES_PER_CALL = 100_000_000
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the violation that is left at the end of a round; larger: shorter rounds.
+    violation_left: float = 0.1
+    # Updates per point in a round at most; larger: longer rounds, fewer fresh products.
+    updates_per_point: int = 20
+    # Bytes of columns that are kept, within the memory budget; larger: fewer are computed again.
+    cache_bytes: int = 2**27
+    # Violation at which the method stalls; larger: it gives up sooner.
+    smallest_violation: float = 1e-13
+    # Rounds without a smaller gap that end the method; larger: it gives up later.
+    rounds_without_gain: int = 6
+    # Entries that one call of the compiled loop visits, in some tenth of a second; larger: Ctrl-C
+    # is heard later.
+    entries_per_call: int = 100_000_000
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -47,7 +61,7 @@ class State(NamedTuple):
     columns: Columns | None
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.rounds_without_gain
 
 
 class SMO(Solver):
@@ -85,7 +99,7 @@ class SMO(Solver):
 
     def step(self, run, state, tol):
         active, violation = _active(run, state)
-        if violation <= SMALLEST_TOLERANCE * run.problem.unit:
+        if violation <= TOLERANCES.smallest_violation * run.problem.unit:
             return stalled(state)
         columns = state.columns
         if (
@@ -93,11 +107,11 @@ class SMO(Solver):
             or not np.isin(active, columns.layout).all()
             or active.size < 0.5 * columns.layout.size
         ):
-            columns = Columns(run.bank, active, min(run.memory_budget, CACHE))
-        beta = self._round(run, state, columns, PROGRESS * violation)
+            columns = Columns(run.bank, active, min(run.memory_budget, TOLERANCES.cache_bytes))
+        beta = self._round(run, state, columns, TOLERANCES.violation_left * violation)
         products, forms, iterate = computed(run, run.problem.regularizer, beta)
         new = State(beta, products, forms, columns, iterate)
-        return patient(new, state, iterate.certificate.absolute_gap, PATIENCE)
+        return patient(new, state, iterate.certificate.absolute_gap, TOLERANCES.rounds_without_gain)
 
     def _round(self, run, state, columns, tol):
         """Update pairs among the active points until the violation is below tol; returns the new
@@ -105,7 +119,10 @@ class SMO(Solver):
         """
         at = _restricted(run, state, columns)
         m, t, n = at.products.shape
-        left, per_call = UPDATES * n * t + 1000, max(100, ENTRIES_PER_CALL // (m * t * n))
+        left, per_call = (
+            TOLERANCES.updates_per_point * n * t + 1000,
+            max(100, TOLERANCES.entries_per_call // (m * t * n)),
+        )
         clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.compiled_conjugate
         while left > 0:
             pulse()
@@ -190,6 +207,8 @@ def _likeliest(at):
     """
     up = np.where(at.beta < at.upper, -at.F, -np.inf).max(axis=0)
     down = np.where(at.beta > at.lower, at.F, -np.inf).max(axis=0)
-    order = np.stack([np.argsort(-up)[:BATCH], np.argsort(-down)[:BATCH]], axis=1).ravel()
+    order = np.stack(
+        [np.argsort(-up)[: Columns.together], np.argsort(-down)[: Columns.together]], axis=1
+    ).ravel()
     _, first = np.unique(order, return_index=True)
     return order[np.sort(first)]

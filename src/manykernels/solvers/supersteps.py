@@ -28,21 +28,8 @@ from ..problem import Problem
 from ..run_state import RunState
 from .base import Iterate
 from .columns import Columns
-from .multiplicative import (
-    BATCH,
-    CACHE,
-    GROWTH,
-    MANY,
-    RATE,
-    REMOTE_ROUNDS,
-    WARM,
-    MultiplicativeWeights,
-)
+from .multiplicative import REMOTE_ROUNDS, TOLERANCES, MultiplicativeWeights
 from .multiplicative import State as AllState
-
-POINTS = 2000  # of either class that take part, besides those with a coefficient
-ANEW = 200  # rounds after which products are made from the average
-LARGE = 20.0  # an exponent from which on a hyperbolic sine is half an exponential
 
 
 class Move(NamedTuple):
@@ -104,7 +91,7 @@ def moved(bank, at, move):
     """The share after a round; the old one stays as it is."""
     products, towards, forms = (array.copy() for array in at[:3])
     chosen, coefficients = move.chosen, move.coefficients
-    if len(towards) and chosen.size > MANY:
+    if len(towards) and chosen.size > TOLERANCES.sum_columns_above:
         signed = np.zeros(move.beta.size)
         signed[chosen] = coefficients
         towards += bank.products(signed[None])[:, 0]
@@ -123,9 +110,9 @@ def _answer(products, forms, move):
 def weigh(forms, move):
     """Weights ``sinh(u) / u`` of forms, up to a factor that is the same for all kernels."""
     u = np.maximum(move.pace * np.sqrt((forms + move.more) / move.longest), 1e-8)
-    if move.pace < LARGE:
+    if move.pace < TOLERANCES.exponential_above:
         return np.sinh(u) / u
-    return 0.5 * np.exp(np.minimum(u - move.pace, LARGE)) / u
+    return 0.5 * np.exp(np.minimum(u - move.pace, TOLERANCES.exponential_above)) / u
 
 
 class Shares:
@@ -196,7 +183,7 @@ class KernelRounds(Rounds):
     def init(self, run):
         rules, n = self._rules(run), run.bank.n
         beta = run.start.beta[0].copy()
-        done = WARM if beta.any() else 1
+        done = TOLERANCES.rounds_of_warm_start if beta.any() else 1
         beta = beta if beta.any() else self._start(run, rules)
         none = np.zeros((0, n))
         forms = run.quadratic_forms(beta[None])
@@ -206,7 +193,7 @@ class KernelRounds(Rounds):
         loops.rescale(at, rules)
         own = getattr(run.bank, "shares", None)
         shares = Shares(run.bank) if own is None else own()
-        state = State(at, shares, None, None, done, 0, BATCH)
+        state = State(at, shares, None, None, done, 0, TOLERANCES.rounds_of_first_step)
         return self._judged(run, rules, self._anew(run, rules, state))
 
     def step(self, run, state, tol):
@@ -216,10 +203,12 @@ class KernelRounds(Rounds):
         scratch = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
         for _ in range(rounds):
             state = self._round_of_all(run, rules, state, *scratch)
-            if state.played % ANEW == 0:
+            if state.played % TOLERANCES.rounds_of_products == 0:
                 state = self._anew(run, rules, state)
         run.counters.machine_steps += rounds
-        new = self._judged(run, rules, state._replace(batch=int(GROWTH * state.batch)))
+        new = self._judged(
+            run, rules, state._replace(batch=int(TOLERANCES.growth_of_steps * state.batch))
+        )
         if new.iterate.ended is None:
             return new._replace(iterate=new.iterate._replace(ended=self._ended(run, new, tol)))
         return new
@@ -249,7 +238,7 @@ class KernelRounds(Rounds):
     def _move(self, rules, at, done, chosen, coefficients, keep, step):
         more = loops.extra(at, rules)
         longest = max(float(at.forms.max()) + more, loops.TINY)
-        pace = RATE * np.sqrt(done)
+        pace = TOLERANCES.adaptive_rate * np.sqrt(done)
         if rules.grows:
             pace = rules.rate * done * np.sqrt(longest) / max(loops.total(at), loops.TINY)
         of = chosen, coefficients, keep, step, at.beta.copy(), float(pace), longest, float(more)
@@ -275,10 +264,12 @@ class PointRounds(Rounds):
 
     def init(self, run):
         rules, beta = self._rules(run), run.start.beta[0].copy()
-        done = WARM if beta.any() else 1
+        done = TOLERANCES.rounds_of_warm_start if beta.any() else 1
         beta = beta if beta.any() else self._start(run, rules)
         forms = run.quadratic_forms(beta[None])
-        return self._looked(run, rules, beta, forms, AllState(None, done, BATCH, None))
+        return self._looked(
+            run, rules, beta, forms, AllState(None, done, TOLERANCES.rounds_of_first_step, None)
+        )
 
     def step(self, run, state, tol):
         rules, left = self._rules(run), self.limit(run) - state.played
@@ -292,7 +283,7 @@ class PointRounds(Rounds):
         beta[points] = inner.average.beta
         done = state._replace(
             done=state.done + rounds,
-            batch=int(GROWTH * state.batch),
+            batch=int(TOLERANCES.growth_of_steps * state.batch),
             played=state.played + rounds,
         )
         new = self._looked(run, rules, beta, inner.average.forms, done)
@@ -324,7 +315,12 @@ class PointRounds(Rounds):
         towards = np.zeros((bank.m if capped else 0, bank.n))
         of = np.zeros(bank.n), at.forms.copy(), np.empty(bank.m), np.empty(bank.n), np.ones(1)
         average = loops.Average(beta, products, towards, *of)
-        return AllState(average, done, BATCH, Columns(bank, np.arange(bank.n), CACHE))
+        return AllState(
+            average,
+            done,
+            TOLERANCES.rounds_of_first_step,
+            Columns(bank, np.arange(bank.n), TOLERANCES.cache_bytes),
+        )
 
 
 def _taking_part(rules, at):
@@ -332,7 +328,7 @@ def _taking_part(rules, at):
     deepest = []
     for sign in (1.0, -1.0):
         members = np.flatnonzero(used & (rules.y == sign))
-        deepest.append(members[np.argsort(at.scores[members])[:POINTS]])
+        deepest.append(members[np.argsort(at.scores[members])[: TOLERANCES.points_of_class]])
     return np.unique(np.concatenate([np.flatnonzero(at.beta), *deepest]))
 
 

@@ -8,23 +8,46 @@ the constant one first, do not slow it down.
 """
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..._loops import blocks as loops
 
-JOIN = 8  # kernels that join at a time, at least
-SLACK = 0.99  # of the largest length of moments allowed, from which on a kernel may join
-LOOK = 5  # rounds from one look at the gap to the next
-ROUNDS = 200  # over the kernels that are visited, between two passes over all
-ROUGH, EXACT = 1e-9, 1e-14  # errors of the sum of the coefficients, as a part of their sizes
-HOLD = 1e-12  # on the diagonal of a system, as a part of its trace
-NEAR = {"xatol": 1e-2}  # of the best multiple of earlier coefficients
-LARGE = 2**21  # entries of a block from which on a product with it is worth several threads
-# what a visit costs, and an entry of a block in it, which is read twice: in multiplications, as
-# many as a product of matrices does in that time
-VISIT, ENTRY = 5e5, 20.0
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Kernels that may join at a time, at least; larger: fewer passes over all kernels.
+    joining_kernels: int = 8
+    # Part of the largest length of moments from which on a kernel may join; larger: fewer join.
+    joins_above: float = 0.99
+    # Rounds from one look at the gap to the next; larger: fewer looks and extrapolations.
+    rounds_per_look: int = 5
+    # Rounds between two passes over all kernels; larger: longer descents.
+    rounds_per_pass: int = 200
+    # Error of the sum of the coefficients in a round, as a part of their sizes; larger: rougher
+    # intercepts.
+    rough_sum: float = 1e-9
+    # The same where a point is judged; larger: less exact certificates.
+    exact_sum: float = 1e-14
+    # Shift of the diagonal of the extrapolation's system, as a part of its trace; larger: more
+    # cautious extrapolations.
+    diagonal_shift: float = 1e-12
+    # Error of the best multiple of earlier coefficients; larger: a rougher warm start.
+    multiple_error: float = 1e-2
+    # Entries of a block from which on products use several threads; larger: fewer do.
+    threads_from_entries: int = 2**21
+    # Price of a visit, in multiplications of a product of matrices; larger: descents count as
+    # slower.
+    work_per_visit: float = 5e5
+    # Price of an entry of a block in it, which is read twice; larger: descents count as slower.
+    work_per_entry: float = 20.0
+
+
+TOLERANCES = Tolerances()
 
 
 class Descent:
@@ -74,12 +97,13 @@ class Descent:
 
             def value(multiple):
                 self.f = multiple * f
-                self.level(ROUGH)
+                self.level(TOLERANCES.rough_sum)
                 return 0.5 * (multiple * length) ** 2 + self._losses()
 
-            best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=NEAR).x
+            near = {"xatol": TOLERANCES.multiple_error}
+            best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=near).x
             v, self.f = best * v, best * f
-        self.level(EXACT)
+        self.level(TOLERANCES.exact_sum)
         return v, self.run.problem.feasible(self.beta)
 
     def to(self, aim, v, b, forms):
@@ -95,17 +119,20 @@ class Descent:
         v, self.b = v.copy(), b.copy()
         sizes = np.sqrt(self.bank.squared_norms(v))
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
-        self.level(EXACT)
+        self.level(TOLERANCES.exact_sum)
         blocks = self._blocks(_visited(sizes, forms, self.bank.capacity), v)
         sizes, trail, gap = np.array([block.length for block in blocks]), [], np.inf
-        a_look = LOOK * sum(VISIT + ENTRY * block.entries for block in blocks)
+        a_look = TOLERANCES.rounds_per_look * sum(
+            TOLERANCES.work_per_visit + TOLERANCES.work_per_entry * block.entries
+            for block in blocks
+        )
         with self._threads():
-            for done in range(1, ROUNDS + 1):
+            for done in range(1, TOLERANCES.rounds_per_pass + 1):
                 trail.append(self._place(blocks))
                 for place, block in enumerate(blocks):
                     others = max(sizes.sum() - sizes[place], 0.0)
                     sizes[place] = block.visit(self, others)
-                if done % LOOK:
+                if done % TOLERANCES.rounds_per_look:
                     continue
                 self.work += a_look
                 before, gap = gap, self._gap(blocks, sizes)
@@ -123,7 +150,7 @@ class Descent:
         """Weights of all kernels for coefficients of the features, and feasible ones of the points,
         those of the last round.
         """
-        self.level(EXACT)
+        self.level(TOLERANCES.exact_sum)
         sizes, regularizer = np.sqrt(self.bank.squared_norms(v)), self.run.problem.regularizer
         weights = regularizer.adopt(sizes) if sizes.any() else self.run.start.weights
         return weights, self.run.problem.feasible(self.beta)
@@ -146,7 +173,7 @@ class Descent:
         coefficients are the response to the decision values, so that the losses and their duals
         make ``-beta.f``.
         """
-        self.level(EXACT)
+        self.level(TOLERANCES.exact_sum)
         forms = (np.square(block.moments(self.beta)).sum() for block in blocks)
         return 0.5 * (sizes.sum() ** 2 + max(forms, default=0.0)) - np.sum(self.beta * self.f)
 
@@ -164,7 +191,7 @@ class Descent:
         columns = trail[0].shape[1] - self.f.shape[1]
         changes = np.diff([place[:, :columns].ravel() for place in trail], axis=0)
         products = changes @ changes.T
-        products[np.diag_indices(len(products))] += HOLD * np.trace(products)
+        products[np.diag_indices(len(products))] += TOLERANCES.diagonal_shift * np.trace(products)
         if not products.any():
             return sizes
         share = np.linalg.solve(products, np.ones(len(products)))
@@ -187,7 +214,7 @@ class Descent:
 
     def _value(self, sizes):
         """The primal value, with rounded corners, at the best intercepts."""
-        self.level(ROUGH)
+        self.level(TOLERANCES.rough_sum)
         return 0.5 * sizes.sum() ** 2 + self._losses()
 
     def _losses(self):
@@ -195,7 +222,7 @@ class Descent:
         return sum(output.loss(f, b) for output, f, b in at)
 
     def _threads(self):
-        large = self.bank.n * np.diff(self.bank.offsets).max() >= LARGE
+        large = self.bank.n * np.diff(self.bank.offsets).max() >= TOLERANCES.threads_from_entries
         return self.bank.threads.algebra() if large else nullcontext()
 
 
@@ -210,9 +237,9 @@ def _visited(sizes, forms, capacity):
     """The kernels with coefficients, and those that may get some: as many again, if there are and
     their factors can be held.
     """
-    used, reach = sizes > 0.0, SLACK * sizes.sum()
+    used, reach = sizes > 0.0, TOLERANCES.joins_above * sizes.sum()
     order = np.argsort(-np.where(used, -1.0, forms), kind="stable")
-    most = max(1, min(max(JOIN, used.sum()), capacity - used.sum()))
+    most = max(1, min(max(TOLERANCES.joining_kernels, used.sum()), capacity - used.sum()))
     joining = order[:most][np.sqrt(np.maximum(forms[order[:most]], 0.0)) > reach]
     return np.union1d(np.flatnonzero(used), joining[~used[joining]])
 
@@ -252,7 +279,7 @@ class _Block:
             V = self.bank.block(self.k)
             descent.f += (change @ self.turn.T).astype(V.dtype) @ V.T
             self.u = new
-            descent.level(ROUGH)
+            descent.level(TOLERANCES.rough_sum)
         return length
 
 

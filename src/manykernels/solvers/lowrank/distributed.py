@@ -13,6 +13,7 @@ it has become much smaller, and the certificate on them decides.
 the narrow corners that a gap of 1e-3 needs take ten times the steps of `interior`.)
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +25,25 @@ from ..base import Iterate
 from .factored import FactorSolver, Model, certified, lifted, penalty
 from .primal import Corner
 
-SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
-PLACES = 0.5 ** np.arange(16)  # parts of a step that are looked at in one round
-PATIENCE = 5
-TOLD = 0.1  # of the last gap: an estimate below it is worth a certificate, which others hear of
-STRICTER = 0.3  # of the gap asked for, after a certificate did not confirm it
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Change of a model's value that ends its rounds, as a part of the gap; larger: rougher steps.
+    model_settled_below: float = 1e-4
+    # Parts 1, 1/2, 1/4, ... of a step that one round looks at; larger: shorter steps are tried.
+    parts_of_step: int = 16
+    # Steps without a smaller estimate that end the method; larger: it gives up later.
+    steps_without_gain: int = 5
+    # Part of the last gap below which an estimate is worth a certificate; larger: more of them.
+    certify_below: float = 0.1
+    # Factor on the gap to reach after a certificate did not confirm an estimate; larger: the next
+    # one is asked for sooner.
+    stricter_aim: float = 0.3
+
+
+TOLERANCES = Tolerances()
 
 
 class Sums(NamedTuple):
@@ -131,7 +146,7 @@ class State(NamedTuple):
     iterate: Iterate
     aim: float = np.inf
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class DistributedNewton(FactorSolver):
@@ -167,19 +182,21 @@ class DistributedNewton(FactorSolver):
         aim = min(state.aim, tol)
         model = SumsModel(run, state.fit, state.sums)
         weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
-        step = model.fitted(state.sums.pulls, weights, SETTLED * abs(state.best))
+        step = model.fitted(
+            state.sums.pulls, weights, TOLERANCES.model_settled_below * abs(state.best)
+        )
         fit = self._along(run, state.fit, step)
         if fit is state.fit:
             return self._certified(run, state._replace(aim=aim, patience=0))
         state = self._looked(run, state._replace(fit=fit, aim=aim))
         primal, gap = self._bounds(run, state)
-        worth = max(aim, TOLD * state.iterate.certificate.gap) * abs(primal)
+        worth = max(aim, TOLERANCES.certify_below * state.iterate.certificate.gap) * abs(primal)
         return self._certified(run, state) if gap <= worth or not state.patience else state
 
     @staticmethod
     def _along(run, fit, step):
         """The fit after the best of some parts of a step, or itself if there is none."""
-        places = np.append(0.0, PLACES)
+        places = np.append(0.0, 0.5 ** np.arange(TOLERANCES.parts_of_step))
         line = np.stack([fit.u, step.u]), np.stack([fit.b, step.b])
         losses = look_of(run).losses(*line, places)
         run.counters.kernel_passes += 2
@@ -200,7 +217,7 @@ class DistributedNewton(FactorSolver):
         run.counters.kernel_passes += 2
         state = state._replace(sums=look_of(run).sums(state.fit.u, state.fit.b))
         _, gap = self._bounds(run, state)
-        patience = PATIENCE if gap < state.best else state.patience - 1
+        patience = TOLERANCES.steps_without_gain if gap < state.best else state.patience - 1
         return state._replace(best=min(gap, state.best), patience=patience)
 
     @staticmethod
@@ -232,7 +249,9 @@ class DistributedNewton(FactorSolver):
             iterate = iterate._replace(ended=Status.STALLED)
         unconfirmed = state.best <= state.aim * abs(iterate.certificate.primal)
         unconfirmed = unconfirmed and iterate.certificate.gap > state.aim
-        return state._replace(iterate=iterate, aim=state.aim * (STRICTER if unconfirmed else 1.0))
+        return state._replace(
+            iterate=iterate, aim=state.aim * (TOLERANCES.stricter_aim if unconfirmed else 1.0)
+        )
 
 
 class SumsModel(Model):

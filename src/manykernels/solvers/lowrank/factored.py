@@ -11,6 +11,7 @@ enter its equations through S alone. So closed-form weights and a Cholesky facto
 without another look at the data.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +23,27 @@ from ..base import Iterate, Solver
 from ..fewest import fewest
 from ..group_lasso import GroupLasso
 
-ROUNDS = 100  # of weights in a model
-# power of the change of the weights in a round: near p = 1 the closed form changes them too little,
-# by a rate of
-BEYOND = 1.8
-# 2 / (1 + p) at fixed coefficients, and beyond 2 the rounds would not converge
-# smallest weight that a kernel keeps in a model, as a part of the largest: zero would be for ever
-FLOOR = 1e-12
-LIFT = 0.03  # the same where a model begins, times the relative gap
-LARGEST_SYSTEM = 2**31  # bytes of the system of equations
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that solvers on low-rank factors share."""
+
+    # Rounds of closed-form weights in a model; larger: models are solved further.
+    rounds_of_weights: int = 100
+    # Power of the change of the weights in a round. Near p = 1 the closed form changes them too
+    # little, by a rate of 2 / (1 + p) at fixed coefficients. Larger: fewer rounds, and none that
+    # converge beyond 2.
+    power_of_change: float = 1.8
+    # Weight that a kernel keeps in a model, as a part of the largest, since zero would be for ever;
+    # larger: less exact weights.
+    smallest_weight: float = 1e-12
+    # The same where a model begins, times the relative gap; larger: kernels come back sooner.
+    lifted_weight: float = 0.03
+    # Bytes of the system of equations; larger: factors of more columns are taken on.
+    largest_system: int = 2**31
+
+
+TOLERANCES = Tolerances()
 
 
 class FactorSolver(Solver):
@@ -51,7 +64,7 @@ class FactorSolver(Solver):
                 "have: use solver='spg', or "
                 "PNormBall or SquaredPNorm."
             )
-        if 8 * run.bank.points.width**2 > LARGEST_SYSTEM:
+        if 8 * run.bank.points.width**2 > TOLERANCES.largest_system:
             raise ValueError(
                 f"The factors have {run.bank.points.width} columns in all, too many for a "
                 "system of equations of "
@@ -93,7 +106,7 @@ def lifted(run, weights, gap=1.0):
     """
     if not run.problem.regularizer.is_simplex:
         return weights
-    least = LIFT * min(abs(gap), 1.0) * weights.max()
+    least = TOLERANCES.lifted_weight * min(abs(gap), 1.0) * weights.max()
     return run.problem.regularizer.adopt(np.maximum(weights, least))
 
 
@@ -205,8 +218,8 @@ class Model:
         """The step to the minimizer over the weights too; ends when the value falls by less than
         `decrease`.
         """
-        before, power = np.inf, BEYOND
-        for _ in range(ROUNDS):
+        before, power = np.inf, TOLERANCES.power_of_change
+        for _ in range(TOLERANCES.rounds_of_weights):
             found, used = self._solved(pulls, weights)
             v = self.space.coefficients_of_moments(used, self.fit.a + found[0])
             of = zip(self.systems, pulls, found[1], strict=True)
@@ -263,4 +276,4 @@ def _values(space, u, b):
 
 
 def _above_zero(weights):
-    return np.maximum(weights, FLOOR * weights.max())
+    return np.maximum(weights, TOLERANCES.smallest_weight * weights.max())

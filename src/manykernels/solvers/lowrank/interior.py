@@ -20,6 +20,7 @@ A loss with a kink at zero has two variables for a point, ``beta = x_1 + x_2`` w
 x_2``.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +30,34 @@ from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, lifted, watched
 
-BACK = 0.995  # of the way to the nearest bound
-LONG = 0.95  # a step that needs no correctors
-CORRECTORS, FARTHEST = 3, 10.0  # at most, and how far products may be from their aim
-SETTLED = 1e-3  # change of a model's value that ends its rounds, as a part of the gap that is left
-FINAL_GAP = 1e-2  # gap to aim at in the end, as a part of the tolerance
-SHORTEST, PATIENCE = 1e-9, 25  # a step, and steps without a smaller gap, that end the method
-APART = 1.1  # ratio of the gap in the whole space to that in a half of it which ends the work there
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the way to the nearest bound that a step takes; larger: closer to the boundary.
+    share_of_way_to_bound: float = 0.995
+    # Length of a step that needs no correctors; larger: more correctors.
+    step_counts_as_long: float = 0.95
+    # Gondzio's correctors in an iteration; larger: longer and dearer steps.
+    correctors: int = 3
+    # Factor by which a product may miss its aim; larger: correctors bring back fewer products.
+    farthest_product: float = 10.0
+    # Change of a model's value that ends its rounds, as a part of the gap; larger: rougher steps.
+    model_settled_below: float = 1e-3
+    # Gap to aim at in the end, as a part of the tolerance; larger: the last steps stay farther from
+    # the boundary.
+    final_share_of_tolerance: float = 1e-2
+    # Length of a step that ends the method; larger: it gives up sooner.
+    shortest_step: float = 1e-9
+    # Steps without a smaller gap that end the method; larger: it gives up later.
+    steps_without_gain: int = 25
+    # Ratio of the gap in the whole space to that in a half of it that ends the work there; larger:
+    # more steps in the half.
+    gaps_differ_above: float = 1.1
+
+
+TOLERANCES = Tolerances()
 
 
 class Bounded(NamedTuple):
@@ -111,7 +133,7 @@ class State(NamedTuple):
     at: RunState
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class Interior(FactorSolver):
@@ -152,21 +174,23 @@ class Interior(FactorSolver):
     def step(self, run, state, tol):
         linearized = _Linearized(state)
         step = self._direction(linearized, state, tol)
-        length = min(1.0, BACK * state.bounded.longest(step))
+        length = min(1.0, TOLERANCES.share_of_way_to_bound * state.bounded.longest(step))
         bounded, fit, at = (
             state.bounded.moved(step, length),
             state.fit.moved(state.at, step.fit, length),
             state.at,
         )
         iterate = certified(run, fit.weights, linearized.feasible(bounded), tol)
-        stuck = length < SHORTEST
+        stuck = length < TOLERANCES.shortest_step
         if at is not run and (stuck or _apart(at, iterate)):
             fit, at, stuck = (
                 Fit.of(run, fit.weights, linearized.by_point(bounded.x), fit.b),
                 run,
                 False,
             )
-        return State(bounded, fit, at, *watched(state, iterate, PATIENCE, stuck))
+        return State(
+            bounded, fit, at, *watched(state, iterate, TOLERANCES.steps_without_gain, stuck)
+        )
 
     @staticmethod
     def _direction(at, state, tol):
@@ -177,10 +201,15 @@ class Interior(FactorSolver):
         aims = Aims(0.0, 0.0)
         ahead = at.step(aims, at.model.solved(at.pulls(aims), weights))
         reached = _mean(bounded.products(ahead, min(1.0, bounded.longest(ahead))))
-        enough = FINAL_GAP * tol * abs(state.iterate.certificate.primal) / (2.0 * len(bounded.x))
+        enough = (
+            TOLERANCES.final_share_of_tolerance
+            * tol
+            * abs(state.iterate.certificate.primal)
+            / (2.0 * len(bounded.x))
+        )
         center = max(mean * (reached / mean) ** 3, min(enough, mean))
         aims = Aims(center - ahead.x * ahead.low, center + ahead.x * ahead.high)
-        decrease = SETTLED * 2.0 * mean * len(bounded.x)
+        decrease = TOLERANCES.model_settled_below * 2.0 * mean * len(bounded.x)
         step = at.step(aims, at.model.fitted(at.pulls(aims), weights, decrease))
         return _corrected(at, bounded, step, aims, center)
 
@@ -188,8 +217,8 @@ class Interior(FactorSolver):
 def _corrected(at, bounded, step, aims, center):
     """The step after correctors, as many as lengthen it enough."""
     longest = bounded.longest(step)
-    for _ in range(CORRECTORS):
-        if longest >= LONG:
+    for _ in range(TOLERANCES.correctors):
+        if longest >= TOLERANCES.step_counts_as_long:
             break
         wanted = min(1.0, 1.5 * longest + 0.1)
         low, high = (_toward(center, value) for value in bounded.products(step, wanted))
@@ -205,8 +234,8 @@ def _corrected(at, bounded, step, aims, center):
 def _toward(center, value):
     """What to add to products so that they are near the center, but not too much."""
     clip = namespace(value).clip
-    near = clip(value, center / FARTHEST, FARTHEST * center)
-    return clip(near - value, -FARTHEST * center, None)
+    near = clip(value, center / TOLERANCES.farthest_product, TOLERANCES.farthest_product * center)
+    return clip(near - value, -TOLERANCES.farthest_product * center, None)
 
 
 class Aims(NamedTuple):
@@ -275,7 +304,7 @@ def _simpler(run):
 def _apart(at, iterate):
     """Whether an iterate is clearly worse than it looks in a half of the space."""
     near = certified(at, iterate.weights, iterate.beta).certificate
-    return iterate.certificate.absolute_gap > APART * abs(near.absolute_gap)
+    return iterate.certificate.absolute_gap > TOLERANCES.gaps_differ_above * abs(near.absolute_gap)
 
 
 def _centered(run):

@@ -8,6 +8,7 @@ quadratic model of the loss together with the kernel weights (see `factored`); a
 passes over the factors and one Gram matrix of the points that bend.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +17,20 @@ from ..._arrays import namespace
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, lifted, penalty, watched
 
-SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
-HALVINGS = 30
-PATIENCE = 5
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Change of a model's value that ends its rounds, as a part of the gap; larger: rougher steps.
+    model_settled_below: float = 1e-4
+    # Halvings of a step in the line search; larger: shorter steps are tried.
+    halvings: int = 30
+    # Steps without a smaller gap that end the method; larger: it gives up later.
+    steps_without_gain: int = 5
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -29,7 +41,7 @@ class State(NamedTuple):
     fit: Fit
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
     model: Model | None = None
 
 
@@ -58,14 +70,14 @@ class PrimalNewton(FactorSolver):
         pairs = zip(corners, state.fit.f, strict=True)
         beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
         model = Model(run, state.fit, bends, before=state.model)
-        decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
+        decrease = TOLERANCES.model_settled_below * abs(state.iterate.certificate.absolute_gap)
         weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
         step = model.fitted(model.pulls(beta), weights, decrease)
         length = self._length(run, corners, state.fit, step)
         fit = state.fit.moved(run, step, length)
         beta = self._coefficients(run.problem.placed, fit, beta - length * bends * step.f)
         iterate = certified(run, fit.weights, beta, tol)
-        return State(fit, *watched(state, iterate, PATIENCE), model)
+        return State(fit, *watched(state, iterate, TOLERANCES.steps_without_gain), model)
 
     @staticmethod
     def _coefficients(problem, fit, beta):
@@ -89,7 +101,7 @@ class PrimalNewton(FactorSolver):
             return penalty(run, fit.v + length * step.v) + losses
 
         length, now, after = 1.0, value(0.0), value(1.0)
-        for _ in range(HALVINGS):
+        for _ in range(TOLERANCES.halvings):
             half = value(0.5 * length)
             if after < now and half >= after:
                 break

@@ -16,6 +16,7 @@ large factor. ``"interior"`` is a predictor-corrector interior-point method (Meh
 problem. The weights follow in closed form. These are references: `PrimalNewton` is much faster.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +25,23 @@ from scipy.linalg import cho_factor, cho_solve
 from ..base import Iterate, Solver
 
 INNER = ("split", "merged", "interior")
-SLOW, SMALLEST_TOLERANCE = 0.9, 1e-12
-LARGEST_INTERIOR = 20_000  # points for which an interior-point method is a reference, not a mistake
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the gap above which a round was slow, and the next inner tolerance is smaller; larger:
+    # rougher rounds.
+    slow_round_leaves: float = 0.9
+    # Inner tolerance at least; larger: small gaps are out of reach.
+    smallest_inner_tolerance: float = 1e-12
+    # Points for which the interior-point method is a reference and not a mistake; larger: longer
+    # runs.
+    points_for_interior: int = 20_000
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -73,11 +89,12 @@ class GFB(Solver):
                 "solver='spg'."
             )
         if self.inner == "interior" and (
-            run.bank.n > LARGEST_INTERIOR or any(box.kink.any() for box in run.problem.boxes)
+            run.bank.n > TOLERANCES.points_for_interior
+            or any(box.kink.any() for box in run.problem.boxes)
         ):
             raise ValueError(
-                f"inner='interior' is for losses without a kink and up to {LARGEST_INTERIOR} "
-                "points."
+                "inner='interior' is for losses without a kink and up to "
+                f"{TOLERANCES.points_for_interior} points."
             )
 
     def init(self, run):
@@ -86,8 +103,15 @@ class GFB(Solver):
 
     def step(self, run, state, tol):
         new = self._round(run, state.next_weights, state.variables, state.tol)
-        slow = new.iterate.certificate.absolute_gap > SLOW * state.iterate.certificate.absolute_gap
-        return new._replace(tol=max(0.1 * state.tol, SMALLEST_TOLERANCE)) if slow else new
+        slow = (
+            new.iterate.certificate.absolute_gap
+            > TOLERANCES.slow_round_leaves * state.iterate.certificate.absolute_gap
+        )
+        return (
+            new._replace(tol=max(0.1 * state.tol, TOLERANCES.smallest_inner_tolerance))
+            if slow
+            else new
+        )
 
     def _round(self, run, weights, variables, inner_tol):
         bank, betas, kept = run.bank, [], []

@@ -5,6 +5,7 @@ All three solve one SVM per trial of weights and see the problem through ``W(d)`
 ``-s/2`` only. They are here to be compared with.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,28 @@ from ...result import Status
 from ...run_state import Evaluation
 from ..base import Iterate, Solver, stalled
 
-FIRST_TOLERANCE, SMALLEST_TOLERANCE = 1e-2, 1e-12
-SHORTEST = 1e-10  # step below which a line search has failed
-SHORT = 200  # entries of a row
-MOVES = 20  # to the boundary along one reduced gradient
-IDLE = 50  # rounds after which a plane that does not touch the envelope is dropped
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the three methods are tuned by."""
+
+    # Violation of the first SVM; larger: a cheaper first iteration.
+    first_inner_tolerance: float = 1e-2
+    # Violation below which no SVM is solved; larger: runs stall sooner.
+    smallest_inner_tolerance: float = 1e-12
+    # Step of mirror descent, as a part of the last, at which its line search has failed; larger:
+    # SVMs are sharpened sooner.
+    shortest_step: float = 1e-10
+    # Entries of a row at least, by which pivots are counted as work; larger: they count less.
+    shortest_row: int = 200
+    # Moves of SimpleMKL to the boundary along one reduced gradient; larger: fewer gradients.
+    moves_per_gradient: int = 20
+    # Rounds after which SILP drops a plane that does not touch the envelope; larger: larger
+    # programs.
+    idle_rounds: int = 50
+
+
+TOLERANCES = Tolerances()
 
 
 class Point(NamedTuple):
@@ -48,7 +66,11 @@ class SimplexSolver(Solver):
         weights, beta = run.start
         return self.start(
             run,
-            self._judge(run, run.evaluate(weights, beta, FIRST_TOLERANCE), FIRST_TOLERANCE),
+            self._judge(
+                run,
+                run.evaluate(weights, beta, TOLERANCES.first_inner_tolerance),
+                TOLERANCES.first_inner_tolerance,
+            ),
         )
 
     def start(self, run, point):
@@ -59,14 +81,14 @@ class SimplexSolver(Solver):
     def _judge(run, at, inner_tolerance):
         _, gradient, certificate = run.judge(at)
         if at.noise > 0.2 * certificate.absolute_gap:
-            inner_tolerance = max(0.1 * inner_tolerance, SMALLEST_TOLERANCE)
+            inner_tolerance = max(0.1 * inner_tolerance, TOLERANCES.smallest_inner_tolerance)
         return Point(at, gradient, inner_tolerance, Iterate(at.weights, at.beta, certificate))
 
     def _sharpen(self, run, point):
         """The line search failed: more precise SVMs, or the end."""
-        if point.inner_tolerance <= SMALLEST_TOLERANCE:
+        if point.inner_tolerance <= TOLERANCES.smallest_inner_tolerance:
             return point._replace(iterate=point.iterate._replace(ended=Status.STALLED))
-        inner_tolerance = max(0.1 * point.inner_tolerance, SMALLEST_TOLERANCE)
+        inner_tolerance = max(0.1 * point.inner_tolerance, TOLERANCES.smallest_inner_tolerance)
         at = run.evaluate(point.at.weights, point.at.beta, inner_tolerance)
         return self._judge(run, at, inner_tolerance)._replace(memory=point.memory)
 
@@ -87,7 +109,7 @@ class MirrorDescent(SimplexSolver):
     def step(self, run, state, tol):
         length = 1.2 * state.memory
         d, g = state.at.weights, state.gradient
-        while length > SHORTEST * state.memory:
+        while length > TOLERANCES.shortest_step * state.memory:
             exponents = -length * (g - g.min())
             new = d * np.exp(exponents)
             new /= new.sum()
@@ -106,7 +128,8 @@ class SimpleMKL(SimplexSolver):
 
     Along the reduced gradient the weights go as far as the boundary while W decreases, with the
     direction updated there, and then a line search looks for the best point of the last stretch.
-    After `MOVES` of these a fresh gradient costs less than what is left of the old one is worth.
+    After some twenty of these (`Tolerances.moves_per_gradient`) a fresh gradient costs less than
+    what is left of the old one is worth.
     """
 
     wait = 50.0, 1.8
@@ -123,7 +146,7 @@ class SimpleMKL(SimplexSolver):
         """The best point met along the reduced gradient."""
         d, best = state.at.weights, state.at
         direction = _reduced(d, state.gradient)
-        for _ in range(MOVES):
+        for _ in range(TOLERANCES.moves_per_gradient):
             if not (shrinking := direction < 0).any():
                 break
             ratios = np.divide(-d, direction, out=np.full(d.size, np.inf), where=shrinking)
@@ -256,7 +279,9 @@ def _envelope(run, cuts):
     )
     # a pivot visits the whole program, as a step of a machine visits a row of the kernel, which
     # takes no less time where it is short
-    run.counters.machine_steps += program.nit * len(cuts) * m // (2 * max(run.bank.n, SHORT))
+    run.counters.machine_steps += (
+        program.nit * len(cuts) * m // (2 * max(run.bank.n, TOLERANCES.shortest_row))
+    )
     if program.x is None:
         return None, cuts
     touching = program.ineqlin.marginals != 0.0
@@ -264,4 +289,4 @@ def _envelope(run, cuts):
         cut._replace(idle=0 if touches else cut.idle + 1)
         for cut, touches in zip(cuts, touching, strict=True)
     ]
-    return _clean(program.x[:m]), [cut for cut in aged if cut.idle < IDLE]
+    return _clean(program.x[:m]), [cut for cut in aged if cut.idle < TOLERANCES.idle_rounds]

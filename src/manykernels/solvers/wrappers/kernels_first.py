@@ -8,6 +8,7 @@ largest forms. Which kernels are left out is a guess; that nothing is lost by it
 certificate, in which all kernels count.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,27 @@ from ...run_state import Point, RunState
 from ..base import Around, Iterate, patient
 from ..loop import Part, drive_part
 
-# one kernel in so many, but so many at least; the gap to reach on them
-SAMPLE, SMALLEST_SAMPLE, SAMPLE_GAP = 32, 1000, 1e-3
+SAMPLE, SMALLEST_SAMPLE = 32, 1000  # one kernel in so many, but so many at least
 FIRST, MORE = 1000, 250  # kernels in the first working set, and joining it in a round
-SHARE = 0.3  # of the tolerance is the gap to reach on the working set
-FIRST_GAP = 1e-2  # on the first set, which is a random one
-STEPS = 60  # on a part at most
-PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Gap to reach on a sample of the kernels; larger: a cheaper and rougher start.
+    sample_gap: float = 1e-3
+    # Gap to reach on the first working set, a random one; larger: a rougher first choice.
+    first_set_gap: float = 1e-2
+    # Gap to reach on the next ones, as a part of the tolerance; larger: cheaper rounds.
+    set_share_of_tolerance: float = 0.3
+    # Steps on a part of the kernels; larger: hard parts are solved further.
+    steps_on_part: int = 60
+    # Rounds without a smaller gap that end the method; larger: it gives up later.
+    rounds_without_gain: int = 4
+
+
+TOLERANCES = Tolerances()
 
 
 class _Wrapper(Around):
@@ -77,7 +92,9 @@ class FromKernels(_Wrapper):
         problem = run.problem.on(sampled if factor is None else short)
         start = Point(regularizer.adopt(weights), beta)
         part = Part(problem, start, f"sample of {sampled.size} kernels", whole)
-        return drive_part(self.solver, run, part, tol=SAMPLE_GAP, max_iter=STEPS).beta
+        return drive_part(
+            self.solver, run, part, tol=TOLERANCES.sample_gap, max_iter=TOLERANCES.steps_on_part
+        ).beta
 
 
 class State(NamedTuple):
@@ -96,7 +113,7 @@ class State(NamedTuple):
     forms: np.ndarray
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.rounds_without_gain
 
 
 class WorkingSet(_Wrapper):
@@ -119,13 +136,17 @@ class WorkingSet(_Wrapper):
             return _judged(run, np.flatnonzero(weights), run.start)
         order = weights if beta.any() else np.random.default_rng(0).random(weights.size)
         kernels = np.sort(np.argpartition(-order, min(FIRST, order.size - 1))[:FIRST])
-        return _solved(self.solver, run, kernels, run.start, FIRST_GAP)
+        return _solved(self.solver, run, kernels, run.start, TOLERANCES.first_set_gap)
 
     def step(self, run, state, tol):
         largest = np.argpartition(-state.forms, min(MORE, state.forms.size - 1))[:MORE]
         kernels = np.union1d(np.flatnonzero(state.iterate.weights), largest)
-        new = _solved(self.solver, run, kernels, state.iterate.point, SHARE * tol)
-        return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
+        new = _solved(
+            self.solver, run, kernels, state.iterate.point, TOLERANCES.set_share_of_tolerance * tol
+        )
+        return patient(
+            new, state, new.iterate.certificate.absolute_gap, TOLERANCES.rounds_without_gain
+        )
 
     def refreshed(self, run, state):
         return _judged(run, state.kernels, state.iterate.point)
@@ -143,7 +164,7 @@ def _solved(solver, run, kernels, start, tol):
     inside = Point(problem.regularizer.adopt(start.weights[kernels]), start.beta)
     some = problem.on(problem.bank.take_kernels(kernels))
     part = Part(some, inside, f"working set of {kernels.size} kernels", whole)
-    drive_part(solver, run, part, tol=tol, max_iter=STEPS)
+    drive_part(solver, run, part, tol=tol, max_iter=TOLERANCES.steps_on_part)
     return _judged(run, kernels, run.latest)
 
 

@@ -6,6 +6,7 @@ points begin where the decision function of the sample puts them: nearly all of 
 at a bound are there from the beginning.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,24 @@ from ..loop import Part, drive_part
 from ..lowrank.primal import rounded_corners
 
 SIZE, LARGE = 4000, 10_000  # points of the sample, and of a problem that is worth one
-TOLERANCE = 3e-3  # relative gap of the sample: its weights are no better than that for all points
 # points of a second sample, and how many times a sample the next one, or all points, must be
 LARGER, MUCH = (40_000,), 5
-ROUNDS = 8
-WIDTH = 0.3  # of the rounded corners of the loss, by which decision values become coefficients
+ROUNDS = 8  # steps of the first solver on all points
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Relative gap of the sample, whose weights are no better than that for all points; larger: a
+    # cheaper and rougher start.
+    sample_gap: float = 3e-3
+    # Width, in units of the problem, of the rounded corners of the loss, by which decision values
+    # become coefficients; larger: more of them are away from their bounds.
+    corner_width: float = 0.3
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -87,7 +101,7 @@ class FromPoints(Around):
         one sample to a larger one where there are very many points.
         """
         problem, beta, weights = run.problem, None, run.start.weights
-        corners = rounded_corners(problem, WIDTH * problem.unit)
+        corners = rounded_corners(problem, TOLERANCES.corner_width * problem.unit)
         for size in self._sizes(weighted.size):
             rows = weighted[_evenly(problem.targets[:, weighted], size)]
             sample = RunState(problem.take_points(rows), memory_budget=run.memory_budget)
@@ -119,7 +133,7 @@ class FromPoints(Around):
             return Point(point.weights, run.problem.feasible(at_all(point.beta)))
 
         part = Part(problem, start, f"sample of {rows.size} points", whole)
-        result = drive_part(solver, run, part, tol=TOLERANCE)
+        result = drive_part(solver, run, part, tol=TOLERANCES.sample_gap)
         scores = run.decision(result.weights, at_all(result.beta))
         return result.weights, scores + result.intercept[:, None]
 
