@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..banks.base import SumBank, Sums
 from ..machines import DenseMachine, machine_for
+from ..problem import Problem
+from ..regularizers.base import Curvature, Regularizer
+from ..run_state import RunState
 from .base import Iterate
 
 
@@ -33,7 +37,7 @@ class Tolerances:
 TOLERANCES = Tolerances()
 
 
-def rough_start(run):
+def rough_start(run: RunState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Coefficients, products and forms of an SVM solved roughly at the first weights, times the
     factor that suits the dual.
     """
@@ -44,38 +48,42 @@ def rough_start(run):
     return size * beta, size * products, size**2 * forms
 
 
-def first_svm(run):
+def first_svm(run: RunState) -> np.ndarray:
     """Coefficients of an SVM solved roughly at the first weights."""
     return run.evaluate(*run.start, TOLERANCES.first_inner_tolerance).beta
 
 
-def judged(run, model, beta, products, forms):
+def judged(
+    run: RunState, model: Regularizer, beta: np.ndarray, products: np.ndarray, forms: np.ndarray
+) -> Iterate:
     """The iterate at beta, with the weights that belong to its forms."""
     weights = model.weights(forms)
     scores = (weights @ products.reshape(len(products), -1)).reshape(beta.shape)
     return Iterate(weights, beta, run.certificate(weights, beta, scores=scores, forms=forms))
 
 
-def computed(run, model, beta):
+def computed(
+    run: RunState, model: Regularizer, beta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Iterate]:
     """Products, forms and iterate at beta, from a fresh pass over the kernels."""
     products = run.products(beta)
     forms = forms_of(products, beta)
     return products, forms, judged(run, model, beta, products, forms)
 
 
-def forms_of(products, beta):
+def forms_of(products: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """Quadratic forms ``sum_c beta_c' products[k, c]``, which rounding must not make negative."""
     return np.maximum(inner(products, beta), 0.0)
 
 
-def inner(products, beta):
+def inner(products: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """``sum_c beta_c' products[k, c]`` for every kernel: `np.tensordot`, which takes longer to
     begin than a small one takes.
     """
     return products.reshape(len(products), -1) @ beta.ravel()
 
 
-def best_multiple(problem, beta, forms):
+def best_multiple(problem: Problem, beta: np.ndarray, forms: np.ndarray) -> float:
     """The factor in (0, 1] on beta with the largest dual value; one where the sum of beta is given.
 
     It costs nothing and saves up to ten iterations where the scale of the weights is not known
@@ -86,7 +94,7 @@ def best_multiple(problem, beta, forms):
     if problem.regularizer.homogeneous:
         return max(problem.best_scale(beta, forms), TOLERANCES.smallest_multiple)
 
-    def loss(log_size):
+    def loss(log_size: float) -> float:
         size = np.exp(log_size)
         return problem.regularizer.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
@@ -98,7 +106,9 @@ def best_multiple(problem, beta, forms):
 # --- the quadratic program of a Newton step -------------------------------------------------------
 
 
-def maximizer(run, beta, gap, program):
+def maximizer(
+    run: RunState, beta: np.ndarray, gap: float, program: "HeldProgram | StreamedProgram"
+) -> np.ndarray:
     """The maximizer over the box of a quadratic model of the dual around beta, output by output;
     what the loss has in it is taken as it is.
 
@@ -150,16 +160,18 @@ class HeldProgram:
     scores : (t, n)
     """
 
-    def __init__(self, bank, K, products, J, scores):
+    def __init__(
+        self, bank: SumBank, K: np.ndarray, products: np.ndarray, J: Curvature, scores: np.ndarray
+    ) -> None:
         self.products, self.J, self.scores = products, J, scores
         self.kernels = [bank.curved(K, products[:, c], J) for c in range(products.shape[1])]
         self._pulls = np.zeros((len(self.kernels), len(products)))
 
-    def moved(self, c, change):
+    def moved(self, c: int, change: np.ndarray) -> None:
         """Take note of how far output c has gone."""
         self._pulls[c] = self.products[:, c] @ change
 
-    def coupling(self, c):
+    def coupling(self, c: int) -> np.ndarray:
         """``sum_e H_ce change_e`` over the other outputs, (n,)."""
         x, J = self._pulls.sum(axis=0) - self._pulls[c], self.J
         return 2.0 * ((J.diagonal * x + J.factor * (J.vector @ x) * J.vector) @ self.products[:, c])
@@ -168,16 +180,16 @@ class HeldProgram:
 class StreamedProgram:
     """The same by sums over the kernels."""
 
-    def __init__(self, sums, factor, beta, dtype):
+    def __init__(self, sums: Sums, factor: float, beta: np.ndarray, dtype: np.dtype) -> None:
         self.sums, self.factor, self.scores = sums, factor, sums.times(beta)
         kind = np.dtype(dtype).type
         self.kernels = [sums.curved(c, factor, kind) for c in range(len(beta))]
         self._changes = np.zeros_like(beta)
 
-    def moved(self, c, change):
+    def moved(self, c: int, change: np.ndarray) -> None:
         self._changes[c] = change
 
-    def coupling(self, c):
+    def coupling(self, c: int) -> np.ndarray:
         others = (e for e in range(len(self._changes)) if e != c)
         return sum(
             (2.0 * self.sums.between(c, e, self.factor, self._changes[e]) for e in others),
@@ -185,6 +197,6 @@ class StreamedProgram:
         )
 
 
-def multiply(K, beta):
+def multiply(K: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """``K beta_c`` of every output, (t, n)."""
     return np.stack([DenseMachine().multiply(K, b) for b in beta])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..run_state import RunState
 from .base import Iterate, Solver
 
 
@@ -46,7 +47,7 @@ class GroupLasso(Solver):
     max_iter = 5000
     wait = 60.0, 4.5
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         regularizer = run.problem.regularizer
         if not regularizer.has_reweight:
             raise ValueError(
@@ -55,14 +56,16 @@ class GroupLasso(Solver):
                 "PNormBall or SquaredPNorm."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         return self._round(run, weights, beta, TOLERANCES.first_inner_tolerance)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         return self._round(run, state.next_weights, state.iterate.beta, state.inner_tolerance)
 
-    def _round(self, run, weights, beta, inner_tolerance):
+    def _round(
+        self, run: RunState, weights: np.ndarray, beta: np.ndarray, inner_tolerance: float
+    ) -> State:
         at = run.evaluate(weights, beta, inner_tolerance, TOLERANCES.svm_share_of_gap * run.tol)
         forms, _, certificate = run.judge(at)
         next_weights = run.problem.regularizer.reweight(weights**2 * forms)

@@ -27,14 +27,17 @@ until they settle.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
+from ..machines.base import Machine
+from ..problem import Problem
+from ..run_state import RunState
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm, maximizer
-from .points import HeldPoint, StreamedPoint, held_bytes
+from .points import HeldPoint, Line, StreamedPoint, held_bytes
 from .sequential import Sequential
 from .wrappers.kernels_first import FromKernels, WorkingSet
 
@@ -92,10 +95,10 @@ class Newton(Solver):
     title = "Newton's method"
     max_iter = 200
 
-    def __init__(self, streamed=None, partial=None):
+    def __init__(self, streamed: bool | None = None, partial: bool | None = None) -> None:
         self.streamed, self.partial = streamed, partial
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         r = run.problem.regularizer
         if r.is_simplex:
             self._on_simplex(run).check(run)
@@ -115,7 +118,7 @@ class Newton(Solver):
                 "outputs, which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def _streams(self, run):
+    def _streams(self, run: RunState) -> bool:
         """Whether to do without the products."""
         if self.streamed is not None:
             return self.streamed
@@ -126,7 +129,7 @@ class Newton(Solver):
             return run.bank.m >= least and sums <= run.memory_budget
         return run.bank.streams and products > max(HELD, sums)
 
-    def specialize(self, run):
+    def specialize(self, run: RunState) -> Solver:
         if run.problem.regularizer.only_weights(run.bank.m) is not None:
             return OneSVM()
         if run.problem.regularizer.is_simplex:
@@ -135,23 +138,23 @@ class Newton(Solver):
             return FromKernels(Newton(self.streamed, False))
         return self
 
-    def _looks_at_part(self, run):
+    def _looks_at_part(self, run: RunState) -> bool:
         wanted = run.bank.m >= MANY if self.partial is None else self.partial
         return wanted and run.bank.cheap_subsets
 
-    def _on_simplex(self, run):
+    def _on_simplex(self, run: RunState) -> Solver:
         """The method for p = 1, on some of the kernels if they are many."""
         return WorkingSet(Sequential()) if self._looks_at_part(run) else Sequential()
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         return self.begin(run, first_svm(run))
 
-    def begin(self, run, beta):
+    def begin(self, run: RunState, beta: np.ndarray) -> State:
         """The first state, from coefficients that need not be an SVM's."""
         point = (StreamedPoint if self._streams(run) else HeldPoint).at(run, beta)
         return _state(run, point.times(best_multiple(run.problem, beta, point.forms)))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         gap, model = state.iterate.certificate.absolute_gap, run.problem.regularizer
         point, program = state.point.program(run, model)
         target = maximizer(run, point.beta, gap, program)
@@ -163,21 +166,21 @@ class Newton(Solver):
             new = _state(run, new.point.fresh(run))
         return patient(new, state, left, TOLERANCES.steps_without_gain)
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         return _state(run, state.point.at(run, state.point.beta))
 
 
-def _sizes(run):
+def _sizes(run: RunState) -> tuple[int, int]:
     """Bytes of the products of all kernels, and of what is kept of them by a sweep."""
     outputs, n = run.problem.targets.shape
     return held_bytes(run), 8 * run.bank.sweep_parts * (outputs * n) ** 2
 
 
-def _state(run, point):
+def _state(run: RunState, point: HeldPoint | StreamedPoint) -> State:
     return State(*point.judged(run, run.problem.regularizer))
 
 
-def _line_search(problem, point, line):
+def _line_search(problem: Problem, point: HeldPoint | StreamedPoint, line: Line) -> float:
     """The step in [0, 1] that maximizes the dual along the line: where its slope is zero.
 
     The slope of the conjugate is half the weights, so that the last look at them is the one that
@@ -185,12 +188,12 @@ def _line_search(problem, point, line):
     """
     model = problem.regularizer
 
-    def slope(size):
+    def slope(size: float) -> float:
         forms, change = line.forms(point.forms, size), 2.0 * (line.slope + size * line.curve)
         linear = problem.dual_slope(point.beta + size * line.change, line.change)
         return linear - 0.5 * float(model.weights(forms) @ change)
 
-    def loss(size):
+    def loss(size: float) -> float:
         linear = problem.dual_linear(point.beta + size * line.change)
         return model.conjugate(line.forms(point.forms, size)) - linear
 
@@ -230,8 +233,8 @@ ONE_SVM = OneSVMTolerances()
 class OneSVMState(NamedTuple):
     """A combined kernel with its machine, and how precisely the SVM is solved."""
 
-    machine: object
-    kernel: object
+    machine: Machine
+    kernel: Any
     tolerance: float
     iterate: Iterate
 
@@ -246,18 +249,25 @@ class OneSVM(Solver):
     title = "Newton's method"
     max_iter = 50
 
-    def needs(self, run):
-        if run.problem.regularizer.only_weights(run.bank.m) is None:
-            raise ValueError("The weights depend on the data: use solver='auto'.")
+    def needs(self, run: RunState) -> None:
+        self._weights(run)
 
-    def init(self, run):
+    @staticmethod
+    def _weights(run: RunState) -> np.ndarray:
+        """The only weights there are, (m,)."""
         weights = run.problem.regularizer.only_weights(run.bank.m)
+        if weights is None:
+            raise ValueError("The weights depend on the data: use solver='auto'.")
+        return weights
+
+    def init(self, run: RunState) -> OneSVMState:
+        weights = self._weights(run)
         machine, kernel = run.machine(weights)
         return self._solved(
             run, machine, kernel, weights, run.start.beta, ONE_SVM.first_inner_tolerance
         )
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: OneSVMState, tol: float) -> OneSVMState:
         weights, beta, certificate = state.iterate[:3]
         wanted = run.problem.inner_tolerance(tol * abs(certificate.primal), beta)
         finer = max(min(0.1 * state.tolerance, wanted), ONE_SVM.smallest_inner_tolerance)
@@ -265,7 +275,14 @@ class OneSVM(Solver):
         return stalled(new) if state.tolerance <= ONE_SVM.smallest_inner_tolerance else new
 
     @staticmethod
-    def _solved(run, machine, kernel, weights, beta, tolerance):
+    def _solved(
+        run: RunState,
+        machine: Machine,
+        kernel: Any,
+        weights: np.ndarray,
+        beta: np.ndarray,
+        tolerance: float,
+    ) -> OneSVMState:
         at = run.solve(
             machine, kernel, weights, beta, tolerance, ONE_SVM.svm_share_of_gap * run.tol
         )

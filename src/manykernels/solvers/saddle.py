@@ -20,15 +20,20 @@ needs more and more steps of SMO as it cools; but then it is soon clear which co
 and which kernels have weight, and a system of linear equations gives the rest (`active_set`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import brentq
 
+from ..losses import Box
+from ..problem import Problem
 from ..regularizers import SmoothedSimplex
+from ..run_state import RunState
 from .dual import HeldProgram, inner, maximizer, multiply
+from .points import HeldPoint
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,19 @@ class Between(NamedTuple):
     exact: bool = False
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         return self.upper - self.lower
 
 
-def aim(run, K, weights, point, gap, wanted, **known):
+def aim(
+    run: RunState,
+    K: np.ndarray,
+    weights: np.ndarray,
+    point: HeldPoint,
+    gap: float,
+    wanted: float,
+    **known: Any,
+) -> Between:
     """Weights (m,) and coefficients near the saddle of the program, as a `Between`; see
     `Saddle.solve`.
     """
@@ -105,7 +118,7 @@ def aim(run, K, weights, point, gap, wanted, **known):
     return found
 
 
-def _candidates(weights, forms):
+def _candidates(weights: np.ndarray, forms: np.ndarray) -> np.ndarray:
     """Kernels that have weight, and those with the largest forms."""
     if weights.size <= 2 * TOLERANCES.first_candidates:
         return np.arange(weights.size)
@@ -113,7 +126,7 @@ def _candidates(weights, forms):
     return np.union1d(np.flatnonzero(weights), largest)
 
 
-def tangents(point, x):
+def tangents(point: HeldPoint, x: np.ndarray) -> np.ndarray:
     """Of all quadratic forms around a point, (m,)."""
     return 2.0 * inner(point.products, x) - point.forms
 
@@ -130,11 +143,18 @@ class Saddle:
     point : HeldPoint
     """
 
-    def __init__(self, run, K, weights, point):
+    def __init__(self, run: RunState, K: np.ndarray, weights: np.ndarray, point: HeldPoint) -> None:
         self.run, self.K, self.weights, self.point = run, K, weights, point
         self.given = point.scores(run, weights)
 
-    def solve(self, gap, wanted, value=None, known=False, start=None):
+    def solve(
+        self,
+        gap: float,
+        wanted: float,
+        value: float | None = None,
+        known: bool = False,
+        start: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Between:
         """Weights and coefficients near the saddle, as a `Between`.
 
         Parameters
@@ -162,11 +182,13 @@ class Saddle:
             pass
         return best
 
-    def _approaches(self, best, gap, wanted, value, known):
+    def _approaches(
+        self, best: Between, gap: float, wanted: float, value: float | None, known: bool
+    ) -> Iterator[Between]:
         """What is found on the way, until it is good enough."""
         model, x, Kx = self._first_model(gap), best.x, best.Kx
 
-        def missing(at):
+        def missing(at: Between) -> float:
             """The gap to reach, or zero if it is."""
             enough = (
                 wanted
@@ -194,7 +216,7 @@ class Saddle:
             model = _cooler(model, here, forms)
             x, Kx = self._step(model, here, forms)
 
-    def _first_model(self, gap):
+    def _first_model(self, gap: float) -> SmoothedSimplex:
         center = (
             1.0 - TOLERANCES.uniform_share_of_center
         ) * self.weights + TOLERANCES.uniform_share_of_center / self.weights.size
@@ -203,15 +225,15 @@ class Saddle:
         )
         return SmoothedSimplex(center, max(temperature, np.finfo(float).tiny))
 
-    def forms(self, x):
+    def forms(self, x: np.ndarray) -> np.ndarray:
         """The tangents of all quadratic forms, (m,)."""
         return tangents(self.point, x)
 
-    def scores(self, d, Kx):
+    def scores(self, d: np.ndarray, Kx: np.ndarray) -> np.ndarray:
         """What takes the place of the decision values, (t, n)."""
         return Kx - self.given + self.point.scores(self.run, d)
 
-    def _between(self, d, x, Kx, forms):
+    def _between(self, d: np.ndarray, x: np.ndarray, Kx: np.ndarray, forms: np.ndarray) -> Between:
         problem, half = self.run.problem, 0.5 * float(np.vdot(x, Kx))
         upper = half + 0.5 * float((d - self.weights) @ self.point.forms)
         for y, cost, f in zip(problem.targets, problem.cost, self.scores(d, Kx), strict=True):
@@ -219,13 +241,15 @@ class Saddle:
         rise = 0.5 * float(forms.max() - self.weights @ forms)
         return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
 
-    def _at(self, d, x):
+    def _at(self, d: np.ndarray, x: np.ndarray) -> Between:
         return self._between(d, x, self._times(x), self.forms(x))
 
-    def _times(self, x):
+    def _times(self, x: np.ndarray) -> np.ndarray:
         return multiply(self.K, x)
 
-    def _step(self, model, here, forms):
+    def _step(
+        self, model: SmoothedSimplex, here: Between, forms: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients after a step of Newton's method on the smooth model, and K_e times them."""
         d, J = model.weights(forms), model.curvature(forms)
         used = np.flatnonzero(d > TOLERANCES.ignore_curvature_below * d.max())
@@ -238,14 +262,21 @@ class Saddle:
         size = self._length(model, here, forms, change, moved)
         return here.x + size * change, here.Kx + size * moved
 
-    def _length(self, model, here, forms, change, moved):
+    def _length(
+        self,
+        model: SmoothedSimplex,
+        here: Between,
+        forms: np.ndarray,
+        change: np.ndarray,
+        moved: np.ndarray,
+    ) -> float:
         """The step in [0, 1] that is best for the smooth model."""
         problem = self.run.problem
         rise = 2.0 * inner(self.point.products, change)
         start = float(np.vdot(change, here.Kx)) - 0.5 * float(self.weights @ rise)
         bend = float(np.vdot(change, moved))
 
-        def uphill(size):
+        def uphill(size: float) -> float:
             linear = problem.dual_slope(here.x + size * change, change)
             pulled = 0.5 * float(model.weights(forms + size * rise) @ rise)
             return linear - start - size * bend - pulled
@@ -254,7 +285,7 @@ class Saddle:
             return 1.0
         return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.line_search_error, maxiter=50)
 
-    def _by_equations(self, best, wanted):
+    def _by_equations(self, best: Between, wanted: float) -> Between:
         """The best of what is known and of the solutions of some systems of equations."""
         problem, worse = self.run.problem, 0
         guess = first_guess(problem, best.d, best.x)
@@ -265,19 +296,20 @@ class Saddle:
                 break
             x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)
             here = self._at(d / d.sum(), x)
-            guess = next_guess(problem, self, guess, found, here.Kx)
+            other = next_guess(problem, self, guess, found, here.Kx)
             worse = 0 if here.gap < best.gap else worse + 1
             best = _better(here._replace(exact=True), best)
-            if guess is None or best.gap <= wanted or worse == TOLERANCES.systems_without_gain:
+            if other is None or best.gap <= wanted or worse == TOLERANCES.systems_without_gain:
                 break
+            guess = other
         return best
 
 
-def _better(one, other):
+def _better(one: Between, other: Between) -> Between:
     return one if other is None or one.gap < other.gap else other
 
 
-def _cooler(model, here, forms):
+def _cooler(model: SmoothedSimplex, here: Between, forms: np.ndarray) -> SmoothedSimplex:
     """A new center, and half as warm, once the proximal problem of the old one is nearly solved."""
     smooth = model.conjugate(forms) + model.divergence(here.d) - 0.5 * forms.max()
     return (
@@ -345,7 +377,7 @@ class Found(NamedTuple):
     b: np.ndarray
 
 
-def first_guess(problem, d, x):
+def first_guess(problem: Problem, d: np.ndarray, x: np.ndarray) -> Guess:
     """From weights and coefficients that are nearly right."""
     free = [
         (row > box.lower) & (row < box.upper) & ((row != 0.0) | (box.kink == 0.0))
@@ -354,7 +386,9 @@ def first_guess(problem, d, x):
     return Guess(np.stack(free), x, np.flatnonzero(d > ACTIVE_SET.kernel_counts_above * d.max()))
 
 
-def solution(problem, K, given, point, guess):
+def solution(
+    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess
+) -> Found | None:
     """The solution of a guess; None if its system is too large or has none.
 
     The coefficients are eliminated, output by output, which leaves a system for the weights, the
@@ -401,7 +435,7 @@ def solution(problem, K, given, point, guess):
     return Found(d, x, z[s : s + t]) if np.isfinite(z).all() and np.isfinite(x).all() else None
 
 
-def _inside(box, before, x):
+def _inside(box: Box, before: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The response of a loss with a curve to the decision values that its linearized slopes have
     come to; x itself without a curve.
     """
@@ -431,7 +465,9 @@ class _Part(NamedTuple):
     fixed: np.ndarray
 
 
-def _eliminated(problem, K, given, point, guess, c):
+def _eliminated(
+    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, c: int
+) -> _Part:
     box, M = problem.boxes[c].around(guess.x[c]), point.products[guess.used, c]
     F, fixed = np.flatnonzero(guess.free[c]), np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
@@ -448,7 +484,9 @@ def _eliminated(problem, K, given, point, guess, c):
     return _Part(F, factor, sides, np.append(-M @ fixed, box.total - fixed.sum()))
 
 
-def next_guess(problem, saddle, guess, found, Kx):
+def next_guess(
+    problem: Problem, saddle: Saddle, guess: Guess, found: Found, Kx: np.ndarray
+) -> Guess | None:
     """What the solution says about bounds and kernels; None if it says what was guessed."""
     scores, x, free = saddle.scores(found.d, Kx), found.x.copy(), guess.free.copy()
     for c, box in enumerate(problem.boxes):

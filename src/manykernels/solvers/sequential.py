@@ -21,10 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..problem import Problem
+from ..result import Certificate
+from ..run_state import RunState
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
 from .fewest import fewest
-from .points import HeldPoint, held_bytes
+from .points import HeldPoint, Line, held_bytes
 from .saddle import aim
 
 
@@ -92,7 +95,7 @@ class Sequential(Solver):
     title = "Newton's method"
     max_iter = 100
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         if not run.problem.regularizer.is_simplex:
             raise ValueError(
                 f"This method is for PNormBall(1), got {run.problem.regularizer!r}: use Newton()."
@@ -107,13 +110,13 @@ class Sequential(Solver):
                 "budget: raise cache_size or use solver='spg'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start.weights, first_svm(run)
         point = HeldPoint.at(run, beta)
         multiple = best_multiple(run.problem, beta, point.forms)
         return _unless_dense(_judged(run, weights, point.times(multiple)))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         weights, point, certificate = state.iterate.weights, state.point, state.iterate.certificate
         allowed = tol * _scale(certificate)
         gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
@@ -157,45 +160,45 @@ class Sequential(Solver):
             TOLERANCES.steps_without_gain,
         )
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         return _unless_dense(_judged(run, state.iterate.weights, state.point.fresh(run)))._replace(
             around=state.around, known=state.known
         )
 
 
-def _scale(certificate):
+def _scale(certificate: Certificate) -> float:
     """What the tolerance is relative to, as far as it is known."""
     if certificate.dual > 0.0:
         return min(abs(certificate.primal), certificate.dual)
     return abs(certificate.primal)
 
 
-def _judged(run, weights, point):
+def _judged(run: RunState, weights: np.ndarray, point: HeldPoint) -> State:
     scores = point.scores(run, weights)
     certificate = run.certificate(weights, point.beta, scores=scores, forms=point.forms)
     return State(point, Iterate(weights, point.beta, certificate), weights)
 
 
-def _best(states):
+def _best(states: list[State]) -> State:
     return min(states, key=lambda state: state.iterate.certificate.absolute_gap)
 
 
-def _marked(state, settled):
+def _marked(state: State, settled: bool) -> State:
     return state._replace(iterate=state.iterate._replace(settled=settled))
 
 
-def _unless_dense(state):
+def _unless_dense(state: State) -> State:
     """The state, not settled if all kernels have weight: they may do, but so would fewer."""
     weights = state.iterate.weights
     return _marked(state, settled=weights.size == 1 or not weights.all())
 
 
-def _lengths(problem, point, line, slack):
+def _lengths(problem: Problem, point: HeldPoint, line: Line, slack: float) -> list[float]:
     """Steps worth trying: the whole one, and the one with the largest dual value if the whole one
     loses more than some slack.
     """
 
-    def loss(size):
+    def loss(size: float) -> float:
         linear = problem.dual_linear(point.beta + size * line.change)
         return problem.regularizer.conjugate(line.forms(point.forms, size)) - linear
 
@@ -206,7 +209,9 @@ def _lengths(problem, point, line, slack):
     return [1.0] if whole <= found.fun + slack else [1.0, float(found.x)]
 
 
-def _weighed(run, old, new, point, gap):
+def _weighed(
+    run: RunState, old: np.ndarray, new: np.ndarray, point: HeldPoint, gap: float
+) -> State:
     """The state at a point with the best weights between old and new ones."""
     before, after = (point.scores(run, weights) for weights in (old, new))
     size = abs(run.problem.primal(new, point.beta, after)[0])
@@ -218,7 +223,7 @@ def _weighed(run, old, new, point, gap):
     if state.iterate.certificate.absolute_gap <= TOLERANCES.good_step_leaves * gap:
         return state
 
-    def primal(share):
+    def primal(share: float) -> float:
         weights = old + share * (new - old)
         return run.problem.primal(weights, point.beta, before + share * (after - before))[0]
 
@@ -227,7 +232,7 @@ def _weighed(run, old, new, point, gap):
     return _best([state, other])
 
 
-def _without_light(weights, allowed):
+def _without_light(weights: np.ndarray, allowed: float) -> np.ndarray:
     """Weights without the lightest, which make up an allowed part of the sum."""
     order = np.argsort(weights, kind="stable")
     light = order[np.cumsum(weights[order]) <= allowed]
@@ -236,7 +241,7 @@ def _without_light(weights, allowed):
     return kept / kept.sum()
 
 
-def _finished(run, state, tol):
+def _finished(run: RunState, state: State, tol: float) -> State:
     """The state with as few kernels as the tolerance allows, judged anew.
 
     Products were updated, not computed: the last certificate is made of fresh forms, and of a
@@ -251,11 +256,11 @@ def _finished(run, state, tol):
     return _judged(run, state.iterate.weights, state.point.fresh(run))
 
 
-def _sparse(run, state, tol):
+def _sparse(run: RunState, state: State, tol: float) -> State:
     """The same point with as few kernels as the tolerance allows, the heaviest."""
     weights, point, dual = state.iterate.weights, state.point, state.iterate.certificate.dual
 
-    def good(few):  # the dual value is the same for all weights
+    def good(few: np.ndarray) -> bool:  # the dual value is the same for all weights
         primal, _ = run.problem.primal(few, point.beta, point.scores(run, few))
         return primal - dual <= tol * abs(primal)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from .._loops.smo_mkl import Ascent, ascend
 from .._pulse import pulse
+from ..run_state import RunState
 from .base import Iterate, Solver, patient, stalled
 from .columns import Columns
 from .dual import computed, judged, rough_start
@@ -75,7 +76,7 @@ class SMO(Solver):
     max_iter = 200
     curved_losses = False
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         r = run.problem.regularizer
         if r.compiled_conjugate is None or not r.smooth:
             raise ValueError(
@@ -91,13 +92,13 @@ class SMO(Solver):
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         beta, products, forms = rough_start(run)
         return State(
             beta, products, forms, None, judged(run, run.problem.regularizer, beta, products, forms)
         )
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         active, violation = _active(run, state)
         if violation <= TOLERANCES.smallest_violation * run.problem.unit:
             return stalled(state)
@@ -113,7 +114,7 @@ class SMO(Solver):
         new = State(beta, products, forms, columns, iterate)
         return patient(new, state, iterate.certificate.absolute_gap, TOLERANCES.rounds_without_gain)
 
-    def _round(self, run, state, columns, tol):
+    def _round(self, run: RunState, state: State, columns: Columns, tol: float) -> np.ndarray:
         """Update pairs among the active points until the violation is below tol; returns the new
         coefficients.
         """
@@ -148,12 +149,12 @@ class SMO(Solver):
         beta[:, columns.layout] = at.beta
         return beta
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         products, forms, iterate = computed(run, run.problem.regularizer, state.beta)
         return State(state.beta, products, forms, None, iterate)
 
 
-def _active(run, state):
+def _active(run: RunState, state: State) -> tuple[np.ndarray, float]:
     """Points that may still move in some output, and the largest violation.
 
     A point at a bound is left out when it is pushed against it by more than half the violation.
@@ -172,7 +173,7 @@ def _active(run, state):
     return np.flatnonzero(~fixed.all(axis=0)), violation
 
 
-def _residuals(run, state):
+def _residuals(run: RunState, state: State) -> list[np.ndarray]:
     """Minus the gradient of the smooth part of the dual, (t, n)."""
     scores = np.tensordot(state.iterate.weights, state.products, 1)
     return [
@@ -181,7 +182,7 @@ def _residuals(run, state):
     ]
 
 
-def _restricted(run, state, columns):
+def _restricted(run: RunState, state: State, columns: Columns) -> Ascent:
     """The problem of the active points as the compiled loop wants it."""
     layout, boxes = columns.layout, run.problem.boxes
     bounds = [box.bounds(layout) for box in boxes]
@@ -201,7 +202,7 @@ def _restricted(run, state, columns):
     )
 
 
-def _likeliest(at):
+def _likeliest(at: Ascent) -> np.ndarray:
     """Points in the order in which they are likely to be chosen: the worst violators of both
     directions in turn.
     """

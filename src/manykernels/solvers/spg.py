@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..regularizers.base import Regularizer
 from ..result import Status
-from ..run_state import Evaluation
+from ..run_state import Evaluation, RunState
 from .base import Iterate, Solver
 
 
@@ -118,17 +119,17 @@ class SPG(Solver):
 
     def __init__(
         self,
-        spectral=True,
-        nonmonotone=True,
-        tune_tolerance=True,
+        spectral: bool = True,
+        nonmonotone: bool = True,
+        tune_tolerance: bool = True,
         *,
-        proximal=True,
-        cautious=True,
-        longest=1e6,
-        inner_tolerance=1e-6,
-        start="uniform",
-        random_state=0,
-    ):
+        proximal: bool = True,
+        cautious: bool = True,
+        longest: float = 1e6,
+        inner_tolerance: float = 1e-6,
+        start: str = "uniform",
+        random_state: int = 0,
+    ) -> None:
         self.cautious, self.longest = cautious, longest
         self.spectral, self.nonmonotone, self.tune_tolerance, self.proximal = (
             spectral,
@@ -140,7 +141,7 @@ class SPG(Solver):
         # what plain gradient descent has not reached by then, it does not reach
         self.wait = (60.0, 3.3) if spectral else (90.0, 1.6)
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         if self.start not in ("uniform", "random"):
             raise ValueError(f"start must be 'uniform' or 'random', got {self.start!r}.")
         weights, beta = run.start
@@ -160,7 +161,7 @@ class SPG(Solver):
             at, gradient, length, at.value, 1.0, 0.85, inner_tolerance, iterate, (at.value, 0)
         )
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         direction, slope = self._direction(run, state)
         trial, size = self._search(run, state, direction, slope)
         if trial is None:
@@ -184,7 +185,7 @@ class SPG(Solver):
             trial, gradient, length, reference, averaged, eta, inner_tolerance, iterate, record
         )
 
-    def _direction(self, run, state):
+    def _direction(self, run: RunState, state: State) -> tuple[np.ndarray, float]:
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
         direction, slope = self._plain_direction(run.problem.regularizer, state)
         if run.bank.is_sum or not self.cautious:
@@ -198,7 +199,7 @@ class SPG(Solver):
         )
         return share * direction, share * slope
 
-    def _plain_direction(self, r, state):
+    def _plain_direction(self, r: Regularizer, state: State) -> tuple[np.ndarray, float]:
         d = state.at.weights
         if not (self.proximal and r.has_prox):
             direction = d - r.project(d - state.length * state.gradient)
@@ -207,7 +208,9 @@ class SPG(Solver):
         target = r.prox(d - state.length * smooth, state.length)
         return d - target, float(smooth @ (d - target)) + r.value(d) - r.value(target)
 
-    def _search(self, run, state, direction, slope):
+    def _search(
+        self, run: RunState, state: State, direction: np.ndarray, slope: float
+    ) -> tuple[Evaluation | None, float]:
         """The first of the steps 1, 1/2, 1/4, … that decreases W enough (10), or None."""
         level = state.reference if self.nonmonotone else state.at.value
         size = 1.0
@@ -223,7 +226,7 @@ class SPG(Solver):
             size *= 0.5
         return None, size
 
-    def _sharpen(self, run, state):
+    def _sharpen(self, run: RunState, state: State) -> State:
         """No step was acceptable: compute more precisely what the error is mostly due to, and begin
         the averages anew.
         """
@@ -249,7 +252,7 @@ class SPG(Solver):
             iterate=iterate,
         )
 
-    def _first_length(self, iterate):
+    def _first_length(self, iterate: Iterate) -> float:
         """Before two gradients are known: a step that moves the weights by about one in the largest
         entry.
         """
@@ -265,7 +268,9 @@ class SPG(Solver):
             else 1.0
         )
 
-    def _spectral_length(self, regularizer, state, weights, gradient):
+    def _spectral_length(
+        self, regularizer: Regularizer, state: State, weights: np.ndarray, gradient: np.ndarray
+    ) -> float:
         """Barzilai–Borwein step length (6)."""
         if not self.spectral:
             return 1.0
@@ -278,7 +283,9 @@ class SPG(Solver):
             return min(10.0 * state.length, self.longest)
         return float(np.clip(moved @ moved / curvature, TOLERANCES.shortest_length, self.longest))
 
-    def _next_eta(self, state, trial, slope, size, direction):
+    def _next_eta(
+        self, state: State, trial: Evaluation, slope: float, size: float, direction: np.ndarray
+    ) -> float:
         """Average over more iterates when the quadratic model predicted the decrease well, over
         fewer when badly.
         """
@@ -292,7 +299,9 @@ class SPG(Solver):
         )
         return float(np.clip(state.eta + change, TOLERANCES.eta_low, TOLERANCES.eta_high))
 
-    def _next_inner_tolerance(self, inner_tolerance, at, iterate, tol):
+    def _next_inner_tolerance(
+        self, inner_tolerance: float, at: Evaluation, iterate: Iterate, tol: float
+    ) -> float:
         """The paper's schedule (13), and finer where the SVMs' own gap is much of the whole."""
         if not self.tune_tolerance:
             return inner_tolerance
@@ -317,7 +326,7 @@ class SPG(Solver):
         return min(inner_tolerance, scheduled)
 
 
-def _next_record(record, value, tol):
+def _next_record(record: tuple[float, int], value: float, tol: float) -> tuple[float, int]:
     """W has a kink where its SVM has several solutions; there no gradient becomes small, and only
     the value tells.
     """
@@ -325,7 +334,7 @@ def _next_record(record, value, tol):
     return (value, 0) if value < best - TOLERANCES.flat_below * tol * abs(best) else (best, age + 1)
 
 
-def _judge(run, at):
+def _judge(run: RunState, at: Evaluation) -> tuple[np.ndarray, Iterate]:
     """Gradient and iterate at an evaluation."""
     _, gradient, certificate = run.judge(at)
     step = at.weights - run.problem.regularizer.project(at.weights - gradient)

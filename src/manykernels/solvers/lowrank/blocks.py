@@ -27,11 +27,11 @@ rest would take more it goes on from where they came to.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...run_state import Point
+from ...run_state import Point, RunState
 from ..base import Iterate, Solver, patient, stalled
 from ..fewest import fewest
 from ..sequential import Sequential
@@ -112,10 +112,10 @@ class Other(NamedTuple):
     """The state of the solver that took over."""
 
     solver: Solver
-    state: object
+    state: Any
 
     @property
-    def iterate(self):
+    def iterate(self) -> Iterate:
         return self.state.iterate
 
 
@@ -137,7 +137,7 @@ class Blocks(Solver):
     def __init__(self, then: Solver | None = None) -> None:
         self.then = then
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         if not run.bank.by_blocks:
             raise ValueError(
                 "Block coordinate descent works on low-rank factors in the memory of this machine: "
@@ -150,7 +150,7 @@ class Blocks(Solver):
             )
 
     @staticmethod
-    def allowed(run):
+    def allowed(run: RunState) -> float:
         """Multiplications that rounds may take before Newton's method on all pairs of points is
         quicker.
         """
@@ -158,13 +158,13 @@ class Blocks(Solver):
         return TOLERANCES.newton_products * outputs * n**2 * (n + run.bank.width)
 
     @classmethod
-    def worth_a_try(cls, run):
+    def worth_a_try(cls, run: RunState) -> bool:
         """Whether rounds may be quicker than Newton's method, where all factors are held."""
         bank = run.bank
         smooth = run.problem.loss.is_smooth and bank.m > 1
         return smooth and not bank.prefers_factor_space and cls.allowed(run) >= WORTH
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         width = 0.0 if run.problem.loss.is_smooth else TOLERANCES.first_corner * run.problem.unit
         descent = Descent(run, run.problem.feasible(beta), width)
@@ -173,25 +173,24 @@ class Blocks(Solver):
         dense = weights.size > 1 and weights.all()  # such weights may do, but so would fewer
         return state._replace(iterate=state.iterate._replace(settled=not dense))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State | Other, tol: float) -> State | Other:
         if isinstance(state, Other):
             return state._replace(state=state.solver.step(run, state.state, tol))
         if not state.forms.any():  # nothing to explain, or nothing that explains it
-            ended = stalled(state._replace(iterate=state.iterate._replace(settled=True)))
-            return ended if state.iterate.certificate.gap <= tol else self._other(run, ended)
+            last = stalled(state._replace(iterate=state.iterate._replace(settled=True)))
+            return last if state.iterate.certificate.gap <= tol else self._other(run, last)
         new = self._descended(run, state, tol)
-        ended = new.iterate.certificate.gap <= tol
-        if ended:
-            new = new._replace(iterate=_sparse(run, new, tol))
+        if new.iterate.certificate.gap <= tol:
+            return new._replace(iterate=_sparse(run, new, tol))
         tired = new.endless >= TOLERANCES.endless_descents or new.iterate.ended is not None
-        return self._other(run, new) if tired and not ended else new
+        return self._other(run, new) if tired else new
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State | Other) -> State | Other:
         if isinstance(state, Other):
             return state._replace(state=state.solver.refreshed(run, state.state))
         return super().refreshed(run, state)
 
-    def _descended(self, run, state, tol):
+    def _descended(self, run: RunState, state: State, tol: float) -> State:
         certificate, (v, b, width) = state.iterate.certificate, state.fit
         share = TOLERANCES.share_with_corners if width > 0.0 else TOLERANCES.share_of_tolerance
         aim = share * tol * max(abs(certificate.primal), abs(certificate.dual))
@@ -212,7 +211,7 @@ class Blocks(Solver):
         new = new._replace(endless=endless, work=state.work + descent.work)
         return patient(new, state, gap, TOLERANCES.steps_without_gain)
 
-    def _other(self, run, state):
+    def _other(self, run: RunState, state: State) -> State | Other:
         """Another method from here on, if it fits; else the same state."""
         other, before = (self.then or Sequential()).specialize(run), run.start
         if not other.fits(run):
@@ -224,16 +223,16 @@ class Blocks(Solver):
         return begun
 
 
-def _sparse(run, state, tol):
+def _sparse(run: RunState, state: State, tol: float) -> Iterate:
     """The iterate with as few kernels as the tolerance allows, the heaviest."""
     (weights, beta), bank = state.iterate.point, run.bank
     certificate, used = state.iterate.certificate, np.flatnonzero(weights)
     products = {k: bank.sums_of([k], state.moments) for k in used}
 
-    def scores(few):
+    def scores(few: np.ndarray) -> np.ndarray:
         return sum(few[k] * products[k] for k in used if few[k] > 0.0)
 
-    def good(few):  # the dual value is the same for all weights
+    def good(few: np.ndarray) -> bool:  # the dual value is the same for all weights
         primal, _ = run.problem.primal(few, beta, scores(few))
         return primal - certificate.dual <= tol * abs(primal)
 
@@ -244,7 +243,7 @@ def _sparse(run, state, tol):
     return Iterate(few, beta, certificate)
 
 
-def _judged(run, fit, weights, beta):
+def _judged(run: RunState, fit: Fit, weights: np.ndarray, beta: np.ndarray) -> State:
     """The state at weights and feasible coefficients, with the forms of all kernels."""
     bank, moments = run.bank, run.bank.correlate(beta)
     run.counters.kernel_passes += 1

@@ -7,13 +7,16 @@ visit costs two products with the factors of one kernel; large directions that a
 the constant one first, do not slow it down.
 """
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..._loops import blocks as loops
+from ...losses import Box
+from ...run_state import RunState
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ class Descent:
         them.
     """
 
-    def __init__(self, run, center, width, allowed=np.inf):
+    def __init__(
+        self, run: RunState, center: np.ndarray, width: float, allowed: float = np.inf
+    ) -> None:
         self.run, self.bank, problem = run, run.bank, run.problem
         self.ended, self.hopeless, self.work, self.allowed = False, False, 0.0, allowed
         self.outputs = [
@@ -84,7 +89,7 @@ class Descent:
         ]
         self.b, self.f, self.beta = np.zeros(len(center)), np.zeros_like(center), center.copy()
 
-    def begin(self, weights):
+    def begin(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of the features and of the points to begin with: those of an earlier
         result, as long as is best for this problem, or none.
         """
@@ -95,7 +100,7 @@ class Descent:
             f = self.bank.sums_of(np.flatnonzero(weights), v)
             length = np.sqrt(self.bank.squared_norms(v)).sum()
 
-            def value(multiple):
+            def value(multiple: float) -> float:
                 self.f = multiple * f
                 self.level(TOLERANCES.rough_sum)
                 return 0.5 * (multiple * length) ** 2 + self._losses()
@@ -106,7 +111,7 @@ class Descent:
         self.level(TOLERANCES.exact_sum)
         return v, self.run.problem.feasible(self.beta)
 
-    def to(self, aim, v, b, forms):
+    def to(self, aim: float, v: np.ndarray, b: np.ndarray, forms: np.ndarray) -> np.ndarray:
         """Go round from coefficients v of the features until the gap of the kernels that are
         visited is small enough; the coefficients there.
 
@@ -146,7 +151,7 @@ class Descent:
             v[:, block.columns] = block.u @ block.turn.T
         return v
 
-    def point(self, v):
+    def point(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of all kernels for coefficients of the features, and feasible ones of the points,
         those of the last round.
         """
@@ -155,12 +160,12 @@ class Descent:
         weights = regularizer.adopt(sizes) if sizes.any() else self.run.start.weights
         return weights, self.run.problem.feasible(self.beta)
 
-    def level(self, enough):
+    def level(self, enough: float) -> None:
         """The best intercepts, and the coefficients that go with them."""
         for c, output in enumerate(self.outputs):
             self.b[c] = output.level(self.f[c], self.b[c], enough, self.beta[c])
 
-    def _blocks(self, kernels, v):
+    def _blocks(self, kernels: np.ndarray, v: np.ndarray) -> "list[_Block]":
         bends = np.max([output.curvature for output in self.outputs], axis=0)
         scale = float(bends.max(initial=0.0))
         self.bank.want(kernels)
@@ -168,7 +173,7 @@ class Descent:
         self.bank.threads.map(spectra.of, kernels)
         return [_Block(k, self.bank, spectra.of(k), scale, v) for k in kernels]
 
-    def _gap(self, blocks, sizes):
+    def _gap(self, blocks: "list[_Block]", sizes: np.ndarray) -> float:
         """The duality gap of the problem of some kernels, with corners rounded off: the
         coefficients are the response to the decision values, so that the losses and their duals
         make ``-beta.f``.
@@ -177,11 +182,13 @@ class Descent:
         forms = (np.square(block.moments(self.beta)).sum() for block in blocks)
         return 0.5 * (sizes.sum() ** 2 + max(forms, default=0.0)) - np.sum(self.beta * self.f)
 
-    def _place(self, blocks):
+    def _place(self, blocks: "list[_Block]") -> np.ndarray:
         """Coefficients and decision values, (t, r' + n)."""
         return np.hstack([*(block.u for block in blocks), self.f])
 
-    def _beyond(self, blocks, sizes, trail):
+    def _beyond(
+        self, blocks: "list[_Block]", sizes: np.ndarray, trail: list[np.ndarray]
+    ) -> np.ndarray:
         """Go on from where the last rounds lead to, if the value is smaller there; the lengths of
         the coefficients.
 
@@ -205,35 +212,35 @@ class Descent:
         self.b[:] = b
         return sizes
 
-    def _move(self, blocks, place):
+    def _move(self, blocks: "list[_Block]", place: np.ndarray) -> None:
         """Go back to, or on to, a place."""
         ends = np.cumsum([block.u.shape[1] for block in blocks])
         *parts, self.f = np.split(place, ends, axis=1)
         for block, part in zip(blocks, parts, strict=True):
             block.u = part.copy()
 
-    def _value(self, sizes):
+    def _value(self, sizes: np.ndarray) -> float:
         """The primal value, with rounded corners, at the best intercepts."""
         self.level(TOLERANCES.rough_sum)
         return 0.5 * sizes.sum() ** 2 + self._losses()
 
-    def _losses(self):
+    def _losses(self) -> float:
         at = zip(self.outputs, self.f, self.b, strict=True)
         return sum(output.loss(f, b) for output, f, b in at)
 
-    def _threads(self):
+    def _threads(self) -> AbstractContextManager:
         large = self.bank.n * np.diff(self.bank.offsets).max() >= TOLERANCES.threads_from_entries
         return self.bank.threads.algebra() if large else nullcontext()
 
 
-def _looks(before, gap, aim):
+def _looks(before: float, gap: float, aim: float) -> float:
     """How many looks there are to come if the gap goes on to fall as since the last one."""
     if gap <= aim or not np.isfinite(before):
         return 0.0
     return np.log(gap / aim) / np.log(before / gap) if gap < before else np.inf
 
 
-def _visited(sizes, forms, capacity):
+def _visited(sizes: np.ndarray, forms: np.ndarray, capacity: int) -> np.ndarray:
     """The kernels with coefficients, and those that may get some: as many again, if there are and
     their factors can be held.
     """
@@ -247,27 +254,34 @@ def _visited(sizes, forms, capacity):
 class _Block:
     """Coefficients of one kernel in the directions of its curvature, u (t, q)."""
 
-    def __init__(self, k, bank, spectrum, scale, v):
+    def __init__(
+        self,
+        k: int,
+        bank: Any,
+        spectrum: tuple[np.ndarray, np.ndarray],
+        scale: float,
+        v: np.ndarray,
+    ) -> None:
         self.k, self.bank = k, bank
         self.columns = slice(bank.offsets[k], bank.offsets[k + 1])
         values, self.turn = spectrum
         self.curvatures, self.u = scale * values, v[:, self.columns] @ self.turn
 
     @property
-    def length(self):
-        return np.linalg.norm(self.u)
+    def length(self) -> float:
+        return float(np.linalg.norm(self.u))
 
     @property
-    def entries(self):
+    def entries(self) -> int:
         """Of the factors of the kernel."""
         return self.bank.n * self.u.shape[1]
 
-    def moments(self, beta):
+    def moments(self, beta: np.ndarray) -> np.ndarray:
         """``V' beta`` in those directions, (t, q)."""
         V = self.bank.block(self.k)
         return (beta.astype(V.dtype) @ V).astype(float) @ self.turn
 
-    def visit(self, descent, others):
+    def visit(self, descent: Descent, others: float) -> float:
         """Move to the best coefficients while those of other kernels, of lengths with this sum,
         stay; their length.
         """
@@ -292,7 +306,7 @@ class _Output:
         What the second derivative of the loss is nowhere above.
     """
 
-    def __init__(self, box, cost, center, width):
+    def __init__(self, box: Box, cost: np.ndarray, center: np.ndarray, width: float) -> None:
         self.box = box
         if box.curve is not None:
             self.curvature = 0.25 * box.curve.cost
@@ -304,7 +318,7 @@ class _Output:
         self.linear = box.linear + extra * center
         self.bounds = box.bounds()._replace(ridge=ridge)
 
-    def level(self, f, b, enough, beta):
+    def level(self, f: np.ndarray, b: float, enough: float, beta: np.ndarray) -> float:
         """The best intercept for decision values f without one, which b is near; beta are the
         coefficients there.
         """
@@ -314,7 +328,7 @@ class _Output:
         beta[:] = self.box.curve.response(f + b)[0]
         return b
 
-    def loss(self, f, b):
+    def loss(self, f: np.ndarray, b: float) -> float:
         """Of decision values ``f + b``, with rounded corners."""
         if self.box.curve is not None:
             return self.box.curve.loss(f + b)

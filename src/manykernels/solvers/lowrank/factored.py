@@ -11,14 +11,15 @@ enter its equations through S alone. So closed-form weights and a Cholesky facto
 without another look at the data.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from ..._arrays import here
-from ...result import Status
-from ...run_state import Point
+from ...result import Certificate, Status
+from ...run_state import Point, RunState
 from ..base import Iterate, Solver
 from ..fewest import fewest
 from ..group_lasso import GroupLasso
@@ -51,7 +52,7 @@ class FactorSolver(Solver):
 
     gains_from_sample = False
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         if not run.bank.factored:
             raise ValueError(
                 "This solver works on low-rank factors: give an approximation, or use "
@@ -73,11 +74,11 @@ class FactorSolver(Solver):
                 "solver='group_lasso'."
             )
 
-    def without_steps(self):
+    def without_steps(self) -> Solver:
         return GroupLasso()  # which begins with an SVM
 
 
-def certified(run, weights, beta, tol=0.0):
+def certified(run: RunState, weights: np.ndarray, beta: np.ndarray, tol: float = 0.0) -> Iterate:
     """The iterate of feasible coefficients (t, n), which may be where the bank keeps long vectors.
 
     On the simplex, where closed forms make weights small but never zero, it has as few kernels as
@@ -86,7 +87,7 @@ def certified(run, weights, beta, tol=0.0):
     bank, moments = run.bank, run.bank.correlate(beta)
     forms = bank.squared_norms(moments)
 
-    def certificate(some):
+    def certificate(some: np.ndarray) -> Certificate:
         run.counters.kernel_passes += 1
         scores = bank.values(bank.column_weights(some) * moments)
         return run.problem.placed.certificate(some, beta, scores=scores, forms=forms)
@@ -100,7 +101,7 @@ def certified(run, weights, beta, tol=0.0):
     return Iterate(*run.latest, found)
 
 
-def lifted(run, weights, gap=1.0):
+def lifted(run: RunState, weights: np.ndarray, gap: float = 1.0) -> np.ndarray:
     """Weights to begin a model with: on the simplex a kernel that has none, or next to none, would
     have to gain so many powers of ten that the first of them are not worth a round.
     """
@@ -110,7 +111,9 @@ def lifted(run, weights, gap=1.0):
     return run.problem.regularizer.adopt(np.maximum(weights, least))
 
 
-def watched(state, iterate, most, stuck=False):
+def watched(
+    state: Any, iterate: Iterate, most: int, stuck: bool = False
+) -> tuple[Iterate, float, int]:
     """The iterate, the last one if the method is stuck, the smallest gap, and steps that may pass
     without a smaller one.
 
@@ -123,7 +126,7 @@ def watched(state, iterate, most, stuck=False):
     return iterate, min(gap, state.best), patience
 
 
-def penalty(run, v):
+def penalty(run: RunState, v: np.ndarray) -> float:
     """``sum_k |v_k|^2 / 2 d_k + r(d)`` at the best weights."""
     squared_norms = run.bank.squared_norms(v)
     weights = run.problem.regularizer.reweight(squared_norms)
@@ -157,7 +160,9 @@ class Fit(NamedTuple):
     weights: np.ndarray
 
     @classmethod
-    def of(cls, run, weights, beta, b=0.0):
+    def of(
+        cls, run: RunState, weights: np.ndarray, beta: np.ndarray, b: np.ndarray | float = 0.0
+    ) -> "Fit":
         """The fit of coefficients beta with intercepts b."""
         space = run.bank
         a = space.points.correlate(beta)
@@ -165,7 +170,7 @@ class Fit(NamedTuple):
         u, b = space.reduced(v), np.zeros(len(v)) + b
         return cls(a, u, v, b, _values(space, u, b), weights)
 
-    def moved(self, run, step, length):
+    def moved(self, run: RunState, step: "Fit", length: float) -> "Fit":
         """The fit after a part of a step; its own weights belong to the whole step."""
         steps = ("a", "u", "v", "b", "f")
         moved = {name: getattr(self, name) + length * getattr(step, name) for name in steps}
@@ -175,46 +180,40 @@ class Fit(NamedTuple):
         return Fit(**moved, weights=run.problem.regularizer.reweight(squared_norms))
 
 
-class Model:
-    """The quadratic models of the losses of all outputs at a fit: ``H = [V 1]' diag(bends) [V 1]``
-    and the weights.
+class Place(Protocol):
+    """A fit as the small model sees it: moments and coefficients in the small space, (t, q)."""
+
+    @property
+    def a(self) -> np.ndarray: ...
+
+    @property
+    def u(self) -> np.ndarray: ...
+
+
+F = TypeVar("F", bound=Place)
+
+
+class SmallModel(ABC, Generic[F]):
+    """The quadratic models of the losses of all outputs at a fit, and the weights.
 
     Parameters
     ----------
     run : RunState
-    fit : Fit
-    bends : (t, n)
-        Second derivatives of the losses.
-    exact : bool
-        Take sums in float64, which bends of very different sizes need.
-    before : Model, optional
-        An earlier one, which is of no use afterwards: its equations may be changed to become these,
-        where few bends have changed.
+    fit : F
+    systems : list
+        The equations of every output (`manykernels.banks.lowrank.systems`).
     """
 
-    def __init__(self, run, fit, bends, exact=False, before=None):
-        self.run, self.fit, self.space = run, fit, run.bank
-        old = [None] * len(bends) if before is None else before.given_up()
-        of = zip(bends, old, strict=True)
-        self.systems = [self.space.points.system(row, exact, one) for row, one in of]
-        self._weights, self._kept = None, None
+    def __init__(self, run: RunState, fit: F, systems: list) -> None:
+        self.run, self.fit, self.space, self.systems = run, fit, run.bank, systems
+        self._weights: np.ndarray | None = None
+        self._kept: list = []
 
-    def given_up(self):
-        """The equations of all outputs, of which nothing else is kept."""
-        self._weights = self._kept = None
-        return self.systems
-
-    def pulls(self, beta):
-        """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
-        moments = self.space.points.correlate(beta)
-        missing = here(beta.sum(axis=1)) - [box.total for box in self.run.problem.boxes]
-        return np.concatenate([moments, missing[:, None]], axis=1)
-
-    def solved(self, pulls, weights):
+    def solved(self, pulls: np.ndarray, weights: np.ndarray) -> F:
         """The step to the minimizer at fixed weights."""
         return self._finished(*self._solved(pulls, weights))
 
-    def fitted(self, pulls, weights, decrease):
+    def fitted(self, pulls: np.ndarray, weights: np.ndarray, decrease: float) -> F:
         """The step to the minimizer over the weights too; ends when the value falls by less than
         `decrease`.
         """
@@ -231,7 +230,7 @@ class Model:
             before = value
         return self._finished(found, used)
 
-    def _reweighted(self, weights, v, power):
+    def _reweighted(self, weights: np.ndarray, v: np.ndarray, power: float) -> np.ndarray:
         """Closed-form weights for coefficients v, or beyond them: their ratio to the last ones
         taken to a power.
         """
@@ -242,7 +241,9 @@ class Model:
             else self.run.problem.regularizer.adopt(weights * (closed / weights) ** power)
         )
 
-    def _solved(self, pulls, weights):
+    def _solved(
+        self, pulls: np.ndarray, weights: np.ndarray
+    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Changes of the moments (t, q), steps of (u, b) (t, q + 1), and the weights that were
         used.
         """
@@ -256,24 +257,69 @@ class Model:
             changes, steps = zip(*(one.solve(*right) for one, *right in of), strict=True)
         return (np.stack(changes), np.stack(steps)), weights
 
-    def _rooted(self, weights):
+    def _rooted(self, weights: np.ndarray) -> list:
         """The systems at some weights, which are kept: steps to several aims ask for them."""
-        if not np.array_equal(weights, self._weights):
+        if self._weights is None or not np.array_equal(weights, self._weights):
             root = self.space.root(weights)
             self._weights, self._kept = weights, [one.rooted(root) for one in self.systems]
         return self._kept
 
-    def _finished(self, found, weights):
+    @abstractmethod
+    def _finished(self, found: tuple[np.ndarray, np.ndarray], weights: np.ndarray) -> F:
+        """The step of a fit that belongs to changes of the moments and steps of (u, b)."""
+
+
+class Model(SmallModel[Fit]):
+    """The quadratic models of the losses of all outputs at a fit: ``H = [V 1]' diag(bends) [V 1]``
+    and the weights.
+
+    Parameters
+    ----------
+    run : RunState
+    fit : Fit
+    bends : (t, n)
+        Second derivatives of the losses.
+    exact : bool
+        Take sums in float64, which bends of very different sizes need.
+    before : Model, optional
+        An earlier one, which is of no use afterwards: its equations may be changed to become these,
+        where few bends have changed.
+    """
+
+    def __init__(
+        self,
+        run: RunState,
+        fit: Fit,
+        bends: np.ndarray,
+        exact: bool = False,
+        before: "Model | None" = None,
+    ) -> None:
+        old = [None] * len(bends) if before is None else before.given_up()
+        of = zip(bends, old, strict=True)
+        super().__init__(run, fit, [run.bank.points.system(row, exact, one) for row, one in of])
+
+    def given_up(self) -> list:
+        """The equations of all outputs, of which nothing else is kept."""
+        self._weights, self._kept = None, []
+        return self.systems
+
+    def pulls(self, beta: np.ndarray) -> np.ndarray:
+        """Minus the slopes of the losses, for minus their slopes beta (t, n) at every point."""
+        moments = self.space.points.correlate(beta)
+        missing = here(beta.sum(axis=1)) - [box.total for box in self.run.problem.boxes]
+        return np.concatenate([moments, missing[:, None]], axis=1)
+
+    def _finished(self, found: tuple[np.ndarray, np.ndarray], weights: np.ndarray) -> Fit:
         self.run.counters.kernel_passes += 2
         a, (u, b) = found[0], (found[1][:, :-1], found[1][:, -1])
         v = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.v
         return Fit(a, u, v, b, _values(self.space, u, b), weights)
 
 
-def _values(space, u, b):
+def _values(space: Any, u: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Decision values of coefficients in the space and intercepts."""
     return space.points.values(u) + space.points.to_device(b[:, None])
 
 
-def _above_zero(weights):
+def _above_zero(weights: np.ndarray) -> np.ndarray:
     return np.maximum(weights, TOLERANCES.smallest_weight * weights.max())

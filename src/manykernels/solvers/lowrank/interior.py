@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._arrays import namespace, places, smallest, sums_by
+from ...losses import Box
 from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, lifted, watched
@@ -78,7 +79,9 @@ class Bounded(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
-    def products(self, step=None, length=0.0):
+    def products(
+        self, step: "Step | None" = None, length: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Products of slacks and multipliers, below and above, after a step."""
         below, above, low, high = self.x - self.lower, self.upper - self.x, self.low, self.high
         if step is None:
@@ -88,7 +91,7 @@ class Bounded(NamedTuple):
             high + length * step.high
         )
 
-    def longest(self, step):
+    def longest(self, step: "Step") -> float:
         """The longest step that keeps slacks and multipliers positive."""
         pairs = (
             (self.x - self.lower, step.x),
@@ -98,7 +101,7 @@ class Bounded(NamedTuple):
         )
         return min(_longest(value, change) for value, change in pairs)
 
-    def moved(self, step, length):
+    def moved(self, step: "Step", length: float) -> "Bounded":
         return self._replace(
             x=self.x + length * step.x,
             low=self.low + length * step.low,
@@ -106,7 +109,7 @@ class Bounded(NamedTuple):
         )
 
 
-def _longest(value, change):
+def _longest(value: np.ndarray, change: np.ndarray) -> float:
     """The longest step by which positive values stay positive."""
     xp, falls = namespace(change), change < 0.0
     return smallest(xp.where(falls, -value / xp.where(falls, change, -1.0), np.inf))
@@ -143,7 +146,7 @@ class Interior(FactorSolver):
 
     max_iter = 200
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         if not all(
             np.isfinite(box.lower).all() and np.isfinite(box.upper).all()
@@ -161,7 +164,7 @@ class Interior(FactorSolver):
                 "solver='primal'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         beta, at = run.bank.to_device(run.problem.feasible(beta)), _simpler(run)
         return State(
@@ -171,7 +174,7 @@ class Interior(FactorSolver):
             certified(run, weights, beta),
         )
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         linearized = _Linearized(state)
         step = self._direction(linearized, state, tol)
         length = min(1.0, TOLERANCES.share_of_way_to_bound * state.bounded.longest(step))
@@ -193,7 +196,7 @@ class Interior(FactorSolver):
         )
 
     @staticmethod
-    def _direction(at, state, tol):
+    def _direction(at: "_Linearized", state: State, tol: float) -> Step:
         """The step by predictor, corrector, and correctors of products that are out of line."""
         bounded, gap = state.bounded, state.iterate.certificate.gap
         weights = lifted(state.at, state.fit.weights, gap)
@@ -214,7 +217,9 @@ class Interior(FactorSolver):
         return _corrected(at, bounded, step, aims, center)
 
 
-def _corrected(at, bounded, step, aims, center):
+def _corrected(
+    at: "_Linearized", bounded: Bounded, step: Step, aims: "Aims", center: float
+) -> Step:
     """The step after correctors, as many as lengthen it enough."""
     longest = bounded.longest(step)
     for _ in range(TOLERANCES.correctors):
@@ -231,7 +236,7 @@ def _corrected(at, bounded, step, aims, center):
     return step
 
 
-def _toward(center, value):
+def _toward(center: float, value: np.ndarray) -> np.ndarray:
     """What to add to products so that they are near the center, but not too much."""
     clip = namespace(value).clip
     near = clip(value, center / TOLERANCES.farthest_product, TOLERANCES.farthest_product * center)
@@ -241,18 +246,18 @@ def _toward(center, value):
 class Aims(NamedTuple):
     """Products below and above that a step aims at, (k,) or a number each."""
 
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray | float
+    high: np.ndarray | float
 
 
-def _mean(products):
+def _mean(products: tuple[np.ndarray, np.ndarray]) -> float:
     return 0.5 * float(sum(values.mean() for values in products))
 
 
 class _Linearized:
     """The conditions linearized at a state, and the model that they leave."""
 
-    def __init__(self, state):
+    def __init__(self, state: State) -> None:
         self.problem, self.bounded = state.at.problem.placed, state.bounded
         at = self.bounded
         self.below, self.above = at.x - at.lower, at.upper - at.x
@@ -262,19 +267,19 @@ class _Linearized:
         self.curvatures = self.by_point(self.give)
         self.model = Model(state.at, state.fit, self.curvatures, exact=True)
 
-    def by_point(self, values):
+    def by_point(self, values: np.ndarray) -> np.ndarray:
         """Sums of the variables' values over those of a point, (t, n)."""
         shape = self.problem.targets.shape
         return sums_by(self.bounded.place, values, shape[0] * shape[1]).reshape(shape)
 
-    def _change(self, aims):
+    def _change(self, aims: Aims) -> np.ndarray:
         """How the variables change towards the aims while the decision values stay."""
         return self.give * (self.left + aims.low / self.below - aims.high / self.above)
 
-    def pulls(self, aims):
+    def pulls(self, aims: Aims) -> np.ndarray:
         return self.model.pulls(self.by_point(self.bounded.x + self._change(aims)))
 
-    def step(self, aims, fit):
+    def step(self, aims: Aims, fit: Fit) -> Step:
         """The step of everything that goes with a step of the fit."""
         at = self.bounded
         x = self._change(aims) - self.give * fit.f.ravel()[at.place]
@@ -282,7 +287,7 @@ class _Linearized:
         high = (aims.high + at.high * x) / self.above - at.high
         return Step(x, low, high, fit)
 
-    def feasible(self, bounded):
+    def feasible(self, bounded: Bounded) -> np.ndarray:
         """Coefficients with the right sums: what is missing is put where it costs least."""
         beta = self.by_point(bounded.x)
         for row, bends, box in zip(beta, self.curvatures, self.problem.boxes, strict=True):
@@ -291,7 +296,7 @@ class _Linearized:
         return self.problem.feasible(beta)
 
 
-def _simpler(run):
+def _simpler(run: RunState) -> RunState:
     """The run in half of the space of its factors, or itself."""
     bank = run.bank.half()
     if bank is None:
@@ -301,13 +306,13 @@ def _simpler(run):
     return simpler
 
 
-def _apart(at, iterate):
+def _apart(at: RunState, iterate: Iterate) -> bool:
     """Whether an iterate is clearly worse than it looks in a half of the space."""
     near = certified(at, iterate.weights, iterate.beta).certificate
     return iterate.certificate.absolute_gap > TOLERANCES.gaps_differ_above * abs(near.absolute_gap)
 
 
-def _centered(run):
+def _centered(run: RunState) -> Bounded:
     """Variables in the middle of their bounds, less on the heavier side, with products that are all
     the same.
     """
@@ -332,7 +337,7 @@ def _centered(run):
     return Bounded(place, linear, lower, upper, x, product / (x - lower), product / (upper - x))
 
 
-def _shares(box):
+def _shares(box: Box) -> tuple[float, float]:
     """Shares of the upper and lower bounds, a half at most, that sum up to the total; zero if only
     zero does.
     """
@@ -346,7 +351,7 @@ def _shares(box):
     )
 
 
-def _sides(box):
+def _sides(box: Box) -> list[Box]:
     """The box of each variable of a point: itself, or one on either side of the kink."""
     if not box.kink.any():
         return [box]

@@ -14,6 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._arrays import namespace
+from ...losses import Box, Entropy
+from ...problem import Problem
+from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, lifted, penalty, watched
 
@@ -52,7 +55,7 @@ class PrimalNewton(FactorSolver):
 
     max_iter = 300
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         if not run.problem.loss.is_smooth:
             raise ValueError(
@@ -60,12 +63,12 @@ class PrimalNewton(FactorSolver):
                 "solver='interior'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         beta = run.bank.to_device(run.problem.feasible(beta))
         return State(Fit.of(run, lifted(run, weights), beta), certified(run, weights, beta))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         corners, stack = rounded_corners(run.problem.placed, 0.0), namespace(state.fit.f).stack
         pairs = zip(corners, state.fit.f, strict=True)
         beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
@@ -80,22 +83,22 @@ class PrimalNewton(FactorSolver):
         return State(fit, *watched(state, iterate, TOLERANCES.steps_without_gain), model)
 
     @staticmethod
-    def _coefficients(problem, fit, beta):
+    def _coefficients(problem: Problem, fit: Fit, beta: np.ndarray) -> np.ndarray:
         """Feasible coefficients at a fit: those of the model, which agree with v, or the response
         of a loss with a curve, which is never outside of its box.
         """
         if problem.loss.has_nonquadratic_dual:
-            curves = [box.curve for box in problem.boxes]
+            curves = [box.curve for box in problem.boxes if box.curve is not None]
             pairs = zip(curves, fit.f, strict=True)
             rows = [curve.response(f + curve.level(f))[0] for curve, f in pairs]
             beta = namespace(fit.f).stack(rows)
         return problem.feasible(beta)
 
     @staticmethod
-    def _length(run, corners, fit, step):
+    def _length(run: RunState, corners: "list[Corner | Entropy]", fit: Fit, step: Fit) -> float:
         """The best of the lengths 1, 1/2, 1/4, ..., or none."""
 
-        def value(length):
+        def value(length: float) -> float:
             at = zip(corners, fit.f + length * step.f, fit.b + length * step.b, strict=True)
             losses = sum(corner.loss(f, b) for corner, f, b in at)
             return penalty(run, fit.v + length * step.v) + losses
@@ -112,7 +115,7 @@ class PrimalNewton(FactorSolver):
 # --- losses as functions of decision values, through their boxes, with corners rounded off --------
 
 
-def rounded_corners(problem, width):
+def rounded_corners(problem: Problem, width: float) -> "list[Corner | Entropy]":
     """The loss of every output with its corners rounded off over a width; one with a curve has
     none.
     """
@@ -128,12 +131,12 @@ class Corner:
     over that width.
     """
 
-    def __init__(self, box, cost, width):
+    def __init__(self, box: Box, cost: np.ndarray, width: float) -> None:
         self.box, xp = box, namespace(cost)
         # points without a cost have no coefficient, whatever their ridge
         self.ridge = xp.where(cost > 0.0, box.ridge + width / xp.where(cost > 0.0, cost, 1.0), 1.0)
 
-    def response(self, f):
+    def response(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients at decision values f, and the curvature of the loss there."""
         box, pull, xp = self.box, self.box.linear - f, namespace(f)
         free = xp.sign(pull) * xp.clip(abs(pull) - box.kink, 0.0, None) / self.ridge
@@ -141,7 +144,7 @@ class Corner:
         bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
         return beta, xp.where(bends, 1.0 / self.ridge, 0.0)
 
-    def loss(self, f, b):
+    def loss(self, f: np.ndarray, b: float) -> float:
         """Total loss of the decision values f, of which b is the intercept."""
         beta = self.response(f)[0]
         losses = beta * (self.box.linear - f) - self.box.kink * abs(beta)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...result import Status
+from ...run_state import RunState
 from ..base import Iterate, Solver
 
 
@@ -40,15 +41,15 @@ class FixedWeights(Solver):
 
     max_iter = 50
 
-    def weights(self, run):
+    def weights(self, run: RunState) -> np.ndarray:
         """The weights, (m,); they are then moved to the nearest feasible ones."""
         raise NotImplementedError
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights = run.problem.regularizer.project(self.weights(run))
         return self._solve(run, weights, run.start.beta, TOLERANCES.first_inner_tolerance)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         return self._solve(
             run,
             state.iterate.weights,
@@ -58,7 +59,13 @@ class FixedWeights(Solver):
         )
 
     @staticmethod
-    def _solve(run, weights, beta, inner_tolerance, tol=0.0):
+    def _solve(
+        run: RunState,
+        weights: np.ndarray,
+        beta: np.ndarray,
+        inner_tolerance: float,
+        tol: float = 0.0,
+    ) -> State:
         at = run.evaluate(weights, beta, inner_tolerance)
         certificate = run.certificate(weights, at.beta, scores=at.scores)
         done = (
@@ -74,7 +81,7 @@ class FixedWeights(Solver):
 class Uniform(FixedWeights):
     """Equal weights."""
 
-    def weights(self, run):
+    def weights(self, run: RunState) -> np.ndarray:
         return run.problem.regularizer.start(run.bank.m)
 
 
@@ -87,7 +94,7 @@ class Alignment(FixedWeights):
     centered and Frobenius products.
     """
 
-    def weights(self, run):
+    def weights(self, run: RunState) -> np.ndarray:
         counts = run.problem.cost > 0.0  # of points that an output does not see, nothing is known
         means = np.sum(run.problem.targets * counts, axis=1, keepdims=True) / np.maximum(
             counts.sum(axis=1, keepdims=True), 1
@@ -106,7 +113,7 @@ class Alignment(FixedWeights):
         )
 
 
-def _centered_norms(run):
+def _centered_norms(run: RunState) -> np.ndarray:
     """Frobenius norms of the centered kernels, from their columns."""
     bank, squares = run.bank, np.zeros(run.bank.m)
     run.counters.kernel_passes += 1

@@ -6,13 +6,15 @@ points begin where the decision function of the sample puts them: nearly all of 
 at a bound are there from the beginning.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...problem import Problem
 from ...run_state import Point, RunState
-from ..base import Around, Solver
+from ..base import Around, Iterate, Solver
 from ..loop import Part, drive_part
 from ..lowrank.primal import rounded_corners
 
@@ -41,11 +43,11 @@ class State(NamedTuple):
     """The state of the solver at work, and how many steps were taken."""
 
     solver: Solver
-    state: object
+    state: Any
     steps: int
 
     @property
-    def iterate(self):
+    def iterate(self) -> Iterate:
         return self.state.iterate
 
 
@@ -64,11 +66,17 @@ class FromPoints(Around):
         Points in the sample.
     """
 
-    def __init__(self, solver, first, last=None, size=None):
+    def __init__(
+        self,
+        solver: Solver,
+        first: Callable[[RunState], Solver],
+        last: Solver | None = None,
+        size: int | None = None,
+    ) -> None:
         super().__init__(solver)
         self.first, self.last, self.size = first, last, size or SIZE
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         problem = run.problem
         depends = problem.has_fixed_sum or problem.regularizer.needs_bank
@@ -77,26 +85,26 @@ class FromPoints(Around):
                 "A sample of the points does not stand for all of them here: use solver='spg'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weighted = np.flatnonzero(run.problem.cost.any(axis=0))
         if weighted.size > self.size and not run.start.beta.any():
             run.start = run.latest = self._start(run, weighted)
         return State(self.solver, self.solver.init(run), 0)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         if state.steps == ROUNDS and self.last is not None:
             run.start = state.iterate.point
             last = self.last.specialize(run)
             return State(last, last.init(run), ROUNDS + 1)
         return State(state.solver, state.solver.step(run, state.state, tol), state.steps + 1)
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         return state._replace(state=state.solver.refreshed(run, state.state))
 
-    def without_steps(self):
+    def without_steps(self) -> Solver:
         return self.solver
 
-    def _start(self, run, weighted):
+    def _start(self, run: RunState, weighted: np.ndarray) -> Point:
         """Weights of the sample, and coefficients of all points that go with its decisions; from
         one sample to a larger one where there are very many points.
         """
@@ -114,22 +122,24 @@ class FromPoints(Around):
             beta = np.stack([corner.response(f)[0] for corner, f in pairs])
         return Point(weights, problem.feasible(beta))
 
-    def _sizes(self, n):
+    def _sizes(self, n: int) -> list[int]:
         """Points of the samples, each many times the last."""
         return [self.size] + [
             size for size in LARGER if size >= MUCH * self.size and n > MUCH * size
         ]
 
     @staticmethod
-    def _solved(run, problem, rows, solver, start):
+    def _solved(
+        run: RunState, problem: Problem, rows: np.ndarray, solver: Solver, start: Point
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Weights from some of the points, and the decision values of all."""
 
-        def at_all(some):
+        def at_all(some: np.ndarray) -> np.ndarray:
             beta = np.zeros_like(run.problem.targets)
             beta[:, rows] = some
             return beta
 
-        def whole(point):
+        def whole(point: Point) -> Point:
             return Point(point.weights, run.problem.feasible(at_all(point.beta)))
 
         part = Part(problem, start, f"sample of {rows.size} points", whole)
@@ -138,7 +148,7 @@ class FromPoints(Around):
         return result.weights, scores + result.intercept[:, None]
 
 
-def _evenly(targets, size):
+def _evenly(targets: np.ndarray, size: int) -> np.ndarray:
     """Random points whose targets are distributed as those of all points."""
     shuffled = np.random.default_rng(0).permutation(targets.shape[1])
     ordered = shuffled[np.lexsort(targets[:, shuffled])]
