@@ -35,7 +35,7 @@ CERTIFIERS: dict[str, type["Solver"]] = {}
 
 
 class Iterate(NamedTuple):
-    """What the driver sees of a solver's state.
+    """The part of a solver's state that the driver sees.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Solver(ABC):
         self.needs(run)
 
     def fits(self, run: RunState) -> bool:
-        """Whether `check` has nothing to object."""
+        """True if `check` has nothing to object."""
         try:
             self.check(run)
         except ValueError:
@@ -121,20 +121,20 @@ class Solver(ABC):
         return self.title or type(self).__name__
 
     def count(self, state: Any, steps: int) -> int:
-        """How much of `max_iter` was used, after so many steps."""
+        """The part of `max_iter` that is used up after so many steps."""
         return steps
 
     def limit(self, run: RunState) -> int:
-        """What `max_iter` is for this run, unless it is given."""
+        """The default of `max_iter` for this run."""
         return self.max_iter
 
     def work(self, run: RunState) -> float:
-        """What the run has done so far, in passes over the kernels."""
+        """The work of the run so far, in passes over the kernels."""
         return run.work
 
     def slow(self, run: RunState, first: float, tol: float) -> bool:
-        """Whether more was done than is worth waiting for, by a run whose first gap was `first`; or
-        a quarter of that, with next to nothing to show.
+        """True if a run whose first gap was `first` has done more than is worth waiting for; or a
+        quarter of that, with next to nothing to show.
 
         In passes, not seconds: the same fit always ends in the same way. Newton's method takes the
         time of 6 passes or more where the gap has to fall by one or two powers of ten, of 10 where
@@ -158,7 +158,7 @@ class Solver(ABC):
         return work > (TOLERANCES.extra_work_when_near if nearly else 1.0) * allowed
 
     def advice(self, run: RunState, result: Result, tol: float) -> str:
-        """How far the run came, and what to do about it."""
+        """A sentence on how far the run came, and on what to do about it."""
         count, gap = result.n_iter, result.duality_gap
         if result.status is Status.INSEPARABLE:
             return ""
@@ -187,11 +187,11 @@ class Solver(ABC):
         return next(fitting, None)
 
     def specialize(self, run: RunState) -> "Solver":
-        """What does the run: this solver, or one that looks at a part of the problem first."""
+        """The solver of the run: this one, or one that looks at a part of the problem first."""
         return self
 
     def without_steps(self) -> "Solver":
-        """What answers when no step is to be taken: this solver, or one that begins better."""
+        """The solver for a run of no steps: this one, or one that begins better."""
         return self
 
     @abstractmethod

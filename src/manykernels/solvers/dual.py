@@ -1,4 +1,4 @@
-"""What solvers that ascend on the dual share: a point to begin from, and a point judged by its
+"""Parts of solvers that ascend on the dual: a point to begin from, and a point judged by its
 products.
 """
 
@@ -178,7 +178,7 @@ class HeldProgram:
 
 
 class StreamedProgram:
-    """The same by sums over the kernels."""
+    """The curvature of `HeldProgram` by sums over the kernels."""
 
     def __init__(self, sums: Sums, factor: float, beta: np.ndarray, dtype: np.dtype) -> None:
         self.sums, self.factor, self.scores = sums, factor, sums.times(beta)

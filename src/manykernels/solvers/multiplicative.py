@@ -95,7 +95,7 @@ TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the rounds stand.
+    """The state of the rounds.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class MultiplicativeWeights(Solver):
         return None
 
     def _by_paper(self, run: RunState) -> bool:
-        """Whether the paper's schedule alone says how many rounds there are."""
+        """True if the paper's schedule alone says how many rounds there are."""
         return self.schedule == "paper" and self.rounds is None and run.limit is None
 
     def work(self, run: RunState) -> float:
@@ -456,16 +456,9 @@ class MultiplicativeWeights(Solver):
         y, cost, loss = run.problem.targets[0], run.problem.cost[0], run.problem.loss
         form, reach = float(beta @ scores), TOLERANCES.largest_multiple
         if loss.capped:
-            reach = min(
-                reach,
-                float(
-                    np.min(
-                        np.divide(
-                            cost, np.abs(beta), out=np.full_like(cost, reach), where=beta != 0.0
-                        )
-                    )
-                ),
-            )
+            most = np.full_like(cost, reach)
+            np.divide(cost, np.abs(beta), out=most, where=beta != 0.0)
+            reach = min(reach, float(most.min()))
         if form <= 0.0 or reach <= 1.0 or loss.can_be_infinite:
             return 1.0
 
@@ -485,7 +478,7 @@ class MultiplicativeWeights(Solver):
 
     @staticmethod
     def _touching(run: RunState, at: loops.Average) -> bool:
-        """Whether both hulls have a point in common in every kernel, as far as this precision can
+        """True if both hulls have a point in common in every kernel, as far as this precision can
         tell.
         """
         largest = run.bank.combined_diagonal(at.weights / at.weights.sum()).max(initial=0.0)

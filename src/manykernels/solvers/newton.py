@@ -59,7 +59,7 @@ TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Newton(Solver):
             )
 
     def _streams(self, run: RunState) -> bool:
-        """Whether to do without the products."""
+        """True if the products are not held."""
         if self.streamed is not None:
             return self.streamed
         products, sums = _sizes(run)
@@ -156,8 +156,10 @@ class Newton(Solver):
 
     def step(self, run: RunState, state: State, tol: float) -> State:
         gap, model = state.iterate.certificate.absolute_gap, run.problem.regularizer
+        # Newton's direction: the maximizer of the quadratic model over the box
         point, program = state.point.program(run, model)
         target = maximizer(run, point.beta, gap, program)
+        # the exact line search
         line = point.line(run, target - point.beta)
         new = _state(run, point.moved(line, _line_search(run.problem, point, line)))
         left = new.iterate.certificate.absolute_gap

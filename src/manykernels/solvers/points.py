@@ -1,4 +1,4 @@
-"""Where Newton's method stands, with the products of all kernels in memory or without.
+"""The points of Newton's method, with the products of all kernels in memory or without.
 
 A point knows beta and its quadratic forms. It is judged by a regularizer, makes the quadratic
 program of the next step, and says how the forms change along a step. `HeldPoint` keeps the products
@@ -57,11 +57,11 @@ class HeldPoint(NamedTuple):
         return cls(beta, products, forms_of(products, beta))
 
     def times(self, size: float) -> "HeldPoint":
-        """The same for a multiple of beta."""
+        """The point of a multiple of beta."""
         return HeldPoint(size * self.beta, size * self.products, size**2 * self.forms)
 
     def only(self, kernels: np.ndarray) -> "HeldPoint":
-        """The same for some of the kernels."""
+        """The point for some of the kernels."""
         if len(kernels) == len(self.forms):
             return self
         return HeldPoint(self.beta, self.products[kernels], self.forms[kernels])
@@ -71,7 +71,7 @@ class HeldPoint(NamedTuple):
         return self, judged(run, model, self.beta, self.products, self.forms)
 
     def fresh(self, run: RunState) -> "HeldPoint":
-        """The same point, computed anew to be judged again."""
+        """This point, computed anew to be judged again."""
         return self.at(run, self.beta)
 
     def scores(self, run: RunState, weights: np.ndarray) -> np.ndarray:

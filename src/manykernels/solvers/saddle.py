@@ -22,7 +22,7 @@ and which kernels have weight, and a system of linear equations gives the rest (
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -88,27 +88,50 @@ class Between(NamedTuple):
         return self.upper - self.lower
 
 
-def aim(
-    run: RunState,
-    K: np.ndarray,
-    weights: np.ndarray,
-    point: HeldPoint,
-    gap: float,
-    wanted: float,
-    **known: Any,
-) -> Between:
+class Goal(NamedTuple):
+    """How far a program is to be solved.
+
+    Attributes
+    ----------
+    gap : float
+        Absolute gap of the whole problem at the point.
+    wanted : float
+        Absolute gap of the program to reach.
+    value : float, optional
+        The dual value at the point: a gap will do that is a part of what can be gained.
+    known : bool
+        Whether the point and the weights are likely to say which coefficients are free and which
+        kernels have weight.
+    """
+
+    gap: float
+    wanted: float
+    value: float | None = None
+    known: bool = False
+
+    def missing(self, at: Between) -> float:
+        """The gap to reach from here, or zero if it is reached."""
+        enough = self.wanted
+        if self.value is not None:
+            enough = max(enough, TOLERANCES.gain_left * abs(at.upper - self.value))
+        return enough if at.gap > enough else 0.0
+
+
+def aim(run: RunState, K: np.ndarray, weights: np.ndarray, point: HeldPoint, goal: Goal) -> Between:
     """Weights (m,) and coefficients near the saddle of the program, as a `Between`; see
     `Saddle.solve`.
     """
     kernels, start = _candidates(weights, point.forms), None
     for _ in range(TOLERANCES.programs):
+        # the program of the candidates
         saddle = Saddle(run, K, weights[kernels], point.only(kernels))
-        found = saddle.solve(gap, wanted, start=start, **known)
+        found = saddle.solve(goal, start)
         d = np.zeros(weights.size)
         d[kernels] = found.d
         found = found._replace(d=d)
         if kernels.size == weights.size:
             break
+        # the check: kernels whose tangents are above the kink join
         forms = tangents(point, found.x)
         above = forms > forms[kernels].max()
         if not above.any():
@@ -127,7 +150,7 @@ def _candidates(weights: np.ndarray, forms: np.ndarray) -> np.ndarray:
 
 
 def tangents(point: HeldPoint, x: np.ndarray) -> np.ndarray:
-    """Of all quadratic forms around a point, (m,)."""
+    """Tangents of all quadratic forms around a point, (m,)."""
     return 2.0 * inner(point.products, x) - point.forms
 
 
@@ -147,72 +170,49 @@ class Saddle:
         self.run, self.K, self.weights, self.point = run, K, weights, point
         self.given = point.scores(run, weights)
 
-    def solve(
-        self,
-        gap: float,
-        wanted: float,
-        value: float | None = None,
-        known: bool = False,
-        start: tuple[np.ndarray, np.ndarray] | None = None,
-    ) -> Between:
+    def solve(self, goal: Goal, start: tuple[np.ndarray, np.ndarray] | None = None) -> Between:
         """Weights and coefficients near the saddle, as a `Between`.
 
         Parameters
         ----------
-        gap : float
-            Absolute gap of the whole problem at the point.
-        wanted : float
-            Absolute gap of the program to reach.
-        value : float, optional
-            The dual value at the point: a gap will do that is a part of what can be gained.
-        known : bool
-            Whether the point and the weights are likely to say which coefficients are free and
-            which kernels have weight.
+        goal : Goal
         start : (d, x), optional
             Where to begin, in place of the point: nearly the saddle.
         """
         best = self._between(self.weights, self.point.beta, self.given, self.point.forms)
         if start is not None:
-            best, known = _better(self._at(*start), best), True
+            best, goal = _better(self._at(*start), best), goal._replace(known=True)
         try:
             with np.errstate(over="raise", invalid="raise"):
-                for better in self._approaches(best, gap, wanted, value, known):
+                for better in self._approaches(best, goal):
                     best = _better(better, best)
         except FloatingPointError:  # kernels so large that their squares are no numbers
             pass
         return best
 
-    def _approaches(
-        self, best: Between, gap: float, wanted: float, value: float | None, known: bool
-    ) -> Iterator[Between]:
-        """What is found on the way, until it is good enough."""
-        model, x, Kx = self._first_model(gap), best.x, best.Kx
-
-        def missing(at: Between) -> float:
-            """The gap to reach, or zero if it is."""
-            enough = (
-                wanted
-                if value is None
-                else max(wanted, TOLERANCES.gain_left * abs(at.upper - value))
-            )
-            return enough if at.gap > enough else 0.0
-
-        if known and missing(best):
-            best = self._by_equations(best, missing(best))
+    def _approaches(self, best: Between, goal: Goal) -> Iterator[Between]:
+        """The points found on the way, until one is good enough."""
+        model, x, Kx = self._first_model(goal.gap), best.x, best.Kx
+        # the active set, where it is likely to be known
+        if goal.known and goal.missing(best):
+            best = self._by_equations(best, goal.missing(best))
             yield best
         pause, due = 1, 1
         for step in range(TOLERANCES.newton_steps):
-            if not missing(best):
+            if not goal.missing(best):
                 return
+            # the point of the smooth model
             forms = self.forms(x)
             here = self._between(model.weights(forms), x, Kx, forms)
             best = _better(here, best)
             yield best
-            if step == due and missing(best):
-                better = self._by_equations(best, missing(best))
+            # the active set, less and less often where it does not help
+            if step == due and goal.missing(best):
+                better = self._by_equations(best, goal.missing(best))
                 pause = 1 if better.gap < TOLERANCES.systems_help_below * best.gap else 2 * pause
                 best, due = better, step + pause
                 yield best
+            # Newton's step on a model that is perhaps cooler
             model = _cooler(model, here, forms)
             x, Kx = self._step(model, here, forms)
 
@@ -230,7 +230,7 @@ class Saddle:
         return tangents(self.point, x)
 
     def scores(self, d: np.ndarray, Kx: np.ndarray) -> np.ndarray:
-        """What takes the place of the decision values, (t, n)."""
+        """The slopes of the program, which take the place of decision values, (t, n)."""
         return Kx - self.given + self.point.scores(self.run, d)
 
     def _between(self, d: np.ndarray, x: np.ndarray, Kx: np.ndarray, forms: np.ndarray) -> Between:
@@ -251,13 +251,16 @@ class Saddle:
         self, model: SmoothedSimplex, here: Between, forms: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients after a step of Newton's method on the smooth model, and K_e times them."""
+        # the Hessian, of the kernels that bend it
         d, J = model.weights(forms), model.curvature(forms)
         used = np.flatnonzero(d > TOLERANCES.ignore_curvature_below * d.max())
         J = J._replace(diagonal=J.diagonal[used], vector=J.vector[used])
         program = HeldProgram(
             self.run.bank, self.K, self.point.products[used], J, self.scores(d, here.Kx)
         )
+        # Newton's direction over the box
         change = maximizer(self.run, here.x, here.gap, program) - here.x
+        # the line search
         moved = self._times(change)
         size = self._length(model, here, forms, change, moved)
         return here.x + size * change, here.Kx + size * moved
@@ -272,15 +275,18 @@ class Saddle:
     ) -> float:
         """The step in [0, 1] that is best for the smooth model."""
         problem = self.run.problem
+        # along the step the tangents are lines and the quadratic part is a parabola
         rise = 2.0 * inner(self.point.products, change)
         start = float(np.vdot(change, here.Kx)) - 0.5 * float(self.weights @ rise)
         bend = float(np.vdot(change, moved))
 
         def uphill(size: float) -> float:
+            """The slope of the model along the step."""
             linear = problem.dual_slope(here.x + size * change, change)
             pulled = 0.5 * float(model.weights(forms + size * rise) @ rise)
             return linear - start - size * bend - pulled
 
+        # the whole step where the model still rises there, or where rounding hides its slope
         if uphill(1.0) >= 0.0 or uphill(0.0) <= 0.0:
             return 1.0
         return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.line_search_error, maxiter=50)
@@ -404,17 +410,20 @@ def solution(
     point : HeldPoint
     guess : Guess
     """
+    # the size of the system
     sizes, t, s = guess.free.sum(axis=1), len(guess.free), guess.used.size
     # a step by any other method costs systems of that size too, where a loss has a curve
     too_many = sizes.max() > ACTIVE_SET.most_free and not problem.loss.has_nonquadratic_dual
     if sizes.min() == 0 or too_many or s > min(ACTIVE_SET.most_kernels, sizes.sum() + 1):
         return None
+    # the equations of the weights: tangents in use have the height t, and weights sum to one
     small, right = np.zeros((s + t + 1, s + t + 1)), np.zeros(s + t + 1)
     small[:s, -1] = small[-1, :s] = right[-1] = 1.0
     right[:s] = 0.5 * point.forms[guess.used]
     # kernels of 1e290 and more may make numbers that are none, and then there is no solution
     with np.errstate(over="ignore", invalid="ignore"):
         try:
+            # the Schur complement of the free coefficients, output by output
             parts = [_eliminated(problem, K, given, point, guess, c) for c in range(t)]
             for c, part in enumerate(parts):
                 rows = np.r_[:s, s + c]
@@ -426,6 +435,7 @@ def solution(
             return None
         if not np.isfinite(z).all():
             return None
+    # back substitution: the coefficients of every output
     x, d = guess.x.copy(), np.zeros(point.forms.size)
     for c, part in enumerate(parts):
         left = part.sides[:, -1] - part.sides[:, :-1] @ z[np.r_[:s, s + c]]
@@ -468,14 +478,17 @@ class _Part(NamedTuple):
 def _eliminated(
     problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, c: int
 ) -> _Part:
+    """The equations of output c without its free coefficients."""
     box, M = problem.boxes[c].around(guess.x[c]), point.products[guess.used, c]
     F, fixed = np.flatnonzero(guess.free[c]), np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
+    # Cholesky's factor of the kernel of the free points
     block = K[np.ix_(F, F)].astype(float)
     block[np.diag_indices(F.size)] += (
         box.ridge[F] + ACTIVE_SET.diagonal_shift * np.trace(block) / F.size
     )
     factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
+    # right-hand sides: products of the kernels in use, ones for the intercept, and the constants
     sides = np.empty((F.size, len(M) + 2))
     sides[:, :-2], sides[:, -2] = M[:, F].T, 1.0
     sides[:, -1] = box.linear[F] - box.kink[F] * np.sign(guess.x[c, F]) + given[c, F]
@@ -487,12 +500,14 @@ def _eliminated(
 def next_guess(
     problem: Problem, saddle: Saddle, guess: Guess, found: Found, Kx: np.ndarray
 ) -> Guess | None:
-    """What the solution says about bounds and kernels; None if it says what was guessed."""
+    """The guess that the solution makes of bounds and kernels; None if it is the one before."""
     scores, x, free = saddle.scores(found.d, Kx), found.x.copy(), guess.free.copy()
     for c, box in enumerate(problem.boxes):
+        # free coefficients that left the box, or changed their side of the kink, are held
         outside = (x[c] <= box.lower) | (x[c] >= box.upper)
         turned = (box.kink > 0.0) & (np.sign(x[c]) != np.sign(guess.x[c]))
         x[c] = np.where(free[c] & turned, 0.0, np.clip(x[c], box.lower, box.upper))
+        # held coefficients that violate the optimality conditions are freed
         up, down = box.sides(x[c], scores[c] + box.ridge * x[c] - box.linear)
         slack = ACTIVE_SET.violation_counts_above * problem.unit
         rises, falls = ~free[c] & (up > found.b[c] + slack), ~free[c] & (down < found.b[c] - slack)
@@ -501,9 +516,11 @@ def next_guess(
             at_kink & falls, ACTIVE_SET.sign_of_zero, 0.0
         )
         free[c] = (free[c] & ~outside & ~turned) | rises | falls
+    # kernels without weight leave, and those above the kink join
     used = found.d > 0.0
     forms = saddle.forms(x)
     used |= forms > forms[used].max() * (1.0 + ACTIVE_SET.violation_counts_above)
+    # the same guess again is a confirmation
     changed = not np.array_equal(free, guess.free)
     changed |= not np.array_equal(np.flatnonzero(used), guess.used)
     if problem.loss.has_nonquadratic_dual:

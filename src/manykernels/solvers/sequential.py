@@ -28,7 +28,7 @@ from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
 from .fewest import fewest
 from .points import HeldPoint, Line, held_bytes
-from .saddle import aim
+from .saddle import Between, Goal, aim
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
@@ -117,48 +117,28 @@ class Sequential(Solver):
         return _unless_dense(_judged(run, weights, point.times(multiple)))
 
     def step(self, run: RunState, state: State, tol: float) -> State:
-        weights, point, certificate = state.iterate.weights, state.point, state.iterate.certificate
-        allowed = tol * _scale(certificate)
-        gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
+        point, certificate = state.point, state.iterate.certificate
         if not point.forms.any():  # nothing to explain, or nothing that explains it
             return stalled(_marked(state, settled=True))
-        target = aim(
-            run,
-            run.combine(state.around),
-            state.around,
-            point,
-            gap,
-            TOLERANCES.program_share_of_tolerance * allowed,
-            value=certificate.dual,
-            known=state.known,
-        )
-        line = point.line(run, target.x - point.beta)
-        sizes = _lengths(run.problem, point, line, TOLERANCES.dual_loss_allowed * allowed)
-        tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
-        new = _best(tried)
-        around = new.iterate.weights
-        if new.iterate.certificate.absolute_gap > TOLERANCES.good_step_leaves * gap:
-            new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
-            around = _without_light(
-                state.around + sizes[-1] * (target.d - state.around), TOLERANCES.drop_weight_below
-            )
-        reached = new.iterate.certificate
+        allowed = tol * _scale(certificate)
+        gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
+        # the quadratic program around the point
+        wanted = TOLERANCES.program_share_of_tolerance * allowed
+        goal = Goal(gap, wanted, certificate.dual, state.known)
+        target = aim(run, run.combine(state.around), state.around, point, goal)
+        # the line search, and the weights of the next program
+        new, size = _searched(run, state, target, gap, TOLERANCES.dual_loss_allowed * allowed)
+        around, reached = new.around, new.iterate.certificate
+        # as few kernels as the tolerance allows, at the end
         if reached.gap <= tol:
             new = _finished(run, new, tol)
+        # the best bounds so far, which say whether something was gained
+        known = target.exact or size >= TOLERANCES.step_counts_as_whole
         primal, dual = min(state.primal, reached.primal), max(state.dual, reached.dual)
-        new = new._replace(
-            around=around,
-            known=target.exact or sizes[-1] >= TOLERANCES.step_counts_as_whole,
-            primal=primal,
-            dual=dual,
-        )
-        left = primal - dual
-        return patient(
-            new,
-            state,
-            left if left < TOLERANCES.gain_counts_below * state.best else np.inf,
-            TOLERANCES.steps_without_gain,
-        )
+        new = new._replace(around=around, known=known, primal=primal, dual=dual)
+        gained = primal - dual < TOLERANCES.gain_counts_below * state.best
+        left = primal - dual if gained else np.inf
+        return patient(new, state, left, TOLERANCES.steps_without_gain)
 
     def refreshed(self, run: RunState, state: State) -> State:
         return _unless_dense(_judged(run, state.iterate.weights, state.point.fresh(run)))._replace(
@@ -166,8 +146,28 @@ class Sequential(Solver):
         )
 
 
+def _searched(
+    run: RunState, state: State, target: Between, gap: float, slack: float
+) -> tuple[State, float]:
+    """The state after the best step towards a target, and the length of the shortest that was
+    tried; `slack` is what a whole step may lose in the dual.
+    """
+    weights, point = state.iterate.weights, state.point
+    line = point.line(run, target.x - point.beta)
+    sizes = _lengths(run.problem, point, line, slack)
+    tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
+    new, size = _best(tried), sizes[-1]
+    around = new.iterate.weights
+    # far from the solution the dual value decides, and the next program's weights go as far
+    if new.iterate.certificate.absolute_gap > TOLERANCES.good_step_leaves * gap:
+        new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
+        moved = state.around + size * (target.d - state.around)
+        around = _without_light(moved, TOLERANCES.drop_weight_below)
+    return new._replace(around=around), size
+
+
 def _scale(certificate: Certificate) -> float:
-    """What the tolerance is relative to, as far as it is known."""
+    """The value that the tolerance is relative to, as far as it is known."""
     if certificate.dual > 0.0:
         return min(abs(certificate.primal), certificate.dual)
     return abs(certificate.primal)
@@ -257,7 +257,7 @@ def _finished(run: RunState, state: State, tol: float) -> State:
 
 
 def _sparse(run: RunState, state: State, tol: float) -> State:
-    """The same point with as few kernels as the tolerance allows, the heaviest."""
+    """The state at this point with as few kernels as the tolerance allows, the heaviest."""
     weights, point, dual = state.iterate.weights, state.point, state.iterate.certificate.dual
 
     def good(few: np.ndarray) -> bool:  # the dual value is the same for all weights

@@ -50,7 +50,7 @@ TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the ascent stands: coefficients, products and forms, and the columns at hand.
+    """The state of the ascent: coefficients, products and forms, and the columns at hand.
 
     ``best`` is the smallest absolute gap so far, ``patience`` how many more rounds may pass without
     a smaller one.

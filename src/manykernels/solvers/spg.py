@@ -57,7 +57,7 @@ TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the descent stands.
+    """The state of the descent.
 
     Attributes
     ----------
@@ -162,16 +162,21 @@ class SPG(Solver):
         )
 
     def step(self, run: RunState, state: State, tol: float) -> State:
+        # spectral projected gradient (8) and line search (10)
         direction, slope = self._direction(run, state)
         trial, size = self._search(run, state, direction, slope)
         if trial is None:
             return self._sharpen(run, state)
+        # the next step length (6)
         gradient, iterate = _judge(run, trial)
         length = self._spectral_length(run.problem.regularizer, state, trial.weights, gradient)
+        # the average that the next line search compares with (11), (12)
         eta = self._next_eta(state, trial, slope, size, direction)
         averaged = eta * state.averaged + 1.0
         reference = (eta * state.averaged * state.reference + trial.value) / averaged
+        # the next inner tolerance (13)
         inner_tolerance = self._next_inner_tolerance(state.inner_tolerance, trial, iterate, tol)
+        # the end where there is no gap: a small projected gradient, or a flat value
         record = _next_record(state.record, trial.value, tol)
         rough = (
             state.inner_tolerance > TOLERANCES.roughest_final_tolerance
@@ -256,17 +261,10 @@ class SPG(Solver):
         """Before two gradients are known: a step that moves the weights by about one in the largest
         entry.
         """
-        return (
-            float(
-                np.clip(
-                    1.0 / max(iterate.stationarity, TOLERANCES.shortest_length),
-                    TOLERANCES.shortest_length,
-                    self.longest,
-                )
-            )
-            if self.spectral
-            else 1.0
-        )
+        if not self.spectral:
+            return 1.0
+        shortest = TOLERANCES.shortest_length
+        return float(np.clip(1.0 / max(iterate.stationarity, shortest), shortest, self.longest))
 
     def _spectral_length(
         self, regularizer: Regularizer, state: State, weights: np.ndarray, gradient: np.ndarray
@@ -307,28 +305,23 @@ class SPG(Solver):
             return inner_tolerance
         gap, v = iterate.certificate.gap, iterate.stationarity
         measure, coarse, middle = (v, 5.0, 1.0) if np.isinf(gap) else (gap, 1.0, 0.1)
-        scheduled = (
-            1e-1
-            if measure >= coarse
-            else 1e-2
-            if measure >= middle
-            else TOLERANCES.roughest_final_tolerance
-        )
-        bearable = 0.25 * (
-            iterate.certificate.absolute_gap
-            if np.isfinite(gap)
-            else tol * abs(iterate.certificate.primal)
-        )
-        if at.noise > bearable and (np.isfinite(gap) or measure < middle):
-            scheduled = min(
-                scheduled, max(0.1 * inner_tolerance, TOLERANCES.smallest_inner_tolerance)
-            )
+        scheduled = TOLERANCES.roughest_final_tolerance
+        if measure >= middle:
+            scheduled = 1e-1 if measure >= coarse else 1e-2
+        whole = tol * abs(iterate.certificate.primal)
+        if np.isfinite(gap):
+            whole = iterate.certificate.absolute_gap
+        if at.noise > 0.25 * whole and (np.isfinite(gap) or measure < middle):
+            finer = max(0.1 * inner_tolerance, TOLERANCES.smallest_inner_tolerance)
+            scheduled = min(scheduled, finer)
         return min(inner_tolerance, scheduled)
 
 
 def _next_record(record: tuple[float, int], value: float, tol: float) -> tuple[float, int]:
-    """W has a kink where its SVM has several solutions; there no gradient becomes small, and only
-    the value tells.
+    """The last value that was clearly smaller, and its age in iterations.
+
+    W has a kink where its SVM has several solutions; there no gradient becomes small, and only the
+    value tells.
     """
     best, age = record
     return (value, 0) if value < best - TOLERANCES.flat_below * tol * abs(best) else (best, age + 1)

@@ -132,13 +132,13 @@ class Shares:
         return self.share.answer
 
     def move(self, move: Move) -> Answer:
-        """The same after a round."""
+        """The answer after a round."""
         self.share = moved(self.bank, self.share, move)
         return self.share.answer
 
 
 class State(NamedTuple):
-    """Where the rounds stand.
+    """The state of the rounds.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class State(NamedTuple):
 
 
 class Rounds(MultiplicativeWeights):
-    """What both ways have in common."""
+    """The base of both ways: no limit on memory, and no end before the last round."""
 
     def specialize(self, run: RunState) -> Solver:
         return self

@@ -81,7 +81,7 @@ class Fit(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Blocks(Solver):
 
     @classmethod
     def worth_a_try(cls, run: RunState) -> bool:
-        """Whether rounds may be quicker than Newton's method, where all factors are held."""
+        """True if rounds may be quicker than Newton's method, where all factors are held."""
         bank = run.bank
         smooth = run.problem.loss.is_smooth and bank.m > 1
         return smooth and not bank.prefers_factor_space and cls.allowed(run) >= WORTH

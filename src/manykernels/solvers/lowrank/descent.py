@@ -125,6 +125,7 @@ class Descent:
         sizes = np.sqrt(self.bank.squared_norms(v))
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
         self.level(TOLERANCES.exact_sum)
+        # the working set, and the price of the rounds between two looks at its gap
         blocks = self._blocks(_visited(sizes, forms, self.bank.capacity), v)
         sizes, trail, gap = np.array([block.length for block in blocks]), [], np.inf
         a_look = TOLERANCES.rounds_per_look * sum(
@@ -133,18 +134,21 @@ class Descent:
         )
         with self._threads():
             for done in range(1, TOLERANCES.rounds_per_pass + 1):
+                # a round: every block in turn
                 trail.append(self._place(blocks))
                 for place, block in enumerate(blocks):
                     others = max(sizes.sum() - sizes[place], 0.0)
                     sizes[place] = block.visit(self, others)
                 if done % TOLERANCES.rounds_per_look:
                     continue
+                # a look at the gap, and at the work that is left
                 self.work += a_look
                 before, gap = gap, self._gap(blocks, sizes)
                 self.ended = gap <= aim
                 self.hopeless = self.work + a_look * _looks(before, gap, aim) > self.allowed
                 if self.ended or self.hopeless:
                     break
+                # Anderson's extrapolation
                 sizes, trail = self._beyond(blocks, sizes, [*trail, self._place(blocks)]), []
         self.run.counters.machine_steps += done * len(blocks)
         for block in blocks:
@@ -234,7 +238,7 @@ class Descent:
 
 
 def _looks(before: float, gap: float, aim: float) -> float:
-    """How many looks there are to come if the gap goes on to fall as since the last one."""
+    """The number of looks to come, if the gap goes on to fall as since the last one."""
     if gap <= aim or not np.isfinite(before):
         return 0.0
     return np.log(gap / aim) / np.log(before / gap) if gap < before else np.inf
@@ -273,7 +277,7 @@ class _Block:
 
     @property
     def entries(self) -> int:
-        """Of the factors of the kernel."""
+        """The number of entries of the kernel's factors."""
         return self.bank.n * self.u.shape[1]
 
     def moments(self, beta: np.ndarray) -> np.ndarray:
@@ -329,7 +333,7 @@ class _Output:
         return b
 
     def loss(self, f: np.ndarray, b: float) -> float:
-        """Of decision values ``f + b``, with rounded corners."""
+        """The total loss of decision values ``f + b``, with rounded corners."""
         if self.box.curve is not None:
             return self.box.curve.loss(f + b)
         beta, ridge, kink = np.empty_like(f), self.bounds.ridge, self.bounds.kink

@@ -128,7 +128,7 @@ class Fit(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the rounds stand.
+    """The state of the rounds.
 
     Attributes
     ----------
@@ -182,14 +182,17 @@ class DistributedNewton(FactorSolver):
 
     def step(self, run: RunState, state: State, tol: float) -> State:
         aim = min(state.aim, tol)
+        # Newton's direction, from the small model
         model = SumsModel(run, state.fit, state.sums)
         weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
         step = model.fitted(
             state.sums.pulls, weights, TOLERANCES.model_settled_below * abs(state.best)
         )
+        # the line search: one round
         fit = self._along(run, state.fit, step)
         if fit is state.fit:
             return self._certified(run, state._replace(aim=aim, patience=0))
+        # the sums at the new fit: another round, which gives an estimate of the gap
         sums = self._sums(run, fit)
         state = self._estimated(run, state._replace(fit=fit, sums=sums, aim=aim))
         primal, gap = self._bounds(run, state)
@@ -233,16 +236,20 @@ class DistributedNewton(FactorSolver):
         there, once their sums were made zero where that costs least.
         """
         (H, pulls, (loss, linear, ridge)), fit = state.sums, state.fit
+        # the primal value at the fit
         primal = penalty(run, fit.u) + loss
+        # the intercept's equation: coefficients move along the curvatures until they sum to zero
         bends, border = H[:, -1, -1], H[:, -1, :-1]
         excess = pulls[:, -1] / np.maximum(bends, np.finfo(float).tiny)
         moments = pulls[:, :-1] - excess[:, None] * border
         linear = linear - float(excess @ (np.einsum("tq,tq->t", border, fit.u) + bends * fit.b))
+        # the dual scaling: the multiple of the coefficients with the largest dual value
         regularizer, forms = run.problem.regularizer, run.bank.squared_norms(moments)
         scale = regularizer.dual_scale(forms)
         if regularizer.homogeneous and not run.problem.loss.has_nonquadratic_dual:
             bend = 2.0 * (ridge + regularizer.conjugate(forms))
             scale = float(np.clip(linear / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
+        # the dual value there
         dual = scale * linear - scale**2 * ridge - regularizer.conjugate(scale**2 * forms)
         return primal, primal - dual
 
@@ -274,7 +281,9 @@ class SumsModel(SmallModel[Fit]):
 
 
 def look_of(run: RunState) -> Any:
-    """What answers the rounds of a run: the bank's own, where its points are elsewhere."""
+    """The `PointSums` of a run, or what does as one: the bank's own, where its points are
+    elsewhere.
+    """
     own, problem = getattr(run.bank, "look", None), run.problem
     if own is not None:
         return own(problem)

@@ -1,4 +1,4 @@
-"""What solvers on low-rank factors share: a linear machine whose features are weighted in groups.
+"""The base of solvers on low-rank factors: a linear machine whose features are weighted in groups.
 
 With ``K_k = V_k V_k'`` the decision function is ``f = V v + b``, and the problem is
 
@@ -137,7 +137,7 @@ def penalty(run: RunState, v: np.ndarray) -> float:
 
 
 class Fit(NamedTuple):
-    """Where a solver stands.
+    """The variables of a solver.
 
     Attributes
     ----------

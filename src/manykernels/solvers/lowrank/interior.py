@@ -175,45 +175,40 @@ class Interior(FactorSolver):
         )
 
     def step(self, run: RunState, state: State, tol: float) -> State:
-        linearized = _Linearized(state)
+        # the direction, from the linearized conditions
+        linearized, at = _Linearized(state), state.at
         step = self._direction(linearized, state, tol)
+        # the step, which stays inside of the bounds
         length = min(1.0, TOLERANCES.share_of_way_to_bound * state.bounded.longest(step))
-        bounded, fit, at = (
-            state.bounded.moved(step, length),
-            state.fit.moved(state.at, step.fit, length),
-            state.at,
-        )
+        bounded, fit = state.bounded.moved(step, length), state.fit.moved(at, step.fit, length)
+        # the certificate of the true problem
         iterate = certified(run, fit.weights, linearized.feasible(bounded), tol)
+        # from a half of the space to the whole
         stuck = length < TOLERANCES.shortest_step
         if at is not run and (stuck or _apart(at, iterate)):
-            fit, at, stuck = (
-                Fit.of(run, fit.weights, linearized.by_point(bounded.x), fit.b),
-                run,
-                False,
-            )
-        return State(
-            bounded, fit, at, *watched(state, iterate, TOLERANCES.steps_without_gain, stuck)
-        )
+            fit = Fit.of(run, fit.weights, linearized.by_point(bounded.x), fit.b)
+            at, stuck = run, False
+        watch = watched(state, iterate, TOLERANCES.steps_without_gain, stuck)
+        return State(bounded, fit, at, *watch)
 
     @staticmethod
     def _direction(at: "_Linearized", state: State, tol: float) -> Step:
         """The step by predictor, corrector, and correctors of products that are out of line."""
         bounded, gap = state.bounded, state.iterate.certificate.gap
         weights = lifted(state.at, state.fit.weights, gap)
-        mean = _mean(bounded.products())
+        mean, primal = _mean(bounded.products()), abs(state.iterate.certificate.primal)
+        # predictor: the affine direction, to products of zero
         aims = Aims(0.0, 0.0)
         ahead = at.step(aims, at.model.solved(at.pulls(aims), weights))
         reached = _mean(bounded.products(ahead, min(1.0, bounded.longest(ahead))))
-        enough = (
-            TOLERANCES.final_share_of_tolerance
-            * tol
-            * abs(state.iterate.certificate.primal)
-            / (2.0 * len(bounded.x))
-        )
+        # centering: Mehrotra's cube of how far the predictor comes, but no less than is needed
+        enough = TOLERANCES.final_share_of_tolerance * tol * primal / (2.0 * len(bounded.x))
         center = max(mean * (reached / mean) ** 3, min(enough, mean))
+        # corrector: with the second-order terms of the predictor, and with new weights
         aims = Aims(center - ahead.x * ahead.low, center + ahead.x * ahead.high)
         decrease = TOLERANCES.model_settled_below * 2.0 * mean * len(bounded.x)
         step = at.step(aims, at.model.fitted(at.pulls(aims), weights, decrease))
+        # Gondzio's correctors
         return _corrected(at, bounded, step, aims, center)
 
 
@@ -237,7 +232,7 @@ def _corrected(
 
 
 def _toward(center: float, value: np.ndarray) -> np.ndarray:
-    """What to add to products so that they are near the center, but not too much."""
+    """The change of products that brings them near the center, but not too large a one."""
     clip = namespace(value).clip
     near = clip(value, center / TOLERANCES.farthest_product, TOLERANCES.farthest_product * center)
     return clip(near - value, -TOLERANCES.farthest_product * center, None)
@@ -273,7 +268,7 @@ class _Linearized:
         return sums_by(self.bounded.place, values, shape[0] * shape[1]).reshape(shape)
 
     def _change(self, aims: Aims) -> np.ndarray:
-        """How the variables change towards the aims while the decision values stay."""
+        """The change of the variables towards the aims while the decision values stay."""
         return self.give * (self.left + aims.low / self.below - aims.high / self.above)
 
     def pulls(self, aims: Aims) -> np.ndarray:
@@ -307,7 +302,7 @@ def _simpler(run: RunState) -> RunState:
 
 
 def _apart(at: RunState, iterate: Iterate) -> bool:
-    """Whether an iterate is clearly worse than it looks in a half of the space."""
+    """True if an iterate is clearly worse than it looks in a half of the space."""
     near = certified(at, iterate.weights, iterate.beta).certificate
     return iterate.certificate.absolute_gap > TOLERANCES.gaps_differ_above * abs(near.absolute_gap)
 
@@ -316,21 +311,16 @@ def _centered(run: RunState) -> Bounded:
     """Variables in the middle of their bounds, less on the heavier side, with products that are all
     the same.
     """
+    # place, linear part, bounds and value of the variables of every output and side
     parts = []
     for c, box in enumerate(run.problem.placed.boxes):
         shares = _shares(box)
         for side in _sides(box):
             room = places((side.upper > side.lower) & (min(shares) > 0.0))
             lower, upper = side.lower[room], side.upper[room]
-            parts.append(
-                (
-                    c * len(box.linear) + room,
-                    side.linear[room],
-                    lower,
-                    upper,
-                    shares[0] * upper + shares[1] * lower,
-                )
-            )
+            place, x = c * len(box.linear) + room, shares[0] * upper + shares[1] * lower
+            parts.append((place, side.linear[room], lower, upper, x))
+    # side by side, with multipliers that make all products equal
     joined = map(namespace(parts[0][1]).concatenate, zip(*parts, strict=True))
     place, linear, lower, upper, x = joined
     product = 0.5 * run.problem.unit * float((upper - lower).mean()) if len(x) else 0.0
@@ -344,11 +334,9 @@ def _shares(box: Box) -> tuple[float, float]:
     most, least = float(box.upper.sum()), -float(box.lower.sum())
     if box.total > 0.0:
         return min(box.total / most, 1.0 - 1e-3), 0.5
-    return (
-        (0.5 * min(1.0, least / most), 0.5 * min(1.0, most / least))
-        if min(most, least) > 0.0
-        else (0.0, 0.0)
-    )
+    if min(most, least) <= 0.0:
+        return 0.0, 0.0
+    return 0.5 * min(1.0, least / most), 0.5 * min(1.0, most / least)
 
 
 def _sides(box: Box) -> list[Box]:

@@ -69,15 +69,19 @@ class PrimalNewton(FactorSolver):
         return State(Fit.of(run, lifted(run, weights), beta), certified(run, weights, beta))
 
     def step(self, run: RunState, state: State, tol: float) -> State:
+        # slopes and second derivatives of the losses
         corners, stack = rounded_corners(run.problem.placed, 0.0), namespace(state.fit.f).stack
         pairs = zip(corners, state.fit.f, strict=True)
         beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
+        # Newton's direction, together with the weights
         model = Model(run, state.fit, bends, before=state.model)
         decrease = TOLERANCES.model_settled_below * abs(state.iterate.certificate.absolute_gap)
         weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
         step = model.fitted(model.pulls(beta), weights, decrease)
+        # the line search
         length = self._length(run, corners, state.fit, step)
         fit = state.fit.moved(run, step, length)
+        # the certificate of feasible coefficients
         beta = self._coefficients(run.problem.placed, fit, beta - length * bends * step.f)
         iterate = certified(run, fit.weights, beta, tol)
         return State(fit, *watched(state, iterate, TOLERANCES.steps_without_gain), model)

@@ -226,6 +226,7 @@ def _iterate(
     done = 0
     while done < limit:
         done += 1
+        # the gradient step of the smooth part, and the projections on every set
         slope = box.ridge * beta - box.linear
         for i in range(count):
             g, b = (2.0 - step) * gamma - Z_gamma[i], 2.0 * beta - Z_beta[i] - step * slope
@@ -242,6 +243,7 @@ def _iterate(
                 )
             Z_gamma[i] += g - gamma
             Z_beta[i] += b - beta
+        # their average
         gamma, beta = Z_gamma.mean(axis=0), Z_beta.mean(axis=0)
         value = 0.5 * gamma @ gamma - box.value(beta)
         if abs(value - last) <= tol * abs(value):
@@ -341,7 +343,7 @@ class _Central:
         self.mu = bounds.mean(self.low, self.high, at)
 
     def solved(self, tol: float) -> bool:
-        """Whether the conditions hold to a tolerance."""
+        """True if the conditions hold to a tolerance."""
         x = self.at.x
         value = self.box.value(x) - 0.5 * float(np.square(self.B.T @ x).sum())
         return bool(

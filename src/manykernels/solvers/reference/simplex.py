@@ -54,7 +54,7 @@ class Point(NamedTuple):
 
 
 class SimplexSolver(Solver):
-    """What the three share: the check for p = 1 and SVMs whose inner tolerance follows the gap."""
+    """The base of the three: the check for p = 1 and SVMs whose inner tolerance follows the gap."""
 
     max_iter = 5000
 

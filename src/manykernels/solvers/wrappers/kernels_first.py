@@ -42,7 +42,7 @@ TOLERANCES = Tolerances()
 
 
 class _Wrapper(Around):
-    """What both share."""
+    """The base of both: a bank that can be cut down to some of its kernels."""
 
     def needs(self, run: RunState) -> None:
         if not run.bank.cheap_subsets:
@@ -101,7 +101,7 @@ class FromKernels(_Wrapper):
 
 
 class State(NamedTuple):
-    """Where the working set stands.
+    """The state of the working set.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from ..base import Around, Iterate, Solver
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
