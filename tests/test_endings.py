@@ -4,6 +4,7 @@ says what to do.
 
 import html
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -86,7 +87,8 @@ class TestBudget:
         assert not solver.slow(run, gap, tol)
 
     def test_planes_that_say_nothing_are_dropped(self, monkeypatch):
-        monkeypatch.setattr(simplex, "IDLE", 3)
+        few = replace(simplex.TOLERANCES, idle_rounds=3)
+        monkeypatch.setattr(simplex, "TOLERANCES", few)
         solver, run = choose_solver("silp"), RunState(fitting("silp"))
         state = solver.init(run)
         for _ in range(30):
@@ -126,7 +128,8 @@ class TestRounds:
 
     def test_columns_that_are_computed_again_are_work(self, monkeypatch):
         kept = solve(self.problem(), MultiplicativeWeights(), tol=1e-12, max_iter=200)
-        monkeypatch.setattr(multiplicative, "CACHE", 0)
+        none = replace(multiplicative.TOLERANCES, cache_bytes=0)
+        monkeypatch.setattr(multiplicative, "TOLERANCES", none)
         again = solve(self.problem(), MultiplicativeWeights(), tol=1e-12, max_iter=200)
         assert kept.counters.kernel_passes <= 2 < again.counters.kernel_passes
         ended = MultiplicativeWeights()

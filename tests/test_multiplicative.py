@@ -2,6 +2,8 @@
 edge.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.svm import SVC
@@ -120,12 +122,18 @@ class TestEngines:
         return play
 
     @pytest.mark.parametrize(
-        "change", [{"STREAM": 0}, {"STREAM": 0, "MANY": 0}, {"CACHE": 0}], ids=str
+        "change",
+        [
+            {"keep_no_columns_above": 0},
+            {"keep_no_columns_above": 0, "sum_columns_above": 0},
+            {"cache_bytes": 0},
+        ],
+        ids=str,
     )
     def test_columns_come_from_where_they_may(self, play, change, monkeypatch):
         expected = play()
-        for name, value in change.items():
-            monkeypatch.setattr(multiplicative, name, value)
+        changed = replace(multiplicative.TOLERANCES, **change)
+        monkeypatch.setattr(multiplicative, "TOLERANCES", changed)
         found = play()
         # a certificate is that of the best multiple, so two multiples are as good, and rounding
         # decides between them

@@ -1,5 +1,7 @@
 """Newton's method for p = 1, and one SVM where the weights do not depend on the data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ from manykernels.solvers import SPG, Newton, solve
 from manykernels.solvers import saddle as saddle_module
 from manykernels.solvers.newton import OneSVM
 from manykernels.solvers.points import HeldPoint
-from manykernels.solvers.saddle import Saddle, first_guess, next_guess, solution
+from manykernels.solvers.saddle import Goal, Saddle, first_guess, next_guess, solution
 from manykernels.solvers.sequential import Sequential
 
 X, y = toy(60)
@@ -158,7 +160,7 @@ class TestSaddle:
     def test_bounds_close(self, loss, targets):
         """Any weights and coefficients bound the value of the program, and the solution's meet."""
         saddle, gap = saddle_of(problem(10.0, loss, targets))
-        solved = saddle.solve(gap, 1e-6 * gap)
+        solved = saddle.solve(Goal(gap, 1e-6 * gap))
         x = solved.x
         found = saddle._between(solved.d, x, saddle._times(x), saddle.forms(x))
         assert found.gap <= 1e-6 * gap
@@ -190,10 +192,11 @@ class TestSaddle:
         around[int(np.argmin(state.point.forms))] = 1.0  # far from the best
         K = run.combine(around)
         whole = Saddle(run, K, around, state.point)
-        value = whole.solve(gap, 1e-8 * gap)
-        monkeypatch.setattr(saddle_module, "CANDIDATES", 1)
-        monkeypatch.setattr(saddle_module, "LET_IN", 20)
-        found = saddle_module.aim(run, K, around, state.point, gap, 1e-8 * gap)
+        goal = Goal(gap, 1e-8 * gap)
+        value = whole.solve(goal)
+        few = replace(saddle_module.TOLERANCES, first_candidates=1, programs=20)
+        monkeypatch.setattr(saddle_module, "TOLERANCES", few)
+        found = saddle_module.aim(run, K, around, state.point, goal)
         assert found.d.sum() == pytest.approx(1.0)
         here = whole._at(found.d, found.x)  # with all kernels
         assert here.gap <= 1e-5 * gap
@@ -205,7 +208,7 @@ class TestEquations:
     @pytest.mark.parametrize(("loss", "targets"), LOSSES, ids=NAMES)
     def test_the_right_guess_gives_the_saddle(self, loss, targets):
         saddle, gap = saddle_of(problem(10.0, loss, targets))
-        solved = saddle.solve(gap, 1e-9 * gap)
+        solved = saddle.solve(Goal(gap, 1e-9 * gap))
         task = saddle.run.problem
         guess = first_guess(task, solved.d, solved.x)
         found = solution(task, saddle.K, saddle.given, saddle.point, guess)
@@ -218,7 +221,7 @@ class TestEquations:
 
     def test_a_wrong_guess_is_corrected(self):
         saddle, gap = saddle_of(problem(10.0))
-        solved, task = saddle.solve(gap, 1e-9 * gap), saddle.run.problem
+        solved, task = saddle.solve(Goal(gap, 1e-9 * gap)), saddle.run.problem
         right = first_guess(task, solved.d, solved.x)
         wrong = right.free.copy()
         wrong[0, np.flatnonzero(wrong[0])[0]] = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .machines import (
     KernelRows,
 )
 from .problem import Problem
-from .result import Counters
+from .result import Certificate, Counters
 
 GIGABYTE = 2**30
 VISITS = 40  # entries of one kernel that a pass visits in the time a step takes for one of a row
@@ -74,7 +74,7 @@ class Judgment(NamedTuple):
 
     forms: np.ndarray
     gradient: np.ndarray
-    certificate: object
+    certificate: Certificate
 
 
 class RunState:
@@ -127,7 +127,9 @@ class RunState:
     ):
         self.problem, self.memory_budget = problem, memory_budget
         self.watch, self.keep, self.poll, self.is_part = watch, keep, poll, False
-        self.counters, self.best, self.limit, self.tol = Counters(), None, None, 0.0
+        self.counters, self.tol = Counters(), 0.0
+        self.best: Any = None  # an `Iterate`, which is a word of the solvers
+        self.limit: int | None = None
         self._columns, self._parts = 0, 0.0
         regularizer = problem.regularizer
         if start is None:
@@ -247,7 +249,7 @@ class RunState:
         gradient = self.problem.regularizer.gradient(at.weights) - 0.5 * forms
         return Judgment(forms, gradient, certificate)
 
-    def certificate(self, weights, beta, *, scores=None, forms=None):
+    def certificate(self, weights, beta, *, scores=None, forms=None) -> Certificate:
         """`Problem.certificate`; what is not given is computed, and counted."""
         given = np.atleast_2d(np.asarray(beta, dtype=float))
         beta = self.problem.feasible(given)

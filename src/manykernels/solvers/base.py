@@ -2,26 +2,40 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from ..result import Certificate, Status
-from ..run_state import Point
+from ..result import Certificate, Result, Status
+from ..run_state import Point, RunState
 
-# part of the work worth waiting for by which the gap must have fallen by so much of its way
-EARLY, LITTLE = 0.25, 1.0 / 6.0
-# how near the tolerance the gap must be for more work, and how much more
-NEARLY, MORE = 2.0, 1.25
-ALONE = 4.0  # times the work is worth waiting for where there is no Newton's method to turn to
 
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers by which `Solver.slow` ends a run."""
+
+    # Part of the work worth waiting for after which some progress is due; larger: hopeless runs
+    # take longer to end.
+    early_share_of_work: float = 0.25
+    # Part of the decades to the tolerance that are due by then; larger: more runs end early.
+    decades_due_early: float = 1.0 / 6.0
+    # Gap, in tolerances, that is near the end; larger: more runs get extra work.
+    gap_counts_as_near: float = 2.0
+    # Factor on the work of a run that is near the end; larger: such runs go on longer.
+    extra_work_when_near: float = 1.25
+    # Factor on the work where Newton's method does not apply; larger: such runs go on longer.
+    extra_work_without_newton: float = 4.0
+
+
+TOLERANCES = Tolerances()
 
 # Solvers by name that certify small gaps in few iterations; filled by those who know them.
 CERTIFIERS: dict[str, type["Solver"]] = {}
 
 
 class Iterate(NamedTuple):
-    """What the driver sees of a solver's state.
+    """The part of a solver's state that the driver sees.
 
     Attributes
     ----------
@@ -69,12 +83,12 @@ class Solver(ABC):
     curved_losses = True  # whether it works for a loss whose dual is not quadratic
     gains_from_sample = True  # whether weights from some of the points save it work
 
-    def needs(self, run):  # noqa: B027  (some solvers take any sum of kernels)
+    def needs(self, run: RunState) -> None:  # noqa: B027  (some solvers take any sum of kernels)
         """Raise an error that names a solver which works, if this one does not fit the regularizer
         or the size.
         """
 
-    def check(self, run):
+    def check(self, run: RunState) -> None:
         """Raise an error that names a solver which works, if this one does not fit the run."""
         if self.sums_only and not run.bank.is_sum:
             raise ValueError(
@@ -93,8 +107,8 @@ class Solver(ABC):
             )
         self.needs(run)
 
-    def fits(self, run):
-        """Whether `check` has nothing to object."""
+    def fits(self, run: RunState) -> bool:
+        """True if `check` has nothing to object."""
         try:
             self.check(run)
         except ValueError:
@@ -102,25 +116,25 @@ class Solver(ABC):
         return True
 
     @property
-    def called(self):
+    def called(self) -> str:
         """The method's name in sentences."""
         return self.title or type(self).__name__
 
-    def count(self, state, steps):
-        """How much of `max_iter` was used, after so many steps."""
+    def count(self, state: Any, steps: int) -> int:
+        """The part of `max_iter` that is used up after so many steps."""
         return steps
 
-    def limit(self, run):
-        """What `max_iter` is for this run, unless it is given."""
+    def limit(self, run: RunState) -> int:
+        """The default of `max_iter` for this run."""
         return self.max_iter
 
-    def work(self, run):
-        """What the run has done so far, in passes over the kernels."""
+    def work(self, run: RunState) -> float:
+        """The work of the run so far, in passes over the kernels."""
         return run.work
 
-    def slow(self, run, first, tol):
-        """Whether more was done than is worth waiting for, by a run whose first gap was `first`; or
-        a quarter of that, with next to nothing to show.
+    def slow(self, run: RunState, first: float, tol: float) -> bool:
+        """True if a run whose first gap was `first` has done more than is worth waiting for; or a
+        quarter of that, with next to nothing to show.
 
         In passes, not seconds: the same fit always ends in the same way. Newton's method takes the
         time of 6 passes or more where the gap has to fall by one or two powers of ten, of 10 where
@@ -133,15 +147,18 @@ class Solver(ABC):
         decades = _decades(first, tol)
         allowed, fallen = least + more * decades**4, _decades(first, run.best.certificate.gap)
         if not (run.problem.regularizer.smooth or run.problem.regularizer.is_simplex):
-            allowed *= ALONE
+            allowed *= TOLERANCES.extra_work_without_newton
         work = self.work(run)
-        if work > max(least, EARLY * allowed) and fallen < LITTLE * decades:
+        if (
+            work > max(least, TOLERANCES.early_share_of_work * allowed)
+            and fallen < TOLERANCES.decades_due_early * decades
+        ):
             return True
-        nearly = run.best.certificate.gap < NEARLY * tol
-        return work > (MORE if nearly else 1.0) * allowed
+        nearly = run.best.certificate.gap < TOLERANCES.gap_counts_as_near * tol
+        return work > (TOLERANCES.extra_work_when_near if nearly else 1.0) * allowed
 
-    def advice(self, run, result, tol):
-        """How far the run came, and what to do about it."""
+    def advice(self, run: RunState, result: Result, tol: float) -> str:
+        """A sentence on how far the run came, and on what to do about it."""
         count, gap = result.n_iter, result.duality_gap
         if result.status is Status.INSEPARABLE:
             return ""
@@ -159,7 +176,7 @@ class Solver(ABC):
             ways.append("a larger p")
         return f"{reached}. Allow {', '.join(ways)} or a smaller C."
 
-    def _certifier(self, run):
+    def _certifier(self, run: RunState) -> str | None:
         """The name of a solver that certifies what this one has not come to; None if none fits or
         this is one of them.
         """
@@ -169,28 +186,28 @@ class Solver(ABC):
         fitting = (name for name, candidate in candidates.items() if candidate.fits(run))
         return next(fitting, None)
 
-    def specialize(self, run):
-        """What does the run: this solver, or one that looks at a part of the problem first."""
+    def specialize(self, run: RunState) -> "Solver":
+        """The solver of the run: this one, or one that looks at a part of the problem first."""
         return self
 
-    def without_steps(self):
-        """What answers when no step is to be taken: this solver, or one that begins better."""
+    def without_steps(self) -> "Solver":
+        """The solver for a run of no steps: this one, or one that begins better."""
         return self
 
     @abstractmethod
-    def init(self, run):
+    def init(self, run: RunState) -> Any:
         """The first state."""
 
     @abstractmethod
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: Any, tol: float) -> Any:
         """The next state, on the way to a relative gap of tol."""
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: Any) -> Any:
         """The state at the same point once the kernels are finer."""
         run.start = state.iterate.point
         return self.init(run)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         given = {
             name: p.default
             for name, p in inspect.signature(type(self)).parameters.items()
@@ -204,7 +221,7 @@ class Solver(ABC):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def _decades(first, last):
+def _decades(first: float, last: float) -> float:
     """Powers of ten from a gap, one at most, down to another."""
     return np.log10(max(min(first, 1.0) / max(abs(last), np.finfo(float).tiny), 1.0))
 
@@ -212,28 +229,51 @@ def _decades(first, last):
 class Around(Solver):
     """Base of solvers around a solver, whose name and limits they have."""
 
-    def __init__(self, solver):
+    def __init__(self, solver: Solver) -> None:
         self.solver = solver
         limits = "title", "unit", "max_iter", "stationarity_tol"
         for name in (*limits, "sums_only", "hard_margins", "curved_losses"):
             setattr(self, name, getattr(solver, name))
         self.title = solver.called
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         self.solver.check(run)
 
-    def limit(self, run):
+    def limit(self, run: RunState) -> int:
         return self.solver.limit(run)
 
-    def slow(self, run, first, tol):
+    def slow(self, run: RunState, first: float, tol: float) -> bool:
         # the first gap is small because something went before, not because the problem is easy
         return self.solver.slow(run, 1.0 if np.isfinite(first) else first, tol)
 
-    def advice(self, run, result, tol):
+    def advice(self, run: RunState, result: Result, tol: float) -> str:
         return self.solver.advice(run, result, tol)
 
 
-def patient(new, old, gap, most):
+class Stoppable(Protocol):
+    """A state that can be marked as the last one; any NamedTuple with an iterate is."""
+
+    @property
+    def iterate(self) -> Iterate: ...
+
+    def _replace(self, *args: Any, **changes: Any) -> Any: ...
+
+
+class Watched(Stoppable, Protocol):
+    """A state that remembers the smallest gap, and how many more steps may pass without one."""
+
+    @property
+    def best(self) -> float: ...
+
+    @property
+    def patience(self) -> int: ...
+
+
+S = TypeVar("S", bound=Stoppable)
+P = TypeVar("P", bound=Watched)
+
+
+def patient(new: P, old: P, gap: float, most: int) -> P:
     """The new state with the smallest gap so far (``best``) and how many more steps may pass
     without a smaller one (``patience``): `most` after a gap smaller than all before, and the end
     when none are left.
@@ -243,7 +283,7 @@ def patient(new, old, gap, most):
     return new if patience > 0 else stalled(new)
 
 
-def stalled(state):
+def stalled(state: S) -> S:
     """The state of a method that gets no further."""
     return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
 

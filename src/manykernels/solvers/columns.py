@@ -4,9 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..banks.base import SumBank
 from ..machines.blocked import RowCache
-
-BATCH = 8  # columns computed together: the one that is missing and the likeliest next
 
 
 class Columns:
@@ -26,26 +25,30 @@ class Columns:
         What compiled loops read and stamp; rows are places in the layout.
     """
 
-    def __init__(self, bank, layout, budget):
+    # Columns computed together: the missing one and the likeliest next. Larger: fewer calls of the
+    # bank, and more columns that nobody asks for.
+    together = 8
+
+    def __init__(self, bank: SumBank, layout: np.ndarray, budget: int) -> None:
         self.bank, self.layout = bank, layout
         fitting = budget // (bank.m * layout.size * bank.dtype.itemsize)
         capacity = int(np.clip(fitting, 2, layout.size))
         self.cache = RowCache(capacity, layout.size, (bank.m, layout.size), bank.dtype)
 
     @cached_property
-    def diagonals(self):
+    def diagonals(self) -> np.ndarray:
         """Diagonals of all kernels, (m, a)."""
         return np.ascontiguousarray(self.bank.diagonal()[:, self.layout])
 
-    def fetch(self, missing, likely, clock):
+    def fetch(self, missing: int, likely: np.ndarray, clock: int) -> None:
         """Compute the column of a point and of the likeliest others that are not here; all by their
         place in the layout.
         """
         likely = likely[(self.cache.slots[likely] < 0) & (likely != missing)]
-        most = max(1, min(BATCH, self.cache.capacity - 1))
+        most = max(1, min(self.together, self.cache.capacity - 1))
         self._load(np.append(missing, likely)[:most], clock)
 
-    def provide(self, wanted, clock):
+    def provide(self, wanted: np.ndarray, clock: int) -> int:
         """Compute those of the wanted columns that are not here, and say how many; all of them must
         fit.
         """
@@ -53,6 +56,6 @@ class Columns:
         self._load(missing, clock)
         return missing.size
 
-    def _load(self, wanted, clock):
+    def _load(self, wanted: np.ndarray, clock: int) -> None:
         rows = self.bank.kernel_rows(self.layout[wanted], self.layout)
         self.cache.keep(wanted, rows, clock)

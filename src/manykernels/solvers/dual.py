@@ -1,18 +1,43 @@
-"""What solvers that ascend on the dual share: a point to begin from, and a point judged by its
+"""Parts of solvers that ascend on the dual: a point to begin from, and a point judged by its
 products.
 """
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..banks.base import SumBank, Sums
 from ..machines import DenseMachine, machine_for
+from ..problem import Problem
+from ..regularizers.base import Curvature, Regularizer
+from ..run_state import RunState
 from .base import Iterate
 
-FIRST_TOLERANCE = 0.1  # violation of the first SVM
-SMALLEST = np.exp(-20.0)  # factor on it
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that methods on the dual share."""
+
+    # Violation of the first SVM, and the largest of a program; larger: rougher starts.
+    first_inner_tolerance: float = 0.1
+    # Violation below which no program is solved; larger: small gaps are out of reach.
+    smallest_inner_tolerance: float = 1e-11
+    # Factor on the first coefficients at least; larger: a start that is too long stays so.
+    smallest_multiple: float = math.exp(-20.0)
+    # Sweeps over outputs, whose programs are coupled; larger: more precise and dearer steps.
+    sweeps_over_outputs: int = 50
+    # Part of the step that the last sweep may still change; larger: fewer sweeps.
+    sweep_settled_below: float = 0.03
+    # Steps of the machine for one program; larger: hard programs take longer to give up.
+    machine_steps: int = 1_000_000
 
 
-def rough_start(run):
+TOLERANCES = Tolerances()
+
+
+def rough_start(run: RunState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Coefficients, products and forms of an SVM solved roughly at the first weights, times the
     factor that suits the dual.
     """
@@ -23,38 +48,42 @@ def rough_start(run):
     return size * beta, size * products, size**2 * forms
 
 
-def first_svm(run):
+def first_svm(run: RunState) -> np.ndarray:
     """Coefficients of an SVM solved roughly at the first weights."""
-    return run.evaluate(*run.start, FIRST_TOLERANCE).beta
+    return run.evaluate(*run.start, TOLERANCES.first_inner_tolerance).beta
 
 
-def judged(run, model, beta, products, forms):
+def judged(
+    run: RunState, model: Regularizer, beta: np.ndarray, products: np.ndarray, forms: np.ndarray
+) -> Iterate:
     """The iterate at beta, with the weights that belong to its forms."""
     weights = model.weights(forms)
     scores = (weights @ products.reshape(len(products), -1)).reshape(beta.shape)
     return Iterate(weights, beta, run.certificate(weights, beta, scores=scores, forms=forms))
 
 
-def computed(run, model, beta):
+def computed(
+    run: RunState, model: Regularizer, beta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Iterate]:
     """Products, forms and iterate at beta, from a fresh pass over the kernels."""
     products = run.products(beta)
     forms = forms_of(products, beta)
     return products, forms, judged(run, model, beta, products, forms)
 
 
-def forms_of(products, beta):
+def forms_of(products: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """Quadratic forms ``sum_c beta_c' products[k, c]``, which rounding must not make negative."""
     return np.maximum(inner(products, beta), 0.0)
 
 
-def inner(products, beta):
+def inner(products: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """``sum_c beta_c' products[k, c]`` for every kernel: `np.tensordot`, which takes longer to
     begin than a small one takes.
     """
     return products.reshape(len(products), -1) @ beta.ravel()
 
 
-def best_multiple(problem, beta, forms):
+def best_multiple(problem: Problem, beta: np.ndarray, forms: np.ndarray) -> float:
     """The factor in (0, 1] on beta with the largest dual value; one where the sum of beta is given.
 
     It costs nothing and saves up to ten iterations where the scale of the weights is not known
@@ -63,13 +92,13 @@ def best_multiple(problem, beta, forms):
     if problem.has_fixed_sum:
         return 1.0
     if problem.regularizer.homogeneous:
-        return max(problem.best_scale(beta, forms), SMALLEST)
+        return max(problem.best_scale(beta, forms), TOLERANCES.smallest_multiple)
 
-    def loss(log_size):
+    def loss(log_size: float) -> float:
         size = np.exp(log_size)
         return problem.regularizer.conjugate(size**2 * forms) - problem.dual_linear(size * beta)
 
-    bounds = (np.log(SMALLEST), 0.0)
+    bounds = (np.log(TOLERANCES.smallest_multiple), 0.0)
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01})
     return 1.0 if loss(0.0) <= found.fun else float(np.exp(found.x))
 
@@ -77,13 +106,9 @@ def best_multiple(problem, beta, forms):
 # --- the quadratic program of a Newton step -------------------------------------------------------
 
 
-SMALLEST_TOLERANCE = 1e-11
-# over outputs, whose programs are coupled; until a sweep moves less than this part of the step
-SWEEPS, SETTLED = 50, 0.03
-MOST_STEPS = 1_000_000
-
-
-def maximizer(run, beta, gap, program):
+def maximizer(
+    run: RunState, beta: np.ndarray, gap: float, program: "HeldProgram | StreamedProgram"
+) -> np.ndarray:
     """The maximizer over the box of a quadratic model of the dual around beta, output by output;
     what the loss has in it is taken as it is.
 
@@ -101,9 +126,11 @@ def maximizer(run, beta, gap, program):
     """
     problem = run.problem
     wanted = problem.inner_tolerance(gap, beta)
-    tol = problem.unit * np.clip(wanted, SMALLEST_TOLERANCE, FIRST_TOLERANCE)
+    tol = problem.unit * np.clip(
+        wanted, TOLERANCES.smallest_inner_tolerance, TOLERANCES.first_inner_tolerance
+    )
     target = beta.copy()
-    for _ in range(SWEEPS if len(beta) > 1 else 1):
+    for _ in range(TOLERANCES.sweeps_over_outputs if len(beta) > 1 else 1):
         last = target.copy()
         for c, (kernel, box) in enumerate(zip(program.kernels, problem.boxes, strict=True)):
             F = program.scores[c] + box.ridge * target[c] - box.linear
@@ -111,10 +138,13 @@ def maximizer(run, beta, gap, program):
             if len(beta) > 1:
                 F += machine.multiply(kernel, target[c] - beta[c]) + program.coupling(c)
             with run.algebra():
-                steps, _ = machine.ascend(kernel, box, target[c], F, tol, MOST_STEPS)
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, TOLERANCES.machine_steps)
             run.counters.machine_steps += steps
             program.moved(c, target[c] - beta[c])
-        if np.abs(target - last).max() <= SETTLED * np.abs(target - beta).max():
+        if (
+            np.abs(target - last).max()
+            <= TOLERANCES.sweep_settled_below * np.abs(target - beta).max()
+        ):
             break
     run.counters.svm_solves += len(target)
     return target
@@ -130,34 +160,36 @@ class HeldProgram:
     scores : (t, n)
     """
 
-    def __init__(self, bank, K, products, J, scores):
+    def __init__(
+        self, bank: SumBank, K: np.ndarray, products: np.ndarray, J: Curvature, scores: np.ndarray
+    ) -> None:
         self.products, self.J, self.scores = products, J, scores
         self.kernels = [bank.curved(K, products[:, c], J) for c in range(products.shape[1])]
         self._pulls = np.zeros((len(self.kernels), len(products)))
 
-    def moved(self, c, change):
+    def moved(self, c: int, change: np.ndarray) -> None:
         """Take note of how far output c has gone."""
         self._pulls[c] = self.products[:, c] @ change
 
-    def coupling(self, c):
+    def coupling(self, c: int) -> np.ndarray:
         """``sum_e H_ce change_e`` over the other outputs, (n,)."""
         x, J = self._pulls.sum(axis=0) - self._pulls[c], self.J
         return 2.0 * ((J.diagonal * x + J.factor * (J.vector @ x) * J.vector) @ self.products[:, c])
 
 
 class StreamedProgram:
-    """The same by sums over the kernels."""
+    """The curvature of `HeldProgram` by sums over the kernels."""
 
-    def __init__(self, sums, factor, beta, dtype):
+    def __init__(self, sums: Sums, factor: float, beta: np.ndarray, dtype: np.dtype) -> None:
         self.sums, self.factor, self.scores = sums, factor, sums.times(beta)
         kind = np.dtype(dtype).type
         self.kernels = [sums.curved(c, factor, kind) for c in range(len(beta))]
         self._changes = np.zeros_like(beta)
 
-    def moved(self, c, change):
+    def moved(self, c: int, change: np.ndarray) -> None:
         self._changes[c] = change
 
-    def coupling(self, c):
+    def coupling(self, c: int) -> np.ndarray:
         others = (e for e in range(len(self._changes)) if e != c)
         return sum(
             (2.0 * self.sums.between(c, e, self.factor, self._changes[e]) for e in others),
@@ -165,6 +197,6 @@ class StreamedProgram:
         )
 
 
-def multiply(K, beta):
+def multiply(K: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """``K beta_c`` of every output, (t, n)."""
     return np.stack([DenseMachine().multiply(K, b) for b in beta])

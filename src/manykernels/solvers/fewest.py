@@ -1,9 +1,11 @@
 """As few kernels as a tolerance allows."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 
-def fewest(weights, good):
+def fewest(weights: np.ndarray, good: Callable[[np.ndarray], bool]) -> np.ndarray:
     """The heaviest of some weights on the simplex, scaled to it: as few as are good.
 
     More kernels do not always mean a smaller gap, but nearly: the number is found by halving.
@@ -17,12 +19,12 @@ def fewest(weights, good):
     """
     order = np.argsort(-weights, kind="stable")
 
-    def kept(count):
+    def kept(count: int) -> np.ndarray:
         some = np.zeros_like(weights)
         some[order[:count]] = weights[order[:count]]
         return some / some.sum()
 
-    few, most = 0, np.count_nonzero(weights)
+    few, most = 0, int(np.count_nonzero(weights))
     everything = most
     while most - few > 1:
         middle = (few + most) // 2

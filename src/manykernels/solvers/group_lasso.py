@@ -8,14 +8,28 @@ the parts of its decision function, and the weights that minimize ``sum_k |f_k|^
 which have a closed form for every p >= 1. Cheap rounds, but many: convergence is linear.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from ..run_state import RunState
 from .base import Iterate, Solver
 
-FIRST_TOLERANCE, SMALLEST_TOLERANCE = 0.1, 1e-12
-SHARE = 0.6  # of the gap that is asked for may be the SVM's
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Violation of the first SVM; larger: a cheaper and rougher first round.
+    first_inner_tolerance: float = 0.1
+    # Violation below which no SVM is solved; larger: small gaps are out of reach.
+    smallest_inner_tolerance: float = 1e-12
+    # Part of the tolerance that the gap of an SVM may be; larger: rougher SVMs at the end.
+    svm_share_of_gap: float = 0.6
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -33,7 +47,7 @@ class GroupLasso(Solver):
     max_iter = 5000
     wait = 60.0, 4.5
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         regularizer = run.problem.regularizer
         if not regularizer.has_reweight:
             raise ValueError(
@@ -42,21 +56,23 @@ class GroupLasso(Solver):
                 "PNormBall or SquaredPNorm."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
-        return self._round(run, weights, beta, FIRST_TOLERANCE)
+        return self._round(run, weights, beta, TOLERANCES.first_inner_tolerance)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         return self._round(run, state.next_weights, state.iterate.beta, state.inner_tolerance)
 
-    def _round(self, run, weights, beta, inner_tolerance):
-        at = run.evaluate(weights, beta, inner_tolerance, SHARE * run.tol)
+    def _round(
+        self, run: RunState, weights: np.ndarray, beta: np.ndarray, inner_tolerance: float
+    ) -> State:
+        at = run.evaluate(weights, beta, inner_tolerance, TOLERANCES.svm_share_of_gap * run.tol)
         forms, _, certificate = run.judge(at)
         next_weights = run.problem.regularizer.reweight(weights**2 * forms)
         inner_tolerance = float(
             np.clip(
                 run.problem.inner_tolerance(certificate.absolute_gap, at.beta),
-                SMALLEST_TOLERANCE,
+                TOLERANCES.smallest_inner_tolerance,
                 inner_tolerance,
             )
         )

@@ -20,27 +20,55 @@ needs more and more steps of SMO as it cools; but then it is soon clear which co
 and which kernels have weight, and a system of linear equations gives the rest (`active_set`).
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import brentq
 
+from ..losses import Box
+from ..problem import Problem
 from ..regularizers import SmoothedSimplex
+from ..run_state import RunState
 from .dual import HeldProgram, inner, maximizer, multiply
+from .points import HeldPoint
 
-STEPS = 20
-# first temperature: part of the largest form, but not more than so many gaps
-WARM, HOT = 0.05, 2.0
-SOLVED = 0.3  # part of the gap that the proximal problem may have left when its center moves
-MIXED = 0.1  # of the center is uniform, so that a kernel without weight can come back
-NEGLIGIBLE = 1e-5  # part of the largest weight below which a kernel bends nothing
-LENGTH = 1e-3  # error of the length of a step, as a part of it
-GAINED = 0.2  # of what the dual can gain by a step: how far a program is solved
-HELPS = 0.5  # part of the gap that systems of equations must get below to be tried again at once
-WORSE = 4  # systems in a row that make nothing better
-CANDIDATES = 256  # kernels that a program begins with, besides those that have weight
-LET_IN = 3  # times that others are
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers by which a program is solved."""
+
+    # Steps of Newton's method on the smooth model; larger: programs are solved further.
+    newton_steps: int = 20
+    # First temperature, as a part of the largest form; larger: a smoother first model.
+    first_temperature: float = 0.05
+    # First temperature at most, in gaps of the whole problem; larger: a smoother first model.
+    hottest_in_gaps: float = 2.0
+    # Part of the gap that may be the proximal problem's when its center moves; larger: it moves and
+    # cools sooner.
+    proximal_share_of_gap: float = 0.3
+    # Part of the center that is uniform; larger: kernels without weight come back more easily.
+    uniform_share_of_center: float = 0.1
+    # Part of the largest weight below which a kernel bends nothing; larger: cheaper programs.
+    ignore_curvature_below: float = 1e-5
+    # Error of the length of a step, as a part of it; larger: a rougher line search.
+    line_search_error: float = 1e-3
+    # Part of what the dual can gain that a program may leave; larger: rougher programs.
+    gain_left: float = 0.2
+    # Part of the gap that linear systems must leave at most to be tried again at once; larger: they
+    # are tried more often.
+    systems_help_below: float = 0.5
+    # Linear systems in a row without a gain; larger: more of them are solved in vain.
+    systems_without_gain: int = 4
+    # Kernels that a program begins with, besides those with weight; larger: larger programs.
+    first_candidates: int = 256
+    # Programs at most, each with the kernels that rose above the kink; larger: more programs.
+    programs: int = 3
+
+
+TOLERANCES = Tolerances()
 
 
 class Between(NamedTuple):
@@ -56,23 +84,54 @@ class Between(NamedTuple):
     exact: bool = False
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         return self.upper - self.lower
 
 
-def aim(run, K, weights, point, gap, wanted, **known):
+class Goal(NamedTuple):
+    """How far a program is to be solved.
+
+    Attributes
+    ----------
+    gap : float
+        Absolute gap of the whole problem at the point.
+    wanted : float
+        Absolute gap of the program to reach.
+    value : float, optional
+        The dual value at the point: a gap will do that is a part of what can be gained.
+    known : bool
+        Whether the point and the weights are likely to say which coefficients are free and which
+        kernels have weight.
+    """
+
+    gap: float
+    wanted: float
+    value: float | None = None
+    known: bool = False
+
+    def missing(self, at: Between) -> float:
+        """The gap to reach from here, or zero if it is reached."""
+        enough = self.wanted
+        if self.value is not None:
+            enough = max(enough, TOLERANCES.gain_left * abs(at.upper - self.value))
+        return enough if at.gap > enough else 0.0
+
+
+def aim(run: RunState, K: np.ndarray, weights: np.ndarray, point: HeldPoint, goal: Goal) -> Between:
     """Weights (m,) and coefficients near the saddle of the program, as a `Between`; see
     `Saddle.solve`.
     """
     kernels, start = _candidates(weights, point.forms), None
-    for _ in range(LET_IN):
+    for _ in range(TOLERANCES.programs):
+        # the program of the candidates
         saddle = Saddle(run, K, weights[kernels], point.only(kernels))
-        found = saddle.solve(gap, wanted, start=start, **known)
+        found = saddle.solve(goal, start)
         d = np.zeros(weights.size)
         d[kernels] = found.d
         found = found._replace(d=d)
         if kernels.size == weights.size:
             break
+        # the check: kernels whose tangents are above the kink join
         forms = tangents(point, found.x)
         above = forms > forms[kernels].max()
         if not above.any():
@@ -82,16 +141,16 @@ def aim(run, K, weights, point, gap, wanted, **known):
     return found
 
 
-def _candidates(weights, forms):
+def _candidates(weights: np.ndarray, forms: np.ndarray) -> np.ndarray:
     """Kernels that have weight, and those with the largest forms."""
-    if weights.size <= 2 * CANDIDATES:
+    if weights.size <= 2 * TOLERANCES.first_candidates:
         return np.arange(weights.size)
-    largest = np.argsort(-forms, kind="stable")[:CANDIDATES]
+    largest = np.argsort(-forms, kind="stable")[: TOLERANCES.first_candidates]
     return np.union1d(np.flatnonzero(weights), largest)
 
 
-def tangents(point, x):
-    """Of all quadratic forms around a point, (m,)."""
+def tangents(point: HeldPoint, x: np.ndarray) -> np.ndarray:
+    """Tangents of all quadratic forms around a point, (m,)."""
     return 2.0 * inner(point.products, x) - point.forms
 
 
@@ -107,80 +166,74 @@ class Saddle:
     point : HeldPoint
     """
 
-    def __init__(self, run, K, weights, point):
+    def __init__(self, run: RunState, K: np.ndarray, weights: np.ndarray, point: HeldPoint) -> None:
         self.run, self.K, self.weights, self.point = run, K, weights, point
         self.given = point.scores(run, weights)
 
-    def solve(self, gap, wanted, value=None, known=False, start=None):
+    def solve(self, goal: Goal, start: tuple[np.ndarray, np.ndarray] | None = None) -> Between:
         """Weights and coefficients near the saddle, as a `Between`.
 
         Parameters
         ----------
-        gap : float
-            Absolute gap of the whole problem at the point.
-        wanted : float
-            Absolute gap of the program to reach.
-        value : float, optional
-            The dual value at the point: a gap will do that is a part of what can be gained.
-        known : bool
-            Whether the point and the weights are likely to say which coefficients are free and
-            which kernels have weight.
+        goal : Goal
         start : (d, x), optional
             Where to begin, in place of the point: nearly the saddle.
         """
         best = self._between(self.weights, self.point.beta, self.given, self.point.forms)
         if start is not None:
-            best, known = _better(self._at(*start), best), True
+            best, goal = _better(self._at(*start), best), goal._replace(known=True)
         try:
             with np.errstate(over="raise", invalid="raise"):
-                for better in self._approaches(best, gap, wanted, value, known):
+                for better in self._approaches(best, goal):
                     best = _better(better, best)
         except FloatingPointError:  # kernels so large that their squares are no numbers
             pass
         return best
 
-    def _approaches(self, best, gap, wanted, value, known):
-        """What is found on the way, until it is good enough."""
-        model, x, Kx = self._first_model(gap), best.x, best.Kx
-
-        def missing(at):
-            """The gap to reach, or zero if it is."""
-            enough = wanted if value is None else max(wanted, GAINED * abs(at.upper - value))
-            return enough if at.gap > enough else 0.0
-
-        if known and missing(best):
-            best = self._by_equations(best, missing(best))
+    def _approaches(self, best: Between, goal: Goal) -> Iterator[Between]:
+        """The points found on the way, until one is good enough."""
+        model, x, Kx = self._first_model(goal.gap), best.x, best.Kx
+        # the active set, where it is likely to be known
+        if goal.known and goal.missing(best):
+            best = self._by_equations(best, goal.missing(best))
             yield best
         pause, due = 1, 1
-        for step in range(STEPS):
-            if not missing(best):
+        for step in range(TOLERANCES.newton_steps):
+            if not goal.missing(best):
                 return
+            # the point of the smooth model
             forms = self.forms(x)
             here = self._between(model.weights(forms), x, Kx, forms)
             best = _better(here, best)
             yield best
-            if step == due and missing(best):
-                better = self._by_equations(best, missing(best))
-                pause = 1 if better.gap < HELPS * best.gap else 2 * pause
+            # the active set, less and less often where it does not help
+            if step == due and goal.missing(best):
+                better = self._by_equations(best, goal.missing(best))
+                pause = 1 if better.gap < TOLERANCES.systems_help_below * best.gap else 2 * pause
                 best, due = better, step + pause
                 yield best
+            # Newton's step on a model that is perhaps cooler
             model = _cooler(model, here, forms)
             x, Kx = self._step(model, here, forms)
 
-    def _first_model(self, gap):
-        center = (1.0 - MIXED) * self.weights + MIXED / self.weights.size
-        temperature = min(WARM * self.point.forms.max(), HOT * gap)
+    def _first_model(self, gap: float) -> SmoothedSimplex:
+        center = (
+            1.0 - TOLERANCES.uniform_share_of_center
+        ) * self.weights + TOLERANCES.uniform_share_of_center / self.weights.size
+        temperature = min(
+            TOLERANCES.first_temperature * self.point.forms.max(), TOLERANCES.hottest_in_gaps * gap
+        )
         return SmoothedSimplex(center, max(temperature, np.finfo(float).tiny))
 
-    def forms(self, x):
+    def forms(self, x: np.ndarray) -> np.ndarray:
         """The tangents of all quadratic forms, (m,)."""
         return tangents(self.point, x)
 
-    def scores(self, d, Kx):
-        """What takes the place of the decision values, (t, n)."""
+    def scores(self, d: np.ndarray, Kx: np.ndarray) -> np.ndarray:
+        """The slopes of the program, which take the place of decision values, (t, n)."""
         return Kx - self.given + self.point.scores(self.run, d)
 
-    def _between(self, d, x, Kx, forms):
+    def _between(self, d: np.ndarray, x: np.ndarray, Kx: np.ndarray, forms: np.ndarray) -> Between:
         problem, half = self.run.problem, 0.5 * float(np.vdot(x, Kx))
         upper = half + 0.5 * float((d - self.weights) @ self.point.forms)
         for y, cost, f in zip(problem.targets, problem.cost, self.scores(d, Kx), strict=True):
@@ -188,80 +241,119 @@ class Saddle:
         rise = 0.5 * float(forms.max() - self.weights @ forms)
         return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
 
-    def _at(self, d, x):
+    def _at(self, d: np.ndarray, x: np.ndarray) -> Between:
         return self._between(d, x, self._times(x), self.forms(x))
 
-    def _times(self, x):
+    def _times(self, x: np.ndarray) -> np.ndarray:
         return multiply(self.K, x)
 
-    def _step(self, model, here, forms):
+    def _step(
+        self, model: SmoothedSimplex, here: Between, forms: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients after a step of Newton's method on the smooth model, and K_e times them."""
+        # the Hessian, of the kernels that bend it
         d, J = model.weights(forms), model.curvature(forms)
-        used = np.flatnonzero(d > NEGLIGIBLE * d.max())
+        used = np.flatnonzero(d > TOLERANCES.ignore_curvature_below * d.max())
         J = J._replace(diagonal=J.diagonal[used], vector=J.vector[used])
         program = HeldProgram(
             self.run.bank, self.K, self.point.products[used], J, self.scores(d, here.Kx)
         )
+        # Newton's direction over the box
         change = maximizer(self.run, here.x, here.gap, program) - here.x
+        # the line search
         moved = self._times(change)
         size = self._length(model, here, forms, change, moved)
         return here.x + size * change, here.Kx + size * moved
 
-    def _length(self, model, here, forms, change, moved):
+    def _length(
+        self,
+        model: SmoothedSimplex,
+        here: Between,
+        forms: np.ndarray,
+        change: np.ndarray,
+        moved: np.ndarray,
+    ) -> float:
         """The step in [0, 1] that is best for the smooth model."""
         problem = self.run.problem
+        # along the step the tangents are lines and the quadratic part is a parabola
         rise = 2.0 * inner(self.point.products, change)
         start = float(np.vdot(change, here.Kx)) - 0.5 * float(self.weights @ rise)
         bend = float(np.vdot(change, moved))
 
-        def uphill(size):
+        def uphill(size: float) -> float:
+            """The slope of the model along the step."""
             linear = problem.dual_slope(here.x + size * change, change)
             pulled = 0.5 * float(model.weights(forms + size * rise) @ rise)
             return linear - start - size * bend - pulled
 
+        # the whole step where the model still rises there, or where rounding hides its slope
         if uphill(1.0) >= 0.0 or uphill(0.0) <= 0.0:
             return 1.0
-        return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)
+        return brentq(uphill, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.line_search_error, maxiter=50)
 
-    def _by_equations(self, best, wanted):
+    def _by_equations(self, best: Between, wanted: float) -> Between:
         """The best of what is known and of the solutions of some systems of equations."""
         problem, worse = self.run.problem, 0
         guess = first_guess(problem, best.d, best.x)
-        for _ in range(ROUNDS):
+        for _ in range(ACTIVE_SET.guesses):
             with self.run.algebra():
                 found = solution(problem, self.K, self.given, self.point, guess)
             if found is None or not (found.d > 0.0).any():
                 break
             x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)
             here = self._at(d / d.sum(), x)
-            guess = next_guess(problem, self, guess, found, here.Kx)
+            other = next_guess(problem, self, guess, found, here.Kx)
             worse = 0 if here.gap < best.gap else worse + 1
             best = _better(here._replace(exact=True), best)
-            if guess is None or best.gap <= wanted or worse == WORSE:
+            if other is None or best.gap <= wanted or worse == TOLERANCES.systems_without_gain:
                 break
+            guess = other
         return best
 
 
-def _better(one, other):
+def _better(one: Between, other: Between) -> Between:
     return one if other is None or one.gap < other.gap else other
 
 
-def _cooler(model, here, forms):
+def _cooler(model: SmoothedSimplex, here: Between, forms: np.ndarray) -> SmoothedSimplex:
     """A new center, and half as warm, once the proximal problem of the old one is nearly solved."""
     smooth = model.conjugate(forms) + model.divergence(here.d) - 0.5 * forms.max()
-    return model.recentered(here.d) if here.gap + smooth < SOLVED * here.gap else model
+    return (
+        model.recentered(here.d)
+        if here.gap + smooth < TOLERANCES.proximal_share_of_gap * here.gap
+        else model
+    )
 
 
 # --- the saddle of a step as a system of linear equations on its active set -----------------------
 
 
-ROUNDS = 8
-MOST_FREE, MOST_USED = 1500, 100  # beyond which a system costs more than it saves
-USED = 1e-4  # part of the largest weight above which a kernel is taken to be in use
-SHIFT = 1e-12  # relative, on diagonals: equal points or kernels make a system singular
-VIOLATED = 1e-9  # in units of the problem, or relative: what is not rounding
-SAME = 1e-12  # change of the coefficients, as a part of the largest, that is none
-SIGN = 1e-300  # a coefficient that is to leave zero in this direction
+@dataclass(frozen=True)
+class ActiveSetTolerances:
+    """The numbers by which an active set is guessed and confirmed."""
+
+    # Guesses of the active set in a row; larger: more linear systems.
+    guesses: int = 8
+    # Free coefficients of an output beyond which a system costs more than it saves; larger: larger
+    # systems.
+    most_free: int = 1500
+    # Kernels with weight beyond which it does; larger: larger systems.
+    most_kernels: int = 100
+    # Part of the largest weight above which a kernel is in the first guess; larger: fewer kernels.
+    kernel_counts_above: float = 1e-4
+    # Relative shift of diagonals, because equal points or kernels make a system singular; larger:
+    # less precise solutions.
+    diagonal_shift: float = 1e-12
+    # Violation, in units of the problem or relative, that is not rounding; larger: guesses are
+    # confirmed more easily.
+    violation_counts_above: float = 1e-9
+    # Change of the coefficients, as a part of the largest, that is none; larger: the same.
+    change_counts_above: float = 1e-12
+    # Size of a coefficient that is to leave zero, for its sign; larger: it is not zero any more.
+    sign_of_zero: float = 1e-300
+
+
+ACTIVE_SET = ActiveSetTolerances()
 
 
 class Guess(NamedTuple):
@@ -291,16 +383,18 @@ class Found(NamedTuple):
     b: np.ndarray
 
 
-def first_guess(problem, d, x):
+def first_guess(problem: Problem, d: np.ndarray, x: np.ndarray) -> Guess:
     """From weights and coefficients that are nearly right."""
     free = [
         (row > box.lower) & (row < box.upper) & ((row != 0.0) | (box.kink == 0.0))
         for box, row in zip(problem.boxes, x, strict=True)
     ]
-    return Guess(np.stack(free), x, np.flatnonzero(d > USED * d.max()))
+    return Guess(np.stack(free), x, np.flatnonzero(d > ACTIVE_SET.kernel_counts_above * d.max()))
 
 
-def solution(problem, K, given, point, guess):
+def solution(
+    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess
+) -> Found | None:
     """The solution of a guess; None if its system is too large or has none.
 
     The coefficients are eliminated, output by output, which leaves a system for the weights, the
@@ -316,28 +410,32 @@ def solution(problem, K, given, point, guess):
     point : HeldPoint
     guess : Guess
     """
+    # the size of the system
     sizes, t, s = guess.free.sum(axis=1), len(guess.free), guess.used.size
     # a step by any other method costs systems of that size too, where a loss has a curve
-    too_many = sizes.max() > MOST_FREE and not problem.loss.has_nonquadratic_dual
-    if sizes.min() == 0 or too_many or s > min(MOST_USED, sizes.sum() + 1):
+    too_many = sizes.max() > ACTIVE_SET.most_free and not problem.loss.has_nonquadratic_dual
+    if sizes.min() == 0 or too_many or s > min(ACTIVE_SET.most_kernels, sizes.sum() + 1):
         return None
+    # the equations of the weights: tangents in use have the height t, and weights sum to one
     small, right = np.zeros((s + t + 1, s + t + 1)), np.zeros(s + t + 1)
     small[:s, -1] = small[-1, :s] = right[-1] = 1.0
     right[:s] = 0.5 * point.forms[guess.used]
     # kernels of 1e290 and more may make numbers that are none, and then there is no solution
     with np.errstate(over="ignore", invalid="ignore"):
         try:
+            # the Schur complement of the free coefficients, output by output
             parts = [_eliminated(problem, K, given, point, guess, c) for c in range(t)]
             for c, part in enumerate(parts):
                 rows = np.r_[:s, s + c]
                 small[np.ix_(rows, rows)] -= part.sides[:, :-1].T @ part.sides[:, :-1]
                 right[rows] += part.fixed - part.sides[:, :-1].T @ part.sides[:, -1]
-            small[np.diag_indices(s)] += SHIFT * np.trace(small[:s, :s]) / s
+            small[np.diag_indices(s)] += ACTIVE_SET.diagonal_shift * np.trace(small[:s, :s]) / s
             z = np.linalg.solve(small, right)
         except LinAlgError:
             return None
         if not np.isfinite(z).all():
             return None
+    # back substitution: the coefficients of every output
     x, d = guess.x.copy(), np.zeros(point.forms.size)
     for c, part in enumerate(parts):
         left = part.sides[:, -1] - part.sides[:, :-1] @ z[np.r_[:s, s + c]]
@@ -347,7 +445,7 @@ def solution(problem, K, given, point, guess):
     return Found(d, x, z[s : s + t]) if np.isfinite(z).all() and np.isfinite(x).all() else None
 
 
-def _inside(box, before, x):
+def _inside(box: Box, before: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The response of a loss with a curve to the decision values that its linearized slopes have
     come to; x itself without a curve.
     """
@@ -377,13 +475,20 @@ class _Part(NamedTuple):
     fixed: np.ndarray
 
 
-def _eliminated(problem, K, given, point, guess, c):
+def _eliminated(
+    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, c: int
+) -> _Part:
+    """The equations of output c without its free coefficients."""
     box, M = problem.boxes[c].around(guess.x[c]), point.products[guess.used, c]
     F, fixed = np.flatnonzero(guess.free[c]), np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
+    # Cholesky's factor of the kernel of the free points
     block = K[np.ix_(F, F)].astype(float)
-    block[np.diag_indices(F.size)] += box.ridge[F] + SHIFT * np.trace(block) / F.size
+    block[np.diag_indices(F.size)] += (
+        box.ridge[F] + ACTIVE_SET.diagonal_shift * np.trace(block) / F.size
+    )
     factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
+    # right-hand sides: products of the kernels in use, ones for the intercept, and the constants
     sides = np.empty((F.size, len(M) + 2))
     sides[:, :-2], sides[:, -2] = M[:, F].T, 1.0
     sides[:, -1] = box.linear[F] - box.kink[F] * np.sign(guess.x[c, F]) + given[c, F]
@@ -392,24 +497,34 @@ def _eliminated(problem, K, given, point, guess, c):
     return _Part(F, factor, sides, np.append(-M @ fixed, box.total - fixed.sum()))
 
 
-def next_guess(problem, saddle, guess, found, Kx):
-    """What the solution says about bounds and kernels; None if it says what was guessed."""
+def next_guess(
+    problem: Problem, saddle: Saddle, guess: Guess, found: Found, Kx: np.ndarray
+) -> Guess | None:
+    """The guess that the solution makes of bounds and kernels; None if it is the one before."""
     scores, x, free = saddle.scores(found.d, Kx), found.x.copy(), guess.free.copy()
     for c, box in enumerate(problem.boxes):
+        # free coefficients that left the box, or changed their side of the kink, are held
         outside = (x[c] <= box.lower) | (x[c] >= box.upper)
         turned = (box.kink > 0.0) & (np.sign(x[c]) != np.sign(guess.x[c]))
         x[c] = np.where(free[c] & turned, 0.0, np.clip(x[c], box.lower, box.upper))
+        # held coefficients that violate the optimality conditions are freed
         up, down = box.sides(x[c], scores[c] + box.ridge * x[c] - box.linear)
-        slack = VIOLATED * problem.unit
+        slack = ACTIVE_SET.violation_counts_above * problem.unit
         rises, falls = ~free[c] & (up > found.b[c] + slack), ~free[c] & (down < found.b[c] - slack)
         at_kink = (box.kink > 0.0) & (x[c] == 0.0)
-        x[c] += np.where(at_kink & rises, SIGN, 0.0) - np.where(at_kink & falls, SIGN, 0.0)
+        x[c] += np.where(at_kink & rises, ACTIVE_SET.sign_of_zero, 0.0) - np.where(
+            at_kink & falls, ACTIVE_SET.sign_of_zero, 0.0
+        )
         free[c] = (free[c] & ~outside & ~turned) | rises | falls
+    # kernels without weight leave, and those above the kink join
     used = found.d > 0.0
     forms = saddle.forms(x)
-    used |= forms > forms[used].max() * (1.0 + VIOLATED)
+    used |= forms > forms[used].max() * (1.0 + ACTIVE_SET.violation_counts_above)
+    # the same guess again is a confirmation
     changed = not np.array_equal(free, guess.free)
     changed |= not np.array_equal(np.flatnonzero(used), guess.used)
     if problem.loss.has_nonquadratic_dual:
-        changed |= bool(np.abs(x - guess.x).max() > SAME * np.abs(x).max())
+        changed |= bool(
+            np.abs(x - guess.x).max() > ACTIVE_SET.change_counts_above * np.abs(x).max()
+        )
     return Guess(free, x, np.flatnonzero(used)) if changed else None

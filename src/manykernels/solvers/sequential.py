@@ -15,29 +15,53 @@ Weights that the gap does not notice are dropped on the way, and at the end as m
 certificate allows.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..problem import Problem
+from ..result import Certificate
+from ..run_state import RunState
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm
 from .fewest import fewest
-from .points import PATIENCE, HeldPoint, held_bytes
-from .saddle import aim
+from .points import HeldPoint, Line, held_bytes
+from .saddle import Between, Goal, aim
 
-ENOUGH = 0.1  # of the tolerance: how far a program is solved
-LIGHT = 0.01  # of the relative gap is the weight that may be dropped on the way
-FAINT = 1e-3  # weight that is dropped from those of the next program
-GOOD = 0.3  # of the gap before: a step after which the certificate decides
-SLACK = 0.3  # of the tolerance may be lost in the dual by a whole step
-NEARLY = 0.99  # of a step
-FAR = 0.7  # of a step: the next program is much like the last
-LESS = 0.98  # of the smallest gap so far, or nothing was gained
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the tolerance that a program may leave; larger: rougher programs, more steps.
+    program_share_of_tolerance: float = 0.1
+    # Weight that is dropped on the way, as a part of the relative gap; larger: fewer kernels.
+    drop_weight_per_gap: float = 0.01
+    # Weight that is dropped before the next program; larger: programs around fewer kernels.
+    drop_weight_below: float = 1e-3
+    # Part of the gap that a good step leaves at most, after which the certificate chooses the
+    # weights; larger: it does so farther from the solution.
+    good_step_leaves: float = 0.3
+    # Part of the tolerance that a whole step may lose in the dual; larger: fewer line searches.
+    dual_loss_allowed: float = 0.3
+    # Length next to the whole step, where the slope of the dual is looked at; larger: closer to it.
+    nearly_whole_step: float = 0.99
+    # Length from which on the next program is much like the last; larger: its active set is guessed
+    # less often.
+    step_counts_as_whole: float = 0.7
+    # Part of the smallest gap so far below which something was gained; larger: slow runs go on.
+    gain_counts_below: float = 0.98
+    # Steps without a gain that end the method; larger: it gives up later.
+    steps_without_gain: int = 4
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
@@ -59,7 +83,7 @@ class State(NamedTuple):
     primal: float = np.inf
     dual: float = -np.inf
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class Sequential(Solver):
@@ -71,7 +95,7 @@ class Sequential(Solver):
     title = "Newton's method"
     max_iter = 100
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         if not run.problem.regularizer.is_simplex:
             raise ValueError(
                 f"This method is for PNormBall(1), got {run.problem.regularizer!r}: use Newton()."
@@ -86,105 +110,120 @@ class Sequential(Solver):
                 "budget: raise cache_size or use solver='spg'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start.weights, first_svm(run)
         point = HeldPoint.at(run, beta)
         multiple = best_multiple(run.problem, beta, point.forms)
         return _unless_dense(_judged(run, weights, point.times(multiple)))
 
-    def step(self, run, state, tol):
-        weights, point, certificate = state.iterate.weights, state.point, state.iterate.certificate
-        allowed = tol * _scale(certificate)
-        gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
+    def step(self, run: RunState, state: State, tol: float) -> State:
+        point, certificate = state.point, state.iterate.certificate
         if not point.forms.any():  # nothing to explain, or nothing that explains it
             return stalled(_marked(state, settled=True))
-        target = aim(
-            run,
-            run.combine(state.around),
-            state.around,
-            point,
-            gap,
-            ENOUGH * allowed,
-            value=certificate.dual,
-            known=state.known,
-        )
-        line = point.line(run, target.x - point.beta)
-        sizes = _lengths(run.problem, point, line, SLACK * allowed)
-        tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
-        new = _best(tried)
-        around = new.iterate.weights
-        if new.iterate.certificate.absolute_gap > GOOD * gap:
-            new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
-            around = _without_light(state.around + sizes[-1] * (target.d - state.around), FAINT)
-        reached = new.iterate.certificate
+        allowed = tol * _scale(certificate)
+        gap = max(certificate.absolute_gap, allowed)  # rounding may have made it negative
+        # the quadratic program around the point
+        wanted = TOLERANCES.program_share_of_tolerance * allowed
+        goal = Goal(gap, wanted, certificate.dual, state.known)
+        target = aim(run, run.combine(state.around), state.around, point, goal)
+        # the line search, and the weights of the next program
+        new, size = _searched(run, state, target, gap, TOLERANCES.dual_loss_allowed * allowed)
+        around, reached = new.around, new.iterate.certificate
+        # as few kernels as the tolerance allows, at the end
         if reached.gap <= tol:
             new = _finished(run, new, tol)
+        # the best bounds so far, which say whether something was gained
+        known = target.exact or size >= TOLERANCES.step_counts_as_whole
         primal, dual = min(state.primal, reached.primal), max(state.dual, reached.dual)
-        new = new._replace(
-            around=around, known=target.exact or sizes[-1] >= FAR, primal=primal, dual=dual
-        )
-        left = primal - dual
-        return patient(new, state, left if left < LESS * state.best else np.inf, PATIENCE)
+        new = new._replace(around=around, known=known, primal=primal, dual=dual)
+        gained = primal - dual < TOLERANCES.gain_counts_below * state.best
+        left = primal - dual if gained else np.inf
+        return patient(new, state, left, TOLERANCES.steps_without_gain)
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         return _unless_dense(_judged(run, state.iterate.weights, state.point.fresh(run)))._replace(
             around=state.around, known=state.known
         )
 
 
-def _scale(certificate):
-    """What the tolerance is relative to, as far as it is known."""
+def _searched(
+    run: RunState, state: State, target: Between, gap: float, slack: float
+) -> tuple[State, float]:
+    """The state after the best step towards a target, and the length of the shortest that was
+    tried; `slack` is what a whole step may lose in the dual.
+    """
+    weights, point = state.iterate.weights, state.point
+    line = point.line(run, target.x - point.beta)
+    sizes = _lengths(run.problem, point, line, slack)
+    tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
+    new, size = _best(tried), sizes[-1]
+    around = new.iterate.weights
+    # far from the solution the dual value decides, and the next program's weights go as far
+    if new.iterate.certificate.absolute_gap > TOLERANCES.good_step_leaves * gap:
+        new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
+        moved = state.around + size * (target.d - state.around)
+        around = _without_light(moved, TOLERANCES.drop_weight_below)
+    return new._replace(around=around), size
+
+
+def _scale(certificate: Certificate) -> float:
+    """The value that the tolerance is relative to, as far as it is known."""
     if certificate.dual > 0.0:
         return min(abs(certificate.primal), certificate.dual)
     return abs(certificate.primal)
 
 
-def _judged(run, weights, point):
+def _judged(run: RunState, weights: np.ndarray, point: HeldPoint) -> State:
     scores = point.scores(run, weights)
     certificate = run.certificate(weights, point.beta, scores=scores, forms=point.forms)
     return State(point, Iterate(weights, point.beta, certificate), weights)
 
 
-def _best(states):
+def _best(states: list[State]) -> State:
     return min(states, key=lambda state: state.iterate.certificate.absolute_gap)
 
 
-def _marked(state, settled):
+def _marked(state: State, settled: bool) -> State:
     return state._replace(iterate=state.iterate._replace(settled=settled))
 
 
-def _unless_dense(state):
+def _unless_dense(state: State) -> State:
     """The state, not settled if all kernels have weight: they may do, but so would fewer."""
     weights = state.iterate.weights
     return _marked(state, settled=weights.size == 1 or not weights.all())
 
 
-def _lengths(problem, point, line, slack):
+def _lengths(problem: Problem, point: HeldPoint, line: Line, slack: float) -> list[float]:
     """Steps worth trying: the whole one, and the one with the largest dual value if the whole one
     loses more than some slack.
     """
 
-    def loss(size):
+    def loss(size: float) -> float:
         linear = problem.dual_linear(point.beta + size * line.change)
         return problem.regularizer.conjugate(line.forms(point.forms, size)) - linear
 
     whole = loss(1.0)
-    if whole <= loss(NEARLY):  # the dual is concave: it is largest at the end
+    if whole <= loss(TOLERANCES.nearly_whole_step):  # the dual is concave: it is largest at the end
         return [1.0]
     found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
     return [1.0] if whole <= found.fun + slack else [1.0, float(found.x)]
 
 
-def _weighed(run, old, new, point, gap):
+def _weighed(
+    run: RunState, old: np.ndarray, new: np.ndarray, point: HeldPoint, gap: float
+) -> State:
     """The state at a point with the best weights between old and new ones."""
     before, after = (point.scores(run, weights) for weights in (old, new))
     size = abs(run.problem.primal(new, point.beta, after)[0])
-    light = min(LIGHT * gap / max(size, np.finfo(float).tiny), LIGHT)
+    light = min(
+        TOLERANCES.drop_weight_per_gap * gap / max(size, np.finfo(float).tiny),
+        TOLERANCES.drop_weight_per_gap,
+    )
     state = _judged(run, _without_light(new, light), point)
-    if state.iterate.certificate.absolute_gap <= GOOD * gap:
+    if state.iterate.certificate.absolute_gap <= TOLERANCES.good_step_leaves * gap:
         return state
 
-    def primal(share):
+    def primal(share: float) -> float:
         weights = old + share * (new - old)
         return run.problem.primal(weights, point.beta, before + share * (after - before))[0]
 
@@ -193,7 +232,7 @@ def _weighed(run, old, new, point, gap):
     return _best([state, other])
 
 
-def _without_light(weights, allowed):
+def _without_light(weights: np.ndarray, allowed: float) -> np.ndarray:
     """Weights without the lightest, which make up an allowed part of the sum."""
     order = np.argsort(weights, kind="stable")
     light = order[np.cumsum(weights[order]) <= allowed]
@@ -202,7 +241,7 @@ def _without_light(weights, allowed):
     return kept / kept.sum()
 
 
-def _finished(run, state, tol):
+def _finished(run: RunState, state: State, tol: float) -> State:
     """The state with as few kernels as the tolerance allows, judged anew.
 
     Products were updated, not computed: the last certificate is made of fresh forms, and of a
@@ -217,11 +256,11 @@ def _finished(run, state, tol):
     return _judged(run, state.iterate.weights, state.point.fresh(run))
 
 
-def _sparse(run, state, tol):
-    """The same point with as few kernels as the tolerance allows, the heaviest."""
+def _sparse(run: RunState, state: State, tol: float) -> State:
+    """The state at this point with as few kernels as the tolerance allows, the heaviest."""
     weights, point, dual = state.iterate.weights, state.point, state.iterate.certificate.dual
 
-    def good(few):  # the dual value is the same for all weights
+    def good(few: np.ndarray) -> bool:  # the dual value is the same for all weights
         primal, _ = run.problem.primal(few, point.beta, point.scores(run, few))
         return primal - dual <= tol * abs(primal)
 

@@ -14,28 +14,43 @@ costs as much as some hundred updates, brings all of them back and removes the r
 updates.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from .._loops.smo_mkl import Ascent, ascend
 from .._pulse import pulse
+from ..run_state import RunState
 from .base import Iterate, Solver, patient, stalled
-from .columns import BATCH, Columns
+from .columns import Columns
 from .dual import computed, judged, rough_start
 
-PROGRESS = 0.1  # of the violation is left at the end of a round
-UPDATES = 20  # per point and round at most
-# bytes of columns kept, if the memory budget allows as much: all would be as large as the matrices
-CACHE = 2**27
-SMALLEST_TOLERANCE = 1e-13
-PATIENCE = 6
-# visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
-ENTRIES_PER_CALL = 100_000_000
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the violation that is left at the end of a round; larger: shorter rounds.
+    violation_left: float = 0.1
+    # Updates per point in a round at most; larger: longer rounds, fewer fresh products.
+    updates_per_point: int = 20
+    # Bytes of columns that are kept, within the memory budget; larger: fewer are computed again.
+    cache_bytes: int = 2**27
+    # Violation at which the method stalls; larger: it gives up sooner.
+    smallest_violation: float = 1e-13
+    # Rounds without a smaller gap that end the method; larger: it gives up later.
+    rounds_without_gain: int = 6
+    # Entries that one call of the compiled loop visits, in some tenth of a second; larger: Ctrl-C
+    # is heard later.
+    entries_per_call: int = 100_000_000
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the ascent stands: coefficients, products and forms, and the columns at hand.
+    """The state of the ascent: coefficients, products and forms, and the columns at hand.
 
     ``best`` is the smallest absolute gap so far, ``patience`` how many more rounds may pass without
     a smaller one.
@@ -47,7 +62,7 @@ class State(NamedTuple):
     columns: Columns | None
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.rounds_without_gain
 
 
 class SMO(Solver):
@@ -61,7 +76,7 @@ class SMO(Solver):
     max_iter = 200
     curved_losses = False
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         r = run.problem.regularizer
         if r.compiled_conjugate is None or not r.smooth:
             raise ValueError(
@@ -77,15 +92,15 @@ class SMO(Solver):
                 "which are over the memory budget: raise cache_size or use solver='spg'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         beta, products, forms = rough_start(run)
         return State(
             beta, products, forms, None, judged(run, run.problem.regularizer, beta, products, forms)
         )
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         active, violation = _active(run, state)
-        if violation <= SMALLEST_TOLERANCE * run.problem.unit:
+        if violation <= TOLERANCES.smallest_violation * run.problem.unit:
             return stalled(state)
         columns = state.columns
         if (
@@ -93,19 +108,22 @@ class SMO(Solver):
             or not np.isin(active, columns.layout).all()
             or active.size < 0.5 * columns.layout.size
         ):
-            columns = Columns(run.bank, active, min(run.memory_budget, CACHE))
-        beta = self._round(run, state, columns, PROGRESS * violation)
+            columns = Columns(run.bank, active, min(run.memory_budget, TOLERANCES.cache_bytes))
+        beta = self._round(run, state, columns, TOLERANCES.violation_left * violation)
         products, forms, iterate = computed(run, run.problem.regularizer, beta)
         new = State(beta, products, forms, columns, iterate)
-        return patient(new, state, iterate.certificate.absolute_gap, PATIENCE)
+        return patient(new, state, iterate.certificate.absolute_gap, TOLERANCES.rounds_without_gain)
 
-    def _round(self, run, state, columns, tol):
+    def _round(self, run: RunState, state: State, columns: Columns, tol: float) -> np.ndarray:
         """Update pairs among the active points until the violation is below tol; returns the new
         coefficients.
         """
         at = _restricted(run, state, columns)
         m, t, n = at.products.shape
-        left, per_call = UPDATES * n * t + 1000, max(100, ENTRIES_PER_CALL // (m * t * n))
+        left, per_call = (
+            TOLERANCES.updates_per_point * n * t + 1000,
+            max(100, TOLERANCES.entries_per_call // (m * t * n)),
+        )
         clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.compiled_conjugate
         while left > 0:
             pulse()
@@ -131,12 +149,12 @@ class SMO(Solver):
         beta[:, columns.layout] = at.beta
         return beta
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         products, forms, iterate = computed(run, run.problem.regularizer, state.beta)
         return State(state.beta, products, forms, None, iterate)
 
 
-def _active(run, state):
+def _active(run: RunState, state: State) -> tuple[np.ndarray, float]:
     """Points that may still move in some output, and the largest violation.
 
     A point at a bound is left out when it is pushed against it by more than half the violation.
@@ -155,7 +173,7 @@ def _active(run, state):
     return np.flatnonzero(~fixed.all(axis=0)), violation
 
 
-def _residuals(run, state):
+def _residuals(run: RunState, state: State) -> list[np.ndarray]:
     """Minus the gradient of the smooth part of the dual, (t, n)."""
     scores = np.tensordot(state.iterate.weights, state.products, 1)
     return [
@@ -164,7 +182,7 @@ def _residuals(run, state):
     ]
 
 
-def _restricted(run, state, columns):
+def _restricted(run: RunState, state: State, columns: Columns) -> Ascent:
     """The problem of the active points as the compiled loop wants it."""
     layout, boxes = columns.layout, run.problem.boxes
     bounds = [box.bounds(layout) for box in boxes]
@@ -184,12 +202,14 @@ def _restricted(run, state, columns):
     )
 
 
-def _likeliest(at):
+def _likeliest(at: Ascent) -> np.ndarray:
     """Points in the order in which they are likely to be chosen: the worst violators of both
     directions in turn.
     """
     up = np.where(at.beta < at.upper, -at.F, -np.inf).max(axis=0)
     down = np.where(at.beta > at.lower, at.F, -np.inf).max(axis=0)
-    order = np.stack([np.argsort(-up)[:BATCH], np.argsort(-down)[:BATCH]], axis=1).ravel()
+    order = np.stack(
+        [np.argsort(-up)[: Columns.together], np.argsort(-down)[: Columns.together]], axis=1
+    ).ravel()
     _, first = np.unique(order, return_index=True)
     return order[np.sort(first)]

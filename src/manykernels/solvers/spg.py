@@ -16,26 +16,48 @@ weights are large, a plateau where all gradients vanish: a step at most doubles 
 (`cautious`).
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from ..regularizers.base import Regularizer
 from ..result import Status
-from ..run_state import Evaluation
+from ..run_state import Evaluation, RunState
 from .base import Iterate, Solver
 
-SHORTEST = 1e-30  # spectral step length (6)
-SUFFICIENT = 1e-4  # gamma of the line search (10)
-ETA_STEP, ETA_LOW, ETA_HIGH = 0.025, 0.1, 1.0
-SMALLEST_STEP = 1e-8
-SMALLEST_TOLERANCE = 1e-13  # inner tolerance below which rounding decides
-ROUGHEST_END = 1e-3  # inner tolerance to end with where the projected gradient decides
-# without a gap: end when so many iterations brought less than this part of the tolerance
-FLAT, PATIENCE = 1e-2, 30
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Spectral step length at least (6); larger: steps may be too long on steep problems.
+    shortest_length: float = 1e-30
+    # Gamma of the line search (10); larger: more of the trial steps are refused.
+    sufficient_decrease: float = 1e-4
+    # Change of eta in an iteration; larger: the average adapts sooner.
+    eta_step: float = 0.025
+    # Smallest eta; larger: the line search always compares with some older values.
+    eta_low: float = 0.1
+    # Largest eta, one being a plain mean; smaller: older values count less.
+    eta_high: float = 1.0
+    # Step at which the line search gives up; larger: SVMs are sharpened sooner.
+    smallest_step: float = 1e-8
+    # Inner tolerance at least, below which rounding decides; larger: runs stall sooner.
+    smallest_inner_tolerance: float = 1e-13
+    # Inner tolerance at most when the projected gradient ends a run; larger: rougher ends.
+    roughest_final_tolerance: float = 1e-3
+    # Decrease, in tolerances, that counts where there is no gap; larger: runs end sooner.
+    flat_below: float = 1e-2
+    # Iterations without such a decrease that end a run; larger: runs end later.
+    flat_iterations: int = 30
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
-    """Where the descent stands.
+    """The state of the descent.
 
     Attributes
     ----------
@@ -97,17 +119,17 @@ class SPG(Solver):
 
     def __init__(
         self,
-        spectral=True,
-        nonmonotone=True,
-        tune_tolerance=True,
+        spectral: bool = True,
+        nonmonotone: bool = True,
+        tune_tolerance: bool = True,
         *,
-        proximal=True,
-        cautious=True,
-        longest=1e6,
-        inner_tolerance=1e-6,
-        start="uniform",
-        random_state=0,
-    ):
+        proximal: bool = True,
+        cautious: bool = True,
+        longest: float = 1e6,
+        inner_tolerance: float = 1e-6,
+        start: str = "uniform",
+        random_state: int = 0,
+    ) -> None:
         self.cautious, self.longest = cautious, longest
         self.spectral, self.nonmonotone, self.tune_tolerance, self.proximal = (
             spectral,
@@ -119,7 +141,7 @@ class SPG(Solver):
         # what plain gradient descent has not reached by then, it does not reach
         self.wait = (60.0, 3.3) if spectral else (90.0, 1.6)
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         if self.start not in ("uniform", "random"):
             raise ValueError(f"start must be 'uniform' or 'random', got {self.start!r}.")
         weights, beta = run.start
@@ -129,50 +151,60 @@ class SPG(Solver):
             )
         inner_tolerance = self.inner_tolerance
         if self.tune_tolerance:  # a start that was certified is not to be spoilt by rough SVMs
-            inner_tolerance = 0.1 if run.best is None else ROUGHEST_END
+            inner_tolerance = 0.1 if run.best is None else TOLERANCES.roughest_final_tolerance
         at = run.evaluate(weights, beta, inner_tolerance)
         gradient, iterate = _judge(run, at)
         length = self._first_length(iterate)
-        if inner_tolerance > ROUGHEST_END:
+        if inner_tolerance > TOLERANCES.roughest_final_tolerance:
             iterate = iterate._replace(stationarity=np.inf)
         return State(
             at, gradient, length, at.value, 1.0, 0.85, inner_tolerance, iterate, (at.value, 0)
         )
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
+        # spectral projected gradient (8) and line search (10)
         direction, slope = self._direction(run, state)
         trial, size = self._search(run, state, direction, slope)
         if trial is None:
             return self._sharpen(run, state)
+        # the next step length (6)
         gradient, iterate = _judge(run, trial)
         length = self._spectral_length(run.problem.regularizer, state, trial.weights, gradient)
+        # the average that the next line search compares with (11), (12)
         eta = self._next_eta(state, trial, slope, size, direction)
         averaged = eta * state.averaged + 1.0
         reference = (eta * state.averaged * state.reference + trial.value) / averaged
+        # the next inner tolerance (13)
         inner_tolerance = self._next_inner_tolerance(state.inner_tolerance, trial, iterate, tol)
+        # the end where there is no gap: a small projected gradient, or a flat value
         record = _next_record(state.record, trial.value, tol)
-        rough = state.inner_tolerance > ROUGHEST_END or trial.noise > tol * abs(
-            iterate.certificate.primal
+        rough = (
+            state.inner_tolerance > TOLERANCES.roughest_final_tolerance
+            or trial.noise > tol * abs(iterate.certificate.primal)
         )
         if rough and self.tune_tolerance:  # the gradient of a rough SVM may be small by chance
             iterate = iterate._replace(stationarity=np.inf)
-        if record[1] >= PATIENCE and np.isinf(iterate.certificate.gap):
+        if record[1] >= TOLERANCES.flat_iterations and np.isinf(iterate.certificate.gap):
             iterate = iterate._replace(ended=Status.FLAT)
         return State(
             trial, gradient, length, reference, averaged, eta, inner_tolerance, iterate, record
         )
 
-    def _direction(self, run, state):
+    def _direction(self, run: RunState, state: State) -> tuple[np.ndarray, float]:
         """Spectral projected gradient (8) and the decrease of W along it to first order."""
         direction, slope = self._plain_direction(run.problem.regularizer, state)
         if run.bank.is_sum or not self.cautious:
             return direction, slope
         # weights far too large turn K_d into the identity, a plateau from which no gradient leads
         # back: at most double them
-        share = min(1.0, np.abs(state.at.weights).sum() / max(np.abs(direction).sum(), SHORTEST))
+        share = min(
+            1.0,
+            np.abs(state.at.weights).sum()
+            / max(np.abs(direction).sum(), TOLERANCES.shortest_length),
+        )
         return share * direction, share * slope
 
-    def _plain_direction(self, r, state):
+    def _plain_direction(self, r: Regularizer, state: State) -> tuple[np.ndarray, float]:
         d = state.at.weights
         if not (self.proximal and r.has_prox):
             direction = d - r.project(d - state.length * state.gradient)
@@ -181,14 +213,16 @@ class SPG(Solver):
         target = r.prox(d - state.length * smooth, state.length)
         return d - target, float(smooth @ (d - target)) + r.value(d) - r.value(target)
 
-    def _search(self, run, state, direction, slope):
+    def _search(
+        self, run: RunState, state: State, direction: np.ndarray, slope: float
+    ) -> tuple[Evaluation | None, float]:
         """The first of the steps 1, 1/2, 1/4, … that decreases W enough (10), or None."""
         level = state.reference if self.nonmonotone else state.at.value
         size = 1.0
-        while size >= SMALLEST_STEP:
+        while size >= TOLERANCES.smallest_step:
             weights = run.problem.regularizer.project(state.at.weights - size * direction)
             trial = run.evaluate(weights, state.at.beta, state.inner_tolerance)
-            if trial.value <= level - SUFFICIENT * size * slope:
+            if trial.value <= level - TOLERANCES.sufficient_decrease * size * slope:
                 return trial, size
             # W is known up to the noise only: no step is too long as far as these SVMs can tell
             noise = max(trial.noise, state.at.noise) + state.iterate.certificate.rounding
@@ -197,12 +231,14 @@ class SPG(Solver):
             size *= 0.5
         return None, size
 
-    def _sharpen(self, run, state):
+    def _sharpen(self, run: RunState, state: State) -> State:
         """No step was acceptable: compute more precisely what the error is mostly due to, and begin
         the averages anew.
         """
         refined = state.iterate.certificate.rounding > state.at.noise and run.refine()
-        finest = SMALLEST_TOLERANCE if self.tune_tolerance else state.inner_tolerance
+        finest = (
+            TOLERANCES.smallest_inner_tolerance if self.tune_tolerance else state.inner_tolerance
+        )
         inner_tolerance = (
             state.inner_tolerance if refined else max(0.1 * state.inner_tolerance, finest)
         )
@@ -221,17 +257,18 @@ class SPG(Solver):
             iterate=iterate,
         )
 
-    def _first_length(self, iterate):
+    def _first_length(self, iterate: Iterate) -> float:
         """Before two gradients are known: a step that moves the weights by about one in the largest
         entry.
         """
-        return (
-            float(np.clip(1.0 / max(iterate.stationarity, SHORTEST), SHORTEST, self.longest))
-            if self.spectral
-            else 1.0
-        )
+        if not self.spectral:
+            return 1.0
+        shortest = TOLERANCES.shortest_length
+        return float(np.clip(1.0 / max(iterate.stationarity, shortest), shortest, self.longest))
 
-    def _spectral_length(self, regularizer, state, weights, gradient):
+    def _spectral_length(
+        self, regularizer: Regularizer, state: State, weights: np.ndarray, gradient: np.ndarray
+    ) -> float:
         """Barzilai–Borwein step length (6)."""
         if not self.spectral:
             return 1.0
@@ -242,9 +279,11 @@ class SPG(Solver):
         curvature = float(moved @ change)
         if curvature <= 0:  # noise of rough SVMs, or a problem that is not convex
             return min(10.0 * state.length, self.longest)
-        return float(np.clip(moved @ moved / curvature, SHORTEST, self.longest))
+        return float(np.clip(moved @ moved / curvature, TOLERANCES.shortest_length, self.longest))
 
-    def _next_eta(self, state, trial, slope, size, direction):
+    def _next_eta(
+        self, state: State, trial: Evaluation, slope: float, size: float, direction: np.ndarray
+    ) -> float:
         """Average over more iterates when the quadratic model predicted the decrease well, over
         fewer when badly.
         """
@@ -253,35 +292,42 @@ class SPG(Solver):
         predicted = size * slope - 0.5 * size**2 * float(direction @ direction) / state.length
         actual = state.at.value - trial.value
         error = abs(actual - predicted) / max(abs(predicted), np.finfo(float).tiny)
-        change = ETA_STEP if error < 0.25 else -ETA_STEP if error > 0.75 else 0.0
-        return float(np.clip(state.eta + change, ETA_LOW, ETA_HIGH))
+        change = (
+            TOLERANCES.eta_step if error < 0.25 else -TOLERANCES.eta_step if error > 0.75 else 0.0
+        )
+        return float(np.clip(state.eta + change, TOLERANCES.eta_low, TOLERANCES.eta_high))
 
-    def _next_inner_tolerance(self, inner_tolerance, at, iterate, tol):
+    def _next_inner_tolerance(
+        self, inner_tolerance: float, at: Evaluation, iterate: Iterate, tol: float
+    ) -> float:
         """The paper's schedule (13), and finer where the SVMs' own gap is much of the whole."""
         if not self.tune_tolerance:
             return inner_tolerance
         gap, v = iterate.certificate.gap, iterate.stationarity
         measure, coarse, middle = (v, 5.0, 1.0) if np.isinf(gap) else (gap, 1.0, 0.1)
-        scheduled = 1e-1 if measure >= coarse else 1e-2 if measure >= middle else ROUGHEST_END
-        bearable = 0.25 * (
-            iterate.certificate.absolute_gap
-            if np.isfinite(gap)
-            else tol * abs(iterate.certificate.primal)
-        )
-        if at.noise > bearable and (np.isfinite(gap) or measure < middle):
-            scheduled = min(scheduled, max(0.1 * inner_tolerance, SMALLEST_TOLERANCE))
+        scheduled = TOLERANCES.roughest_final_tolerance
+        if measure >= middle:
+            scheduled = 1e-1 if measure >= coarse else 1e-2
+        whole = tol * abs(iterate.certificate.primal)
+        if np.isfinite(gap):
+            whole = iterate.certificate.absolute_gap
+        if at.noise > 0.25 * whole and (np.isfinite(gap) or measure < middle):
+            finer = max(0.1 * inner_tolerance, TOLERANCES.smallest_inner_tolerance)
+            scheduled = min(scheduled, finer)
         return min(inner_tolerance, scheduled)
 
 
-def _next_record(record, value, tol):
-    """W has a kink where its SVM has several solutions; there no gradient becomes small, and only
-    the value tells.
+def _next_record(record: tuple[float, int], value: float, tol: float) -> tuple[float, int]:
+    """The last value that was clearly smaller, and its age in iterations.
+
+    W has a kink where its SVM has several solutions; there no gradient becomes small, and only the
+    value tells.
     """
     best, age = record
-    return (value, 0) if value < best - FLAT * tol * abs(best) else (best, age + 1)
+    return (value, 0) if value < best - TOLERANCES.flat_below * tol * abs(best) else (best, age + 1)
 
 
-def _judge(run, at):
+def _judge(run: RunState, at: Evaluation) -> tuple[np.ndarray, Iterate]:
     """Gradient and iterate at an evaluation."""
     _, gradient, certificate = run.judge(at)
     step = at.weights - run.problem.regularizer.project(at.weights - gradient)

@@ -19,30 +19,18 @@ fiftieth of the rounds are those of other kernels: the gap after 3,000 rounds is
 0.01.)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._loops import multiplicative as loops
+from ..banks.base import SumBank
 from ..problem import Problem
 from ..run_state import RunState
-from .base import Iterate
+from .base import Iterate, Solver
 from .columns import Columns
-from .multiplicative import (
-    BATCH,
-    CACHE,
-    GROWTH,
-    MANY,
-    RATE,
-    REMOTE_ROUNDS,
-    WARM,
-    MultiplicativeWeights,
-)
+from .multiplicative import REMOTE_ROUNDS, TOLERANCES, MultiplicativeWeights, average_of
 from .multiplicative import State as AllState
-
-POINTS = 2000  # of either class that take part, besides those with a coefficient
-ANEW = 200  # rounds after which products are made from the average
-LARGE = 20.0  # an exponent from which on a hyperbolic sine is half an exponential
 
 
 class Move(NamedTuple):
@@ -70,18 +58,22 @@ class Move(NamedTuple):
     more: float
 
 
+# Forms of the kernels (m,), weighted sums of their products (n,), and the sum of their weights.
+Answer = tuple[np.ndarray, np.ndarray, float]
+
+
 class Share(NamedTuple):
-    """What a part keeps of its kernels: products with the average (m, n), with what the last round
-    moved to (m, n) or (0, n), forms (m,), and its answer.
+    """The kernels of a part: products with the average (m, n), with what the last round moved to
+    (m, n) or (0, n), forms (m,), and its answer.
     """
 
     products: np.ndarray
     towards: np.ndarray
     forms: np.ndarray
-    answer: tuple
+    answer: Answer
 
 
-def begin(bank, share, capped, move):
+def begin(bank: SumBank, share: np.ndarray, capped: bool, move: Move) -> Share:
     """The share of a bank at an average.
 
     Parameters
@@ -100,11 +92,11 @@ def begin(bank, share, capped, move):
     return Share(products, towards, forms, _answer(products, forms, move))
 
 
-def moved(bank, at, move):
+def moved(bank: SumBank, at: Share, move: Move) -> Share:
     """The share after a round; the old one stays as it is."""
     products, towards, forms = (array.copy() for array in at[:3])
     chosen, coefficients = move.chosen, move.coefficients
-    if len(towards) and chosen.size > MANY:
+    if len(towards) and chosen.size > TOLERANCES.sum_columns_above:
         signed = np.zeros(move.beta.size)
         signed[chosen] = coefficients
         towards += bank.products(signed[None])[:, 0]
@@ -115,48 +107,46 @@ def moved(bank, at, move):
     return Share(products, towards, forms, _answer(products, forms, move))
 
 
-def _answer(products, forms, move):
+def _answer(products: np.ndarray, forms: np.ndarray, move: Move) -> Answer:
     weights = weigh(forms, move)
     return forms, weights @ products, weights.sum()
 
 
-def weigh(forms, move):
+def weigh(forms: np.ndarray, move: Move) -> np.ndarray:
     """Weights ``sinh(u) / u`` of forms, up to a factor that is the same for all kernels."""
     u = np.maximum(move.pace * np.sqrt((forms + move.more) / move.longest), 1e-8)
-    if move.pace < LARGE:
+    if move.pace < TOLERANCES.exponential_above:
         return np.sinh(u) / u
-    return 0.5 * np.exp(np.minimum(u - move.pace, LARGE)) / u
+    return 0.5 * np.exp(np.minimum(u - move.pace, TOLERANCES.exponential_above)) / u
 
 
 class Shares:
     """The shares of all kernels, those of one bank; a cluster has its own."""
 
-    def __init__(self, bank):
+    def __init__(self, bank: SumBank) -> None:
         self.bank = bank
 
-    def begin(self, *of):
+    def begin(self, *of: Any) -> Answer:
         """Forms of all kernels, weighted sums of products, and sums of weights, at an average."""
         self.share = begin(self.bank, *of)
         return self.share.answer
 
-    def move(self, move):
-        """The same after a round."""
+    def move(self, move: Move) -> Answer:
+        """The answer after a round."""
         self.share = moved(self.bank, self.share, move)
         return self.share.answer
 
 
 class State(NamedTuple):
-    """Where the rounds stand.
+    """The state of the rounds.
 
     Attributes
     ----------
     average : loops.Average
         Without products.
     shares : Shares
-    last : Move
-        The last round, whose weights are those of the scores.
     sums : (n,)
-        Decision values of the average at those weights.
+        Decision values of the average at the weights of the last round.
     done, played, batch : int
         Rounds in the average, rounds of this run, and rounds of the next step.
     iterate : Iterate
@@ -164,75 +154,76 @@ class State(NamedTuple):
 
     average: loops.Average
     shares: Shares
-    last: Move
     sums: np.ndarray
     done: int
     played: int
     batch: int
-    iterate: Iterate | None = None
+    iterate: Iterate
 
 
 class Rounds(MultiplicativeWeights):
-    """What both ways have in common."""
+    """The base of both ways: no limit on memory, and no end before the last round."""
 
-    def specialize(self, run):
+    def specialize(self, run: RunState) -> Solver:
         return self
 
-    def needs(self, run):
-        """As on one machine, but for memory: products are elsewhere."""
-        budget, run.memory_budget = run.memory_budget, np.inf
-        try:
-            super().needs(run)
-        finally:
-            run.memory_budget = budget
+    def needs(self, run: RunState) -> None:
+        self._needs_statement(run)  # memory is no matter: products are elsewhere
 
-    def slow(self, run, first, tol):
+    def slow(self, run: RunState, first: float, tol: float) -> bool:
         return False  # rounds have a limit, and columns that are computed again are no new passes
 
 
 class KernelRounds(Rounds):
     """MWUMKL by kernels: one request a round."""
 
-    def init(self, run):
-        rules, n = self._rules(run), run.bank.n
-        beta = run.start.beta[0].copy()
-        done = WARM if beta.any() else 1
-        beta = beta if beta.any() else self._start(run, rules)
-        none = np.zeros((0, n))
-        forms = run.quadratic_forms(beta[None])
-        at = loops.Average(
-            beta, none, none, np.zeros(n), forms, np.empty(run.bank.m), np.empty(n), np.ones(1)
-        )
+    def init(self, run: RunState) -> Any:
+        rules = self._rules(run)
+        beta, done = self._first(run, rules)
+        none = np.zeros((0, run.bank.n))
+        at = average_of(beta, none, none, run.quadratic_forms(beta[None]))
         loops.rescale(at, rules)
         own = getattr(run.bank, "shares", None)
         shares = Shares(run.bank) if own is None else own()
-        state = State(at, shares, None, None, done, 0, BATCH)
-        return self._judged(run, rules, self._anew(run, rules, state))
+        sums = self._fresh_sums(run, rules, at, shares, done)
+        iterate = self._iterate(run, at, at.weights / at.weights.sum(), sums)
+        return State(at, shares, sums, done, 0, TOLERANCES.rounds_of_first_step, iterate)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: Any, tol: float) -> Any:
         rules, left = self._rules(run), self.limit(run) - state.played
-        rounds = min(state.batch, left)
-        n = run.bank.n
+        rounds, n = min(state.batch, left), run.bank.n
         scratch = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
         for _ in range(rounds):
             state = self._round_of_all(run, rules, state, *scratch)
-            if state.played % ANEW == 0:
-                state = self._anew(run, rules, state)
+            if state.played % TOLERANCES.rounds_of_products == 0:
+                sums = self._fresh_sums(run, rules, state.average, state.shares, state.done)
+                state = state._replace(sums=sums)
         run.counters.machine_steps += rounds
-        new = self._judged(run, rules, state._replace(batch=int(GROWTH * state.batch)))
-        if new.iterate.ended is None:
-            return new._replace(iterate=new.iterate._replace(ended=self._ended(run, new, tol)))
-        return new
-
-    def _anew(self, run, rules, state):
-        """Products made from the average."""
         at = state.average
-        move = self._move(rules, at, state.done, np.empty(0, np.intp), np.empty(0), 0.0, 0.0)
-        run.counters.kernel_passes += 1 + rules.capped
-        answer = state.shares.begin(rules.y * at.share, rules.capped, move)
-        return self._heard(rules, state, move, answer)
+        iterate = self._iterate(run, at, at.weights / at.weights.sum(), state.sums)
+        return state._replace(
+            batch=int(TOLERANCES.growth_of_steps * state.batch),
+            iterate=self._perhaps_last(run, iterate, state.played, tol),
+        )
 
-    def _round_of_all(self, run, rules, state, share, taken, coefficients):
+    def _fresh_sums(
+        self, run: RunState, rules: loops.Rules, at: loops.Average, shares: Shares, done: int
+    ) -> np.ndarray:
+        """Decision values of the average, from products that the parts make anew."""
+        move = self._move(rules, at, done, np.empty(0, np.intp), np.empty(0), 0.0, 0.0)
+        run.counters.kernel_passes += 1 + rules.capped
+        answer = shares.begin(rules.y * at.share, rules.capped, move)
+        return self._heard(rules, at, move, answer)
+
+    def _round_of_all(
+        self,
+        run: RunState,
+        rules: loops.Rules,
+        state: State,
+        share: np.ndarray,
+        taken: np.ndarray,
+        coefficients: np.ndarray,
+    ) -> State:
         at, done = state.average, state.done
         at.scores[:] = rules.y * (state.sums + rules.ridge * at.beta)
         loops.choose(at, rules, share)
@@ -242,101 +233,103 @@ class KernelRounds(Rounds):
         of = taken[:count].copy(), coefficients[:count].copy(), keep, step
         move = self._move(rules, at, done + 1, *of)
         run.count_columns(count)
-        answer = state.shares.move(move)
-        state = state._replace(done=done + 1, played=state.played + 1)
-        return self._heard(rules, state, move, answer)
+        sums = self._heard(rules, at, move, state.shares.move(move))
+        return state._replace(sums=sums, done=done + 1, played=state.played + 1)
 
-    def _move(self, rules, at, done, chosen, coefficients, keep, step):
+    def _move(
+        self,
+        rules: loops.Rules,
+        at: loops.Average,
+        done: int,
+        chosen: np.ndarray,
+        coefficients: np.ndarray,
+        keep: float,
+        step: float,
+    ) -> Move:
         more = loops.extra(at, rules)
         longest = max(float(at.forms.max()) + more, loops.TINY)
-        pace = RATE * np.sqrt(done)
+        pace = TOLERANCES.adaptive_rate * np.sqrt(done)
         if rules.grows:
             pace = rules.rate * done * np.sqrt(longest) / max(loops.total(at), loops.TINY)
         of = chosen, coefficients, keep, step, at.beta.copy(), float(pace), longest, float(more)
         return Move(*of)
 
     @staticmethod
-    def _heard(rules, state, move, answer):
-        """The state with what the parts have said of a move."""
-        at, (forms, sums, total) = state.average, answer
+    def _heard(rules: loops.Rules, at: loops.Average, move: Move, answer: Answer) -> np.ndarray:
+        """Decision values of the average, which learns what the parts have said of a move."""
+        forms, sums, total = answer
         at.forms[:] = forms
         at.weights[:] = weigh(forms, move)
         loops.rescale(at, rules)
-        return state._replace(last=move, sums=at.scale[0] * sums / total)
-
-    def _judged(self, run, rules, state):
-        at = state.average
-        weights = at.weights / at.weights.sum()
-        return state._replace(iterate=self._iterate(run, at, weights, state.sums))
+        return at.scale[0] * sums / total
 
 
 class PointRounds(Rounds):
     """MWUMKL by points: rounds among some of them, and a look at all."""
 
-    def init(self, run):
-        rules, beta = self._rules(run), run.start.beta[0].copy()
-        done = WARM if beta.any() else 1
-        beta = beta if beta.any() else self._start(run, rules)
-        forms = run.quadratic_forms(beta[None])
-        return self._looked(run, rules, beta, forms, AllState(None, done, BATCH, None))
+    def init(self, run: RunState) -> AllState:
+        rules = self._rules(run)
+        beta, done = self._first(run, rules)
+        at, iterate = self._looked(run, rules, beta, run.quadratic_forms(beta[None]), done)
+        return AllState(at, done, TOLERANCES.rounds_of_first_step, None, iterate)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: AllState, tol: float) -> AllState:
         rules, left = self._rules(run), self.limit(run) - state.played
         rounds, at = min(state.batch, left), state.average
         points = _taking_part(rules, at)
         few = _among(run, points)
-        inner = self._among_points(few, at, points, state.done)
-        self._play(few, self._rules(few), inner, state.done + rounds)
+        inner = self._among_points(few, at, points)
+        columns = Columns(few.bank, np.arange(few.bank.n), TOLERANCES.cache_bytes)
+        done, played = state.done + rounds, state.played + rounds
+        self._play(few, self._rules(few), inner, columns, state.done, done)
         run.counters.machine_steps += rounds
         beta = np.zeros_like(at.beta)
-        beta[points] = inner.average.beta
-        done = state._replace(
-            done=state.done + rounds,
-            batch=int(GROWTH * state.batch),
-            played=state.played + rounds,
+        beta[points] = inner.beta
+        at, iterate = self._looked(run, rules, beta, inner.forms, done)
+        return AllState(
+            at,
+            done,
+            int(TOLERANCES.growth_of_steps * state.batch),
+            None,
+            self._perhaps_last(run, iterate, played, tol),
+            played,
         )
-        new = self._looked(run, rules, beta, inner.average.forms, done)
-        if new.iterate.ended is None:
-            return new._replace(iterate=new.iterate._replace(ended=self._ended(run, new, tol)))
-        return new
 
-    def _looked(self, run, rules, beta, forms, state):
-        """The state with the decision values of all points at an average."""
-        n, m = run.bank.n, run.bank.m
-        none = np.zeros((0, n))
-        at = loops.Average(
-            beta, none, none, np.zeros(n), forms.copy(), np.empty(m), np.empty(n), np.ones(1)
-        )
+    def _looked(
+        self, run: RunState, rules: loops.Rules, beta: np.ndarray, forms: np.ndarray, done: int
+    ) -> tuple[loops.Average, Iterate]:
+        """The average of all points at coefficients beta, with their decision values, and its
+        iterate.
+        """
+        none = np.zeros((0, run.bank.n))
+        at = average_of(beta, none, none, forms.copy())
         loops.rescale(at, rules)
-        loops.weigh(at, rules, state.done)
+        loops.weigh(at, rules, done)
         weights = at.weights / at.weights.sum()
         sums = run.decision(weights, at.beta[None])[0]
         at.scores[:] = rules.y * (sums + rules.ridge * at.beta)
-        iterate = self._iterate(run, at, weights, sums)
-        return state._replace(average=at, iterate=iterate)
+        return at, self._iterate(run, at, weights, sums)
 
     @staticmethod
-    def _among_points(few, at, points, done):
-        """The state of `MultiplicativeWeights` among some points."""
+    def _among_points(few: RunState, at: loops.Average, points: np.ndarray) -> loops.Average:
+        """The average among some points, with its products."""
         bank, capped = few.bank, few.problem.loss.capped
         beta = at.beta[points].copy()
         products = np.ascontiguousarray(bank.products(beta[None])[:, 0])
         towards = np.zeros((bank.m if capped else 0, bank.n))
-        of = np.zeros(bank.n), at.forms.copy(), np.empty(bank.m), np.empty(bank.n), np.ones(1)
-        average = loops.Average(beta, products, towards, *of)
-        return AllState(average, done, BATCH, Columns(bank, np.arange(bank.n), CACHE))
+        return average_of(beta, products, towards, at.forms.copy())
 
 
-def _taking_part(rules, at):
+def _taking_part(rules: loops.Rules, at: loops.Average) -> np.ndarray:
     used = rules.caps > 0.0
     deepest = []
     for sign in (1.0, -1.0):
         members = np.flatnonzero(used & (rules.y == sign))
-        deepest.append(members[np.argsort(at.scores[members])[:POINTS]])
+        deepest.append(members[np.argsort(at.scores[members])[: TOLERANCES.points_of_class]])
     return np.unique(np.concatenate([np.flatnonzero(at.beta), *deepest]))
 
 
-def _among(run, points):
+def _among(run: RunState, points: np.ndarray) -> RunState:
     """The run of some points, with their own costs."""
     whole = run.problem
     targets, cost = whole.targets[:, points], whole.cost[:, points]

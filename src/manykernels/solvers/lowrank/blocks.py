@@ -26,30 +26,48 @@ nobody knows beforehand. So they are given half of what Newton's method would ta
 rest would take more it goes on from where they came to.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import thresholds
-from ...run_state import Point
+from ...run_state import Point, RunState
 from ..base import Iterate, Solver, patient, stalled
 from ..fewest import fewest
 from ..sequential import Sequential
 from .descent import Descent
 
-# of the tolerance is the gap to reach on the kernels that are visited, and less with corners
-SHARE, CORNERED = 0.4, 0.1
-PATIENCE = 5
-ENDLESS = 3  # descents without an end, after which another method takes over
-# of the gap is left after a step that gained next to nothing, which counts as one of them
-SLOW_STEP = 0.9
-# relative gap above which coefficients are no better place to begin than none
-NO_START = 0.5
-# half the work of Newton's method on all pairs of points, in units of its largest product of
-# matrices
-PRODUCTS = 2.5
-# width of the first corners, in units of the problem, of the next ones, and of the last
-CORNER, NARROWER, NARROWEST = 0.3, 0.5, 0.1
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Gap of the visited kernels to reach, as a part of the tolerance; larger: shorter descents.
+    share_of_tolerance: float = 0.4
+    # The same where the loss has corners, which are rounded off; larger: shorter descents.
+    share_with_corners: float = 0.1
+    # Steps without a smaller gap that end the method; larger: it gives up later.
+    steps_without_gain: int = 5
+    # Descents without an end after which another method takes over; larger: it does so later.
+    endless_descents: int = 3
+    # Part of the gap above which a step counts as one of them; larger: fewer do.
+    slow_step_leaves: float = 0.9
+    # Relative gap below which coefficients are a warm start for that method; larger: rougher ones
+    # are.
+    warm_start_below: float = 0.5
+    # Half the work of Newton's method on all pairs of points, in units of its largest product of
+    # matrices; larger: descents may take longer before it takes over.
+    newton_products: float = 2.5
+    # Width of the first corners, in units of the problem; larger: easier and less exact descents.
+    first_corner: float = 0.3
+    # Factor on the width from descent to descent; larger: corners sharpen more slowly.
+    corner_shrinks_to: float = 0.5
+    # Width of the last corners, in units of the problem; larger: less exact coefficients.
+    narrowest_corner: float = 0.1
+
+
+TOLERANCES = Tolerances()
 
 
 class Fit(NamedTuple):
@@ -61,7 +79,7 @@ class Fit(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
@@ -85,17 +103,17 @@ class State(NamedTuple):
     endless: int = 0
     work: float = 0.0
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class Other(NamedTuple):
     """The state of the solver that took over."""
 
     solver: Solver
-    state: object
+    state: Any
 
     @property
-    def iterate(self):
+    def iterate(self) -> Iterate:
         return self.state.iterate
 
 
@@ -106,8 +124,8 @@ class Blocks(Solver):
     ----------
     then : Solver, optional
         What takes over when rounds would take more than half as long as Newton's method, for
-        factors that are held. Without one they are taken to the end, or to that of `ENDLESS`
-        descents.
+        factors that are held. Without one they are taken to the end, or until three descents
+        have come to none (`Tolerances.endless_descents`).
     """
 
     title = "block coordinate descent"
@@ -117,7 +135,7 @@ class Blocks(Solver):
     def __init__(self, then: Solver | None = None) -> None:
         self.then = then
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         if not run.bank.by_blocks:
             raise ValueError(
                 "Block coordinate descent works on low-rank factors in the memory of this machine: "
@@ -130,86 +148,90 @@ class Blocks(Solver):
             )
 
     @staticmethod
-    def allowed(run):
+    def allowed(run: RunState) -> float:
         """Multiplications that rounds may take before Newton's method on all pairs of points is
         quicker.
         """
         n, outputs = run.bank.n, len(run.problem.targets)
-        return PRODUCTS * outputs * n**2 * (n + run.bank.width)
+        return TOLERANCES.newton_products * outputs * n**2 * (n + run.bank.width)
 
     @classmethod
-    def worth_a_try(cls, run):
-        """Whether rounds may be quicker than Newton's method, where all factors are held."""
+    def worth_a_try(cls, run: RunState) -> bool:
+        """True if rounds may be quicker than Newton's method, where all factors are held."""
         bank = run.bank
         smooth = run.problem.loss.is_smooth and bank.m > 1
         gains = cls.allowed(run) >= thresholds.TABLE.block_operations
         return smooth and not bank.prefers_factor_space and gains
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
-        width = 0.0 if run.problem.loss.is_smooth else CORNER * run.problem.unit
+        width = 0.0 if run.problem.loss.is_smooth else TOLERANCES.first_corner * run.problem.unit
         descent = Descent(run, run.problem.feasible(beta), width)
         v, beta = descent.begin(weights)
         state = _judged(run, Fit(v, descent.b, width), weights, beta)
         dense = weights.size > 1 and weights.all()  # such weights may do, but so would fewer
         return state._replace(iterate=state.iterate._replace(settled=not dense))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State | Other, tol: float) -> State | Other:
         if isinstance(state, Other):
             return state._replace(state=state.solver.step(run, state.state, tol))
         if not state.forms.any():  # nothing to explain, or nothing that explains it
-            ended = stalled(state._replace(iterate=state.iterate._replace(settled=True)))
-            return ended if state.iterate.certificate.gap <= tol else self._other(run, ended)
+            last = stalled(state._replace(iterate=state.iterate._replace(settled=True)))
+            return last if state.iterate.certificate.gap <= tol else self._other(run, last)
         new = self._descended(run, state, tol)
-        ended = new.iterate.certificate.gap <= tol
-        if ended:
-            new = new._replace(iterate=_sparse(run, new, tol))
-        tired = new.endless >= ENDLESS or new.iterate.ended is not None
-        return self._other(run, new) if tired and not ended else new
+        if new.iterate.certificate.gap <= tol:
+            return new._replace(iterate=_sparse(run, new, tol))
+        tired = new.endless >= TOLERANCES.endless_descents or new.iterate.ended is not None
+        return self._other(run, new) if tired else new
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State | Other) -> State | Other:
         if isinstance(state, Other):
             return state._replace(state=state.solver.refreshed(run, state.state))
         return super().refreshed(run, state)
 
-    def _descended(self, run, state, tol):
+    def _descended(self, run: RunState, state: State, tol: float) -> State:
         certificate, (v, b, width) = state.iterate.certificate, state.fit
-        share = CORNERED if width > 0.0 else SHARE
+        share = TOLERANCES.share_with_corners if width > 0.0 else TOLERANCES.share_of_tolerance
         aim = share * tol * max(abs(certificate.primal), abs(certificate.dual))
         allowed = np.inf if self.then is None else self.allowed(run) - state.work
         descent = Descent(run, state.iterate.beta, width, allowed)
         v = descent.to(aim, v, b, state.forms)
         weights, beta = descent.point(v)
-        width = min(width, max(NARROWER * width, NARROWEST * run.problem.unit))
+        width = min(
+            width,
+            max(
+                TOLERANCES.corner_shrinks_to * width, TOLERANCES.narrowest_corner * run.problem.unit
+            ),
+        )
         new = _judged(run, Fit(v, descent.b, width), weights, beta)
         gap, before = new.iterate.certificate.absolute_gap, certificate.absolute_gap
-        useless = not descent.ended or gap > SLOW_STEP * before
-        endless = ENDLESS if descent.hopeless else state.endless + useless
+        useless = not descent.ended or gap > TOLERANCES.slow_step_leaves * before
+        endless = TOLERANCES.endless_descents if descent.hopeless else state.endless + useless
         new = new._replace(endless=endless, work=state.work + descent.work)
-        return patient(new, state, gap, PATIENCE)
+        return patient(new, state, gap, TOLERANCES.steps_without_gain)
 
-    def _other(self, run, state):
+    def _other(self, run: RunState, state: State) -> State | Other:
         """Another method from here on, if it fits; else the same state."""
         other, before = (self.then or Sequential()).specialize(run), run.start
         if not other.fits(run):
             return state
-        if state.iterate.certificate.gap < NO_START:
+        if state.iterate.certificate.gap < TOLERANCES.warm_start_below:
             run.start = state.iterate.point
         begun = Other(other, other.init(run))
         run.start = before
         return begun
 
 
-def _sparse(run, state, tol):
+def _sparse(run: RunState, state: State, tol: float) -> Iterate:
     """The iterate with as few kernels as the tolerance allows, the heaviest."""
     (weights, beta), bank = state.iterate.point, run.bank
     certificate, used = state.iterate.certificate, np.flatnonzero(weights)
     products = {k: bank.sums_of([k], state.moments) for k in used}
 
-    def scores(few):
+    def scores(few: np.ndarray) -> np.ndarray:
         return sum(few[k] * products[k] for k in used if few[k] > 0.0)
 
-    def good(few):  # the dual value is the same for all weights
+    def good(few: np.ndarray) -> bool:  # the dual value is the same for all weights
         primal, _ = run.problem.primal(few, beta, scores(few))
         return primal - certificate.dual <= tol * abs(primal)
 
@@ -220,7 +242,7 @@ def _sparse(run, state, tol):
     return Iterate(few, beta, certificate)
 
 
-def _judged(run, fit, weights, beta):
+def _judged(run: RunState, fit: Fit, weights: np.ndarray, beta: np.ndarray) -> State:
     """The state at weights and feasible coefficients, with the forms of all kernels."""
     bank, moments = run.bank, run.bank.correlate(beta)
     run.counters.kernel_passes += 1

@@ -13,22 +13,38 @@ it has become much smaller, and the certificate on them decides.
 the narrow corners that a gap of 1e-3 needs take ten times the steps of `interior`.)
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...banks.lowrank.systems import System
 from ...losses import Loss
 from ...result import Status
+from ...run_state import RunState
 from ..base import Iterate
-from .factored import FactorSolver, Model, certified, lifted, penalty
+from .factored import FactorSolver, SmallModel, certified, lifted, penalty
 from .primal import Corner
 
-SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
-PLACES = 0.5 ** np.arange(16)  # parts of a step that are looked at in one round
-PATIENCE = 5
-TOLD = 0.1  # of the last gap: an estimate below it is worth a certificate, which others hear of
-STRICTER = 0.3  # of the gap asked for, after a certificate did not confirm it
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Change of a model's value that ends its rounds, as a part of the gap; larger: rougher steps.
+    model_settled_below: float = 1e-4
+    # Parts 1, 1/2, 1/4, ... of a step that one round looks at; larger: shorter steps are tried.
+    parts_of_step: int = 16
+    # Steps without a smaller estimate that end the method; larger: it gives up later.
+    steps_without_gain: int = 5
+    # Part of the last gap below which an estimate is worth a certificate; larger: more of them.
+    certify_below: float = 0.1
+    # Factor on the gap to reach after a certificate did not confirm an estimate; larger: the next
+    # one is asked for sooner.
+    stricter_aim: float = 0.3
+
+
+TOLERANCES = Tolerances()
 
 
 class Sums(NamedTuple):
@@ -60,7 +76,7 @@ class PointSums:
     loss : Loss
     """
 
-    def __init__(self, bank, targets: np.ndarray, cost: np.ndarray, loss: Loss) -> None:
+    def __init__(self, bank: Any, targets: np.ndarray, cost: np.ndarray, loss: Loss) -> None:
         self.bank = bank
         self.boxes = [loss.box(y, own) for y, own in zip(targets, cost, strict=True)]
         pairs = zip(self.boxes, cost, strict=True)
@@ -95,10 +111,10 @@ class PointSums:
         pairs = zip(self.curves, self._values(u, b), strict=True)
         return np.stack([curve.response(f)[0] for curve, f in pairs])
 
-    def _values(self, u, b):
+    def _values(self, u: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.bank.dot(u) + b[:, None]
 
-    def _loss(self, F, b):
+    def _loss(self, F: np.ndarray, b: np.ndarray) -> float:
         return sum(curve.loss(f, own) for curve, f, own in zip(self.curves, F, b, strict=True))
 
 
@@ -112,7 +128,7 @@ class Fit(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the rounds stand.
+    """The state of the rounds.
 
     Attributes
     ----------
@@ -127,11 +143,11 @@ class State(NamedTuple):
     """
 
     fit: Fit
-    sums: Sums | None
+    sums: Sums
     iterate: Iterate
     aim: float = np.inf
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class DistributedNewton(FactorSolver):
@@ -142,7 +158,7 @@ class DistributedNewton(FactorSolver):
     title = "Newton's method in rounds"
     max_iter = 300
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         if not run.problem.loss.is_smooth or run.problem.has_fixed_sum:
             raise ValueError(
@@ -155,31 +171,38 @@ class DistributedNewton(FactorSolver):
                 "of theirs: use solver='primal'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         beta = run.problem.feasible(beta)
         a = run.bank.correlate(beta)
         first = lifted(run, weights)
         fit = Fit(run.bank.column_weights(first) * a, a, np.zeros(len(a)), first)
-        return self._looked(run, State(fit, None, certified(run, weights, beta)))
+        iterate = certified(run, weights, beta)
+        return self._estimated(run, State(fit, self._sums(run, fit), iterate))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         aim = min(state.aim, tol)
+        # Newton's direction, from the small model
         model = SumsModel(run, state.fit, state.sums)
         weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
-        step = model.fitted(state.sums.pulls, weights, SETTLED * abs(state.best))
+        step = model.fitted(
+            state.sums.pulls, weights, TOLERANCES.model_settled_below * abs(state.best)
+        )
+        # the line search: one round
         fit = self._along(run, state.fit, step)
         if fit is state.fit:
             return self._certified(run, state._replace(aim=aim, patience=0))
-        state = self._looked(run, state._replace(fit=fit, aim=aim))
+        # the sums at the new fit: another round, which gives an estimate of the gap
+        sums = self._sums(run, fit)
+        state = self._estimated(run, state._replace(fit=fit, sums=sums, aim=aim))
         primal, gap = self._bounds(run, state)
-        worth = max(aim, TOLD * state.iterate.certificate.gap) * abs(primal)
+        worth = max(aim, TOLERANCES.certify_below * state.iterate.certificate.gap) * abs(primal)
         return self._certified(run, state) if gap <= worth or not state.patience else state
 
     @staticmethod
-    def _along(run, fit, step):
+    def _along(run: RunState, fit: Fit, step: Fit) -> Fit:
         """The fit after the best of some parts of a step, or itself if there is none."""
-        places = np.append(0.0, PLACES)
+        places = np.append(0.0, 0.5 ** np.arange(TOLERANCES.parts_of_step))
         line = np.stack([fit.u, step.u]), np.stack([fit.b, step.b])
         losses = look_of(run).losses(*line, places)
         run.counters.kernel_passes += 2
@@ -195,35 +218,43 @@ class DistributedNewton(FactorSolver):
             weights = run.problem.regularizer.reweight(run.bank.squared_norms(u))
         return Fit(u, fit.a + s * step.a, fit.b + s * step.b, weights)
 
-    def _looked(self, run, state):
-        """The state with the sums at its fit and an estimate of its gap."""
+    @staticmethod
+    def _sums(run: RunState, fit: Fit) -> Sums:
+        """The sums over all points at a fit: one round."""
         run.counters.kernel_passes += 2
-        state = state._replace(sums=look_of(run).sums(state.fit.u, state.fit.b))
+        return look_of(run).sums(fit.u, fit.b)
+
+    def _estimated(self, run: RunState, state: State) -> State:
+        """The state that remembers the estimate of its gap."""
         _, gap = self._bounds(run, state)
-        patience = PATIENCE if gap < state.best else state.patience - 1
+        patience = TOLERANCES.steps_without_gain if gap < state.best else state.patience - 1
         return state._replace(best=min(gap, state.best), patience=patience)
 
     @staticmethod
-    def _bounds(run, state):
+    def _bounds(run: RunState, state: State) -> tuple[float, float]:
         """The primal value at a fit, and its distance from the dual value at the coefficients
         there, once their sums were made zero where that costs least.
         """
         (H, pulls, (loss, linear, ridge)), fit = state.sums, state.fit
+        # the primal value at the fit
         primal = penalty(run, fit.u) + loss
+        # the intercept's equation: coefficients move along the curvatures until they sum to zero
         bends, border = H[:, -1, -1], H[:, -1, :-1]
         excess = pulls[:, -1] / np.maximum(bends, np.finfo(float).tiny)
         moments = pulls[:, :-1] - excess[:, None] * border
         linear = linear - float(excess @ (np.einsum("tq,tq->t", border, fit.u) + bends * fit.b))
+        # the dual scaling: the multiple of the coefficients with the largest dual value
         regularizer, forms = run.problem.regularizer, run.bank.squared_norms(moments)
         scale = regularizer.dual_scale(forms)
         if regularizer.homogeneous and not run.problem.loss.has_nonquadratic_dual:
             bend = 2.0 * (ridge + regularizer.conjugate(forms))
             scale = float(np.clip(linear / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
+        # the dual value there
         dual = scale * linear - scale**2 * ridge - regularizer.conjugate(scale**2 * forms)
         return primal, primal - dual
 
     @staticmethod
-    def _certified(run, state):
+    def _certified(run: RunState, state: State) -> State:
         """The state with the certificate of its coefficients; the end where patience is at its."""
         run.counters.kernel_passes += 1
         beta = look_of(run).coefficients(state.fit.u, state.fit.b)
@@ -232,25 +263,27 @@ class DistributedNewton(FactorSolver):
             iterate = iterate._replace(ended=Status.STALLED)
         unconfirmed = state.best <= state.aim * abs(iterate.certificate.primal)
         unconfirmed = unconfirmed and iterate.certificate.gap > state.aim
-        return state._replace(iterate=iterate, aim=state.aim * (STRICTER if unconfirmed else 1.0))
+        return state._replace(
+            iterate=iterate, aim=state.aim * (TOLERANCES.stricter_aim if unconfirmed else 1.0)
+        )
 
 
-class SumsModel(Model):
+class SumsModel(SmallModel[Fit]):
     """The quadratic models of the losses at a fit, from sums."""
 
-    def __init__(self, run, fit, sums):
-        self.run, self.fit, self.space = run, fit, run.bank
-        self.systems = [System(H) for H in sums.H]
-        self._weights, self._kept = None, None
+    def __init__(self, run: RunState, fit: Fit, sums: Sums) -> None:
+        super().__init__(run, fit, [System(H) for H in sums.H])
 
-    def _finished(self, found, weights):
+    def _finished(self, found: tuple[np.ndarray, np.ndarray], weights: np.ndarray) -> Fit:
         a, b = found[0], found[1][:, -1]
         u = self.space.coefficients_of_moments(weights, self.fit.a + a) - self.fit.u
         return Fit(u, a, b, weights)
 
 
-def look_of(run):
-    """What answers the rounds of a run: the bank's own, where its points are elsewhere."""
+def look_of(run: RunState) -> Any:
+    """The `PointSums` of a run, or what does as one: the bank's own, where its points are
+    elsewhere.
+    """
     own, problem = getattr(run.bank, "look", None), run.problem
     if own is not None:
         return own(problem)

@@ -20,22 +20,45 @@ A loss with a kink at zero has two variables for a point, ``beta = x_1 + x_2`` w
 x_2``.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._arrays import namespace, places, smallest, sums_by
+from ...losses import Box
 from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, lifted, watched
 
-BACK = 0.995  # of the way to the nearest bound
-LONG = 0.95  # a step that needs no correctors
-CORRECTORS, FARTHEST = 3, 10.0  # at most, and how far products may be from their aim
-SETTLED = 1e-3  # change of a model's value that ends its rounds, as a part of the gap that is left
-FINAL_GAP = 1e-2  # gap to aim at in the end, as a part of the tolerance
-SHORTEST, PATIENCE = 1e-9, 25  # a step, and steps without a smaller gap, that end the method
-APART = 1.1  # ratio of the gap in the whole space to that in a half of it which ends the work there
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Part of the way to the nearest bound that a step takes; larger: closer to the boundary.
+    share_of_way_to_bound: float = 0.995
+    # Length of a step that needs no correctors; larger: more correctors.
+    step_counts_as_long: float = 0.95
+    # Gondzio's correctors in an iteration; larger: longer and dearer steps.
+    correctors: int = 3
+    # Factor by which a product may miss its aim; larger: correctors bring back fewer products.
+    farthest_product: float = 10.0
+    # Change of a model's value that ends its rounds, as a part of the gap; larger: rougher steps.
+    model_settled_below: float = 1e-3
+    # Gap to aim at in the end, as a part of the tolerance; larger: the last steps stay farther from
+    # the boundary.
+    final_share_of_tolerance: float = 1e-2
+    # Length of a step that ends the method; larger: it gives up sooner.
+    shortest_step: float = 1e-9
+    # Steps without a smaller gap that end the method; larger: it gives up later.
+    steps_without_gain: int = 25
+    # Ratio of the gap in the whole space to that in a half of it that ends the work there; larger:
+    # more steps in the half.
+    gaps_differ_above: float = 1.1
+
+
+TOLERANCES = Tolerances()
 
 
 class Bounded(NamedTuple):
@@ -56,7 +79,9 @@ class Bounded(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
-    def products(self, step=None, length=0.0):
+    def products(
+        self, step: "Step | None" = None, length: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Products of slacks and multipliers, below and above, after a step."""
         below, above, low, high = self.x - self.lower, self.upper - self.x, self.low, self.high
         if step is None:
@@ -66,7 +91,7 @@ class Bounded(NamedTuple):
             high + length * step.high
         )
 
-    def longest(self, step):
+    def longest(self, step: "Step") -> float:
         """The longest step that keeps slacks and multipliers positive."""
         pairs = (
             (self.x - self.lower, step.x),
@@ -76,7 +101,7 @@ class Bounded(NamedTuple):
         )
         return min(_longest(value, change) for value, change in pairs)
 
-    def moved(self, step, length):
+    def moved(self, step: "Step", length: float) -> "Bounded":
         return self._replace(
             x=self.x + length * step.x,
             low=self.low + length * step.low,
@@ -84,7 +109,7 @@ class Bounded(NamedTuple):
         )
 
 
-def _longest(value, change):
+def _longest(value: np.ndarray, change: np.ndarray) -> float:
     """The longest step by which positive values stay positive."""
     xp, falls = namespace(change), change < 0.0
     return smallest(xp.where(falls, -value / xp.where(falls, change, -1.0), np.inf))
@@ -111,7 +136,7 @@ class State(NamedTuple):
     at: RunState
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
 
 
 class Interior(FactorSolver):
@@ -121,7 +146,7 @@ class Interior(FactorSolver):
 
     max_iter = 200
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         if not all(
             np.isfinite(box.lower).all() and np.isfinite(box.upper).all()
@@ -139,7 +164,7 @@ class Interior(FactorSolver):
                 "solver='primal'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         beta, at = run.bank.to_device(run.problem.feasible(beta)), _simpler(run)
         return State(
@@ -149,47 +174,51 @@ class Interior(FactorSolver):
             certified(run, weights, beta),
         )
 
-    def step(self, run, state, tol):
-        linearized = _Linearized(state)
+    def step(self, run: RunState, state: State, tol: float) -> State:
+        # the direction, from the linearized conditions
+        linearized, at = _Linearized(state), state.at
         step = self._direction(linearized, state, tol)
-        length = min(1.0, BACK * state.bounded.longest(step))
-        bounded, fit, at = (
-            state.bounded.moved(step, length),
-            state.fit.moved(state.at, step.fit, length),
-            state.at,
-        )
+        # the step, which stays inside of the bounds
+        length = min(1.0, TOLERANCES.share_of_way_to_bound * state.bounded.longest(step))
+        bounded, fit = state.bounded.moved(step, length), state.fit.moved(at, step.fit, length)
+        # the certificate of the true problem
         iterate = certified(run, fit.weights, linearized.feasible(bounded), tol)
-        stuck = length < SHORTEST
+        # from a half of the space to the whole
+        stuck = length < TOLERANCES.shortest_step
         if at is not run and (stuck or _apart(at, iterate)):
-            fit, at, stuck = (
-                Fit.of(run, fit.weights, linearized.by_point(bounded.x), fit.b),
-                run,
-                False,
-            )
-        return State(bounded, fit, at, *watched(state, iterate, PATIENCE, stuck))
+            fit = Fit.of(run, fit.weights, linearized.by_point(bounded.x), fit.b)
+            at, stuck = run, False
+        watch = watched(state, iterate, TOLERANCES.steps_without_gain, stuck)
+        return State(bounded, fit, at, *watch)
 
     @staticmethod
-    def _direction(at, state, tol):
+    def _direction(at: "_Linearized", state: State, tol: float) -> Step:
         """The step by predictor, corrector, and correctors of products that are out of line."""
         bounded, gap = state.bounded, state.iterate.certificate.gap
         weights = lifted(state.at, state.fit.weights, gap)
-        mean = _mean(bounded.products())
+        mean, primal = _mean(bounded.products()), abs(state.iterate.certificate.primal)
+        # predictor: the affine direction, to products of zero
         aims = Aims(0.0, 0.0)
         ahead = at.step(aims, at.model.solved(at.pulls(aims), weights))
         reached = _mean(bounded.products(ahead, min(1.0, bounded.longest(ahead))))
-        enough = FINAL_GAP * tol * abs(state.iterate.certificate.primal) / (2.0 * len(bounded.x))
+        # centering: Mehrotra's cube of how far the predictor comes, but no less than is needed
+        enough = TOLERANCES.final_share_of_tolerance * tol * primal / (2.0 * len(bounded.x))
         center = max(mean * (reached / mean) ** 3, min(enough, mean))
+        # corrector: with the second-order terms of the predictor, and with new weights
         aims = Aims(center - ahead.x * ahead.low, center + ahead.x * ahead.high)
-        decrease = SETTLED * 2.0 * mean * len(bounded.x)
+        decrease = TOLERANCES.model_settled_below * 2.0 * mean * len(bounded.x)
         step = at.step(aims, at.model.fitted(at.pulls(aims), weights, decrease))
+        # Gondzio's correctors
         return _corrected(at, bounded, step, aims, center)
 
 
-def _corrected(at, bounded, step, aims, center):
+def _corrected(
+    at: "_Linearized", bounded: Bounded, step: Step, aims: "Aims", center: float
+) -> Step:
     """The step after correctors, as many as lengthen it enough."""
     longest = bounded.longest(step)
-    for _ in range(CORRECTORS):
-        if longest >= LONG:
+    for _ in range(TOLERANCES.correctors):
+        if longest >= TOLERANCES.step_counts_as_long:
             break
         wanted = min(1.0, 1.5 * longest + 0.1)
         low, high = (_toward(center, value) for value in bounded.products(step, wanted))
@@ -202,28 +231,28 @@ def _corrected(at, bounded, step, aims, center):
     return step
 
 
-def _toward(center, value):
-    """What to add to products so that they are near the center, but not too much."""
+def _toward(center: float, value: np.ndarray) -> np.ndarray:
+    """The change of products that brings them near the center, but not too large a one."""
     clip = namespace(value).clip
-    near = clip(value, center / FARTHEST, FARTHEST * center)
-    return clip(near - value, -FARTHEST * center, None)
+    near = clip(value, center / TOLERANCES.farthest_product, TOLERANCES.farthest_product * center)
+    return clip(near - value, -TOLERANCES.farthest_product * center, None)
 
 
 class Aims(NamedTuple):
     """Products below and above that a step aims at, (k,) or a number each."""
 
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray | float
+    high: np.ndarray | float
 
 
-def _mean(products):
+def _mean(products: tuple[np.ndarray, np.ndarray]) -> float:
     return 0.5 * float(sum(values.mean() for values in products))
 
 
 class _Linearized:
     """The conditions linearized at a state, and the model that they leave."""
 
-    def __init__(self, state):
+    def __init__(self, state: State) -> None:
         self.problem, self.bounded = state.at.problem.placed, state.bounded
         at = self.bounded
         self.below, self.above = at.x - at.lower, at.upper - at.x
@@ -233,19 +262,19 @@ class _Linearized:
         self.curvatures = self.by_point(self.give)
         self.model = Model(state.at, state.fit, self.curvatures, exact=True)
 
-    def by_point(self, values):
+    def by_point(self, values: np.ndarray) -> np.ndarray:
         """Sums of the variables' values over those of a point, (t, n)."""
         shape = self.problem.targets.shape
         return sums_by(self.bounded.place, values, shape[0] * shape[1]).reshape(shape)
 
-    def _change(self, aims):
-        """How the variables change towards the aims while the decision values stay."""
+    def _change(self, aims: Aims) -> np.ndarray:
+        """The change of the variables towards the aims while the decision values stay."""
         return self.give * (self.left + aims.low / self.below - aims.high / self.above)
 
-    def pulls(self, aims):
+    def pulls(self, aims: Aims) -> np.ndarray:
         return self.model.pulls(self.by_point(self.bounded.x + self._change(aims)))
 
-    def step(self, aims, fit):
+    def step(self, aims: Aims, fit: Fit) -> Step:
         """The step of everything that goes with a step of the fit."""
         at = self.bounded
         x = self._change(aims) - self.give * fit.f.ravel()[at.place]
@@ -253,7 +282,7 @@ class _Linearized:
         high = (aims.high + at.high * x) / self.above - at.high
         return Step(x, low, high, fit)
 
-    def feasible(self, bounded):
+    def feasible(self, bounded: Bounded) -> np.ndarray:
         """Coefficients with the right sums: what is missing is put where it costs least."""
         beta = self.by_point(bounded.x)
         for row, bends, box in zip(beta, self.curvatures, self.problem.boxes, strict=True):
@@ -262,7 +291,7 @@ class _Linearized:
         return self.problem.feasible(beta)
 
 
-def _simpler(run):
+def _simpler(run: RunState) -> RunState:
     """The run in half of the space of its factors, or itself."""
     bank = run.bank.half()
     if bank is None:
@@ -272,52 +301,45 @@ def _simpler(run):
     return simpler
 
 
-def _apart(at, iterate):
-    """Whether an iterate is clearly worse than it looks in a half of the space."""
+def _apart(at: RunState, iterate: Iterate) -> bool:
+    """True if an iterate is clearly worse than it looks in a half of the space."""
     near = certified(at, iterate.weights, iterate.beta).certificate
-    return iterate.certificate.absolute_gap > APART * abs(near.absolute_gap)
+    return iterate.certificate.absolute_gap > TOLERANCES.gaps_differ_above * abs(near.absolute_gap)
 
 
-def _centered(run):
+def _centered(run: RunState) -> Bounded:
     """Variables in the middle of their bounds, less on the heavier side, with products that are all
     the same.
     """
+    # place, linear part, bounds and value of the variables of every output and side
     parts = []
     for c, box in enumerate(run.problem.placed.boxes):
         shares = _shares(box)
         for side in _sides(box):
             room = places((side.upper > side.lower) & (min(shares) > 0.0))
             lower, upper = side.lower[room], side.upper[room]
-            parts.append(
-                (
-                    c * len(box.linear) + room,
-                    side.linear[room],
-                    lower,
-                    upper,
-                    shares[0] * upper + shares[1] * lower,
-                )
-            )
+            place, x = c * len(box.linear) + room, shares[0] * upper + shares[1] * lower
+            parts.append((place, side.linear[room], lower, upper, x))
+    # side by side, with multipliers that make all products equal
     joined = map(namespace(parts[0][1]).concatenate, zip(*parts, strict=True))
     place, linear, lower, upper, x = joined
     product = 0.5 * run.problem.unit * float((upper - lower).mean()) if len(x) else 0.0
     return Bounded(place, linear, lower, upper, x, product / (x - lower), product / (upper - x))
 
 
-def _shares(box):
+def _shares(box: Box) -> tuple[float, float]:
     """Shares of the upper and lower bounds, a half at most, that sum up to the total; zero if only
     zero does.
     """
     most, least = float(box.upper.sum()), -float(box.lower.sum())
     if box.total > 0.0:
         return min(box.total / most, 1.0 - 1e-3), 0.5
-    return (
-        (0.5 * min(1.0, least / most), 0.5 * min(1.0, most / least))
-        if min(most, least) > 0.0
-        else (0.0, 0.0)
-    )
+    if min(most, least) <= 0.0:
+        return 0.0, 0.0
+    return 0.5 * min(1.0, least / most), 0.5 * min(1.0, most / least)
 
 
-def _sides(box):
+def _sides(box: Box) -> list[Box]:
     """The box of each variable of a point: itself, or one on either side of the kink."""
     if not box.kink.any():
         return [box]

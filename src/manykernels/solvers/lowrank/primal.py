@@ -8,17 +8,32 @@ quadratic model of the loss together with the kernel weights (see `factored`); a
 passes over the factors and one Gram matrix of the points that bend.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._arrays import namespace
+from ...losses import Box, Entropy
+from ...problem import Problem
+from ...run_state import RunState
 from ..base import Iterate
 from .factored import FactorSolver, Fit, Model, certified, lifted, penalty, watched
 
-SETTLED = 1e-4  # change of a model's value that ends its rounds, as a part of the gap
-HALVINGS = 30
-PATIENCE = 5
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Change of a model's value that ends its rounds, as a part of the gap; larger: rougher steps.
+    model_settled_below: float = 1e-4
+    # Halvings of a step in the line search; larger: shorter steps are tried.
+    halvings: int = 30
+    # Steps without a smaller gap that end the method; larger: it gives up later.
+    steps_without_gain: int = 5
+
+
+TOLERANCES = Tolerances()
 
 
 class State(NamedTuple):
@@ -29,7 +44,7 @@ class State(NamedTuple):
     fit: Fit
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.steps_without_gain
     model: Model | None = None
 
 
@@ -40,7 +55,7 @@ class PrimalNewton(FactorSolver):
 
     max_iter = 300
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         if not run.problem.loss.is_smooth:
             raise ValueError(
@@ -48,48 +63,52 @@ class PrimalNewton(FactorSolver):
                 "solver='interior'."
             )
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         beta = run.bank.to_device(run.problem.feasible(beta))
         return State(Fit.of(run, lifted(run, weights), beta), certified(run, weights, beta))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
+        # slopes and second derivatives of the losses
         corners, stack = rounded_corners(run.problem.placed, 0.0), namespace(state.fit.f).stack
         pairs = zip(corners, state.fit.f, strict=True)
         beta, bends = map(stack, zip(*(corner.response(f) for corner, f in pairs), strict=True))
+        # Newton's direction, together with the weights
         model = Model(run, state.fit, bends, before=state.model)
-        decrease = SETTLED * abs(state.iterate.certificate.absolute_gap)
+        decrease = TOLERANCES.model_settled_below * abs(state.iterate.certificate.absolute_gap)
         weights = lifted(run, state.fit.weights, state.iterate.certificate.gap)
         step = model.fitted(model.pulls(beta), weights, decrease)
+        # the line search
         length = self._length(run, corners, state.fit, step)
         fit = state.fit.moved(run, step, length)
+        # the certificate of feasible coefficients
         beta = self._coefficients(run.problem.placed, fit, beta - length * bends * step.f)
         iterate = certified(run, fit.weights, beta, tol)
-        return State(fit, *watched(state, iterate, PATIENCE), model)
+        return State(fit, *watched(state, iterate, TOLERANCES.steps_without_gain), model)
 
     @staticmethod
-    def _coefficients(problem, fit, beta):
+    def _coefficients(problem: Problem, fit: Fit, beta: np.ndarray) -> np.ndarray:
         """Feasible coefficients at a fit: those of the model, which agree with v, or the response
         of a loss with a curve, which is never outside of its box.
         """
         if problem.loss.has_nonquadratic_dual:
-            curves = [box.curve for box in problem.boxes]
+            curves = [box.curve for box in problem.boxes if box.curve is not None]
             pairs = zip(curves, fit.f, strict=True)
             rows = [curve.response(f + curve.level(f))[0] for curve, f in pairs]
             beta = namespace(fit.f).stack(rows)
         return problem.feasible(beta)
 
     @staticmethod
-    def _length(run, corners, fit, step):
+    def _length(run: RunState, corners: "list[Corner | Entropy]", fit: Fit, step: Fit) -> float:
         """The best of the lengths 1, 1/2, 1/4, ..., or none."""
 
-        def value(length):
+        def value(length: float) -> float:
             at = zip(corners, fit.f + length * step.f, fit.b + length * step.b, strict=True)
             losses = sum(corner.loss(f, b) for corner, f, b in at)
             return penalty(run, fit.v + length * step.v) + losses
 
         length, now, after = 1.0, value(0.0), value(1.0)
-        for _ in range(HALVINGS):
+        for _ in range(TOLERANCES.halvings):
             half = value(0.5 * length)
             if after < now and half >= after:
                 break
@@ -100,7 +119,7 @@ class PrimalNewton(FactorSolver):
 # --- losses as functions of decision values, through their boxes, with corners rounded off --------
 
 
-def rounded_corners(problem, width):
+def rounded_corners(problem: Problem, width: float) -> "list[Corner | Entropy]":
     """The loss of every output with its corners rounded off over a width; one with a curve has
     none.
     """
@@ -116,12 +135,12 @@ class Corner:
     over that width.
     """
 
-    def __init__(self, box, cost, width):
+    def __init__(self, box: Box, cost: np.ndarray, width: float) -> None:
         self.box, xp = box, namespace(cost)
         # points without a cost have no coefficient, whatever their ridge
         self.ridge = xp.where(cost > 0.0, box.ridge + width / xp.where(cost > 0.0, cost, 1.0), 1.0)
 
-    def response(self, f):
+    def response(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients at decision values f, and the curvature of the loss there."""
         box, pull, xp = self.box, self.box.linear - f, namespace(f)
         free = xp.sign(pull) * xp.clip(abs(pull) - box.kink, 0.0, None) / self.ridge
@@ -129,7 +148,7 @@ class Corner:
         bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
         return beta, xp.where(bends, 1.0 / self.ridge, 0.0)
 
-    def loss(self, f, b):
+    def loss(self, f: np.ndarray, b: float) -> float:
         """Total loss of the decision values f, of which b is the intercept."""
         beta = self.response(f)[0]
         losses = beta * (self.box.linear - f) - self.box.kink * abs(beta)

@@ -8,34 +8,49 @@ largest forms. Which kernels are left out is a guess; that nothing is lost by it
 certificate, in which all kernels count.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...banks.wrappers.parts import SampledBank
 from ...run_state import Point, RunState
-from ..base import Around, Iterate, patient
+from ..base import Around, Iterate, Solver, patient
 from ..loop import Part, drive_part
 
-# one kernel in so many, but so many at least; the gap to reach on them
-SAMPLE, SMALLEST_SAMPLE, SAMPLE_GAP = 32, 1000, 1e-3
+SAMPLE, SMALLEST_SAMPLE = 32, 1000  # one kernel in so many, but so many at least
 FIRST, MORE = 1000, 250  # kernels in the first working set, and joining it in a round
-SHARE = 0.3  # of the tolerance is the gap to reach on the working set
-FIRST_GAP = 1e-2  # on the first set, which is a random one
-STEPS = 60  # on a part at most
-PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by."""
+
+    # Gap to reach on a sample of the kernels; larger: a cheaper and rougher start.
+    sample_gap: float = 1e-3
+    # Gap to reach on the first working set, a random one; larger: a rougher first choice.
+    first_set_gap: float = 1e-2
+    # Gap to reach on the next ones, as a part of the tolerance; larger: cheaper rounds.
+    set_share_of_tolerance: float = 0.3
+    # Steps on a part of the kernels; larger: hard parts are solved further.
+    steps_on_part: int = 60
+    # Rounds without a smaller gap that end the method; larger: it gives up later.
+    rounds_without_gain: int = 4
+
+
+TOLERANCES = Tolerances()
 
 
 class _Wrapper(Around):
-    """What both share."""
+    """The base of both: a bank that can be cut down to some of its kernels."""
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         if not run.bank.cheap_subsets:
             raise ValueError(
                 f"{run.bank!r} cannot be cut down to some of its kernels: use Newton() as it is."
             )
 
-    def without_steps(self):
+    def without_steps(self) -> Solver:
         return self.solver
 
 
@@ -47,41 +62,46 @@ class FromKernels(_Wrapper):
     solver : Newton
     """
 
-    def needs(self, run):
+    solver: Any  # a solver with `begin`
+
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         self.solver.check(run)
 
-    def init(self, run):
+    def init(self, run: RunState) -> Any:
         if run.start.beta.any():
             return self.solver.init(run)
         return self.solver.begin(run, self._sampled(run))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: Any, tol: float) -> Any:
         return self.solver.step(run, state, tol)
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: Any) -> Any:
         return self.solver.refreshed(run, state)
 
-    def _sampled(self, run):
+    def _sampled(self, run: RunState) -> np.ndarray:
         """Coefficients that solve the problem of a sample of the kernels."""
         bank, regularizer, (weights, beta) = run.bank, run.problem.regularizer, run.start
         sampled = SampledBank(bank, min(bank.m, max(SMALLEST_SAMPLE, bank.m // SAMPLE)))
-        factor, whole = regularizer.repeated(sampled.m / sampled.size), Point._make
+        factor, problem = regularizer.repeated(sampled.m / sampled.size), run.problem.on(sampled)
         if factor is not None:  # the same problem with short vectors
-            weights, short = weights[sampled.chosen], bank.take_kernels(sampled.chosen, factor)
+            weights = weights[sampled.chosen]
+            problem = run.problem.on(bank.take_kernels(sampled.chosen, factor))
 
-            def whole(point):
-                some = regularizer.adopt(point.weights[sampled.stands_for])
-                return Point(some, point.beta)
+        def whole(point: Point) -> Point:
+            if factor is None:
+                return point
+            return Point(regularizer.adopt(point.weights[sampled.stands_for]), point.beta)
 
-        problem = run.problem.on(sampled if factor is None else short)
         start = Point(regularizer.adopt(weights), beta)
         part = Part(problem, start, f"sample of {sampled.size} kernels", whole)
-        return drive_part(self.solver, run, part, tol=SAMPLE_GAP, max_iter=STEPS).beta
+        return drive_part(
+            self.solver, run, part, tol=TOLERANCES.sample_gap, max_iter=TOLERANCES.steps_on_part
+        ).beta
 
 
 class State(NamedTuple):
-    """Where the working set stands.
+    """The state of the working set.
 
     Attributes
     ----------
@@ -96,7 +116,7 @@ class State(NamedTuple):
     forms: np.ndarray
     iterate: Iterate
     best: float = np.inf
-    patience: int = PATIENCE
+    patience: int = TOLERANCES.rounds_without_gain
 
 
 class WorkingSet(_Wrapper):
@@ -107,47 +127,51 @@ class WorkingSet(_Wrapper):
     solver : Solver
     """
 
-    def needs(self, run):
+    def needs(self, run: RunState) -> None:
         super().needs(run)
         some = run.problem.on(run.bank.take_kernels(np.arange(min(FIRST, run.bank.m))))
         self.solver.check(RunState(some, memory_budget=run.memory_budget))
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         """From the heaviest kernels of an earlier result, or from some taken at random."""
         weights, beta = run.start
         if beta.any() and np.count_nonzero(weights) <= FIRST:
             return _judged(run, np.flatnonzero(weights), run.start)
         order = weights if beta.any() else np.random.default_rng(0).random(weights.size)
         kernels = np.sort(np.argpartition(-order, min(FIRST, order.size - 1))[:FIRST])
-        return _solved(self.solver, run, kernels, run.start, FIRST_GAP)
+        return _solved(self.solver, run, kernels, run.start, TOLERANCES.first_set_gap)
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         largest = np.argpartition(-state.forms, min(MORE, state.forms.size - 1))[:MORE]
         kernels = np.union1d(np.flatnonzero(state.iterate.weights), largest)
-        new = _solved(self.solver, run, kernels, state.iterate.point, SHARE * tol)
-        return patient(new, state, new.iterate.certificate.absolute_gap, PATIENCE)
+        new = _solved(
+            self.solver, run, kernels, state.iterate.point, TOLERANCES.set_share_of_tolerance * tol
+        )
+        return patient(
+            new, state, new.iterate.certificate.absolute_gap, TOLERANCES.rounds_without_gain
+        )
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         return _judged(run, state.kernels, state.iterate.point)
 
 
-def _solved(solver, run, kernels, start, tol):
+def _solved(solver: Solver, run: RunState, kernels: np.ndarray, start: Point, tol: float) -> State:
     """The state once the problem of some kernels is solved."""
     problem = run.problem
 
-    def whole(point):
+    def whole(point: Point) -> Point:
         weights = np.zeros(problem.bank.m)
         weights[kernels] = point.weights
         return Point(weights, point.beta)
 
     inside = Point(problem.regularizer.adopt(start.weights[kernels]), start.beta)
-    some = problem.on(problem.bank.take_kernels(kernels))
+    some = problem.on(run.bank.take_kernels(kernels))
     part = Part(some, inside, f"working set of {kernels.size} kernels", whole)
-    drive_part(solver, run, part, tol=tol, max_iter=STEPS)
+    drive_part(solver, run, part, tol=tol, max_iter=TOLERANCES.steps_on_part)
     return _judged(run, kernels, run.latest)
 
 
-def _judged(run, kernels, point):
+def _judged(run: RunState, kernels: np.ndarray, point: Point) -> State:
     """The state with the forms of all kernels and the certificate of the whole problem."""
     run.latest, (weights, beta) = point, point
     forms = run.quadratic_forms(beta)

@@ -1,25 +1,27 @@
 """Going on from where an earlier run ended."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import Around, Iterate
+from ...result import Status
+from ...run_state import Point, RunState
+from ..base import Around, Iterate, Solver
 
 
 class State(NamedTuple):
-    """Where the method stands.
+    """The state of the method.
 
     Attributes
     ----------
-    state : object
+    state : Any
         Of the solver at work; None before its first step.
     iterate : Iterate
     anew : bool
         Whether the solver was already started from the beginning.
     """
 
-    state: object
+    state: Any
     iterate: Iterate
     anew: bool = False
 
@@ -44,25 +46,27 @@ class FromIterate(Around):
         finer kernels.
     """
 
-    def __init__(self, solver, beginning, ended=None, proved=np.inf):
+    def __init__(
+        self, solver: Solver, beginning: Point, ended: Status | None = None, proved: float = np.inf
+    ) -> None:
         super().__init__(solver)
         self.beginning, self.ended, self.proved = beginning, ended, proved
 
-    def count(self, state, steps):
+    def count(self, state: State, steps: int) -> int:
         return 0 if state.state is None else self.solver.count(state.state, steps)
 
-    def specialize(self, run):
+    def specialize(self, run: RunState) -> Solver:
         planned = self.solver.specialize(run)
         return FromIterate(planned, self.beginning, self.ended, self.proved)
 
-    def init(self, run):
+    def init(self, run: RunState) -> State:
         weights, beta = run.start
         certificate = run.certificate(weights, beta)
         if abs(certificate.gap) > self.proved and run.refine():
             certificate = run.certificate(weights, beta)
         return State(None, Iterate(weights, beta, certificate, ended=self.ended))
 
-    def step(self, run, state, tol):
+    def step(self, run: RunState, state: State, tol: float) -> State:
         if state.state is None:
             inner = self.solver.init(run)
         else:
@@ -73,7 +77,7 @@ class FromIterate(Around):
         inner = self.solver.init(run)
         return State(inner, inner.iterate, True)
 
-    def refreshed(self, run, state):
+    def refreshed(self, run: RunState, state: State) -> State:
         if state.state is None:
             run.start = state.iterate.point
             return self.init(run)
@@ -81,6 +85,6 @@ class FromIterate(Around):
         return State(inner, inner.iterate, state.anew)
 
     @staticmethod
-    def _stuck(iterate, tol):
+    def _stuck(iterate: Iterate, tol: float) -> bool:
         failed = iterate.ended is not None and not iterate.ended.converged
         return failed and abs(iterate.certificate.gap) > tol
