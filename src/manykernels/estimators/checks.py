@@ -149,8 +149,12 @@ def choose_loss(loss, names, **parameters):
     """A Loss from one of the names that suit the estimator, or the object itself."""
     if isinstance(loss, str) and loss in names:
         return LOSSES[loss](**parameters.get(loss, {}))
-    if isinstance(loss, Loss) and any(isinstance(loss, LOSSES[name]) for name in names):
-        return loss
+    if isinstance(loss, Loss):
+        allowed = tuple(LOSSES[name] for name in names)
+        # a loss of the user's own suits where its targets are of the same kind
+        is_own = not isinstance(loss, tuple(LOSSES.values()))
+        if isinstance(loss, allowed) or (is_own and loss.separates == allowed[0].separates):
+            return loss
     raise ValueError(
         f"loss={loss!r} does not suit this estimator; use {' or '.join(map(repr, names))}."
     )

@@ -85,7 +85,11 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
             status = Status.STOPPED if isinstance(reason, Stopped) else Status.INTERRUPTED
             if run.best is None:  # not even the first SVM was finished: certify what there is of it
                 weights, beta = run.latest
-                judge = run.problem.uncertified if run.is_dear_to_judge else run.certificate
+                judge = (
+                    run.problem.uncertified
+                    if run.problem.regularizer.needs_bank
+                    else run.certificate
+                )
                 run.best = Iterate(weights, beta, judge(weights, beta))
     run.counters.seconds = time.perf_counter() - began
     result = _result(run, status, history, taken)

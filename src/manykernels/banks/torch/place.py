@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from ...combinations import Product
-from ...machines.device import RESIDENT, SIZE
+from ...machines.device import SIZE
+from ...machines.device import TOLERANCES as MACHINE_TOLERANCES
 from ..base import Bank
 from ..combination import CombinationBank
 from ..compute import Points
@@ -144,7 +145,8 @@ def plan(bank):
     if isinstance(bank, DeviceMaskedBank):
         rows = bank._chunks_for(n)[0].stop
         return f"{words}products of {rows:,} kernels with all points at a time."
-    whole, stays = n**2 * itemsize, n**2 * itemsize <= RESIDENT * device.free()
+    whole = n**2 * itemsize
+    stays = whole <= MACHINE_TOLERANCES.resident_share * device.free()
     if stays:
         return f"{words}a combined kernel takes {whole / GIGABYTE:.2f} GB and stays there."
     return (

@@ -73,9 +73,8 @@ class PrimalNewton(FactorSolver):
         of a loss with a curve, which is never outside of its box.
         """
         if problem.loss.has_nonquadratic_dual:
-            curves = [box.curve for box in problem.boxes]
-            pairs = zip(curves, fit.f, strict=True)
-            rows = [curve.response(f + curve.level(f))[0] for curve, f in pairs]
+            pairs = zip(problem.boxes, fit.f, strict=True)
+            rows = [box.curve.coefficients(f, box.total) for box, f in pairs]
             beta = namespace(fit.f).stack(rows)
         return problem.feasible(beta)
 
