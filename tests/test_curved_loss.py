@@ -263,3 +263,20 @@ def test_solvers_that_need_a_quadratic_dual_say_so(loss):
     X, y = toy(40)
     with pytest.raises(ValueError, match="a loss whose dual is quadratic"):
         MKLClassifier(KERNELS, loss=loss, p=2.0, solver="smo").fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["newton", "primal", "blocks", "distributed", "spg"])
+def test_solvers_on_factors_agree(solver, loss):
+    X, y = toy(100)
+    factors = {"approximation": Nystroem(12, random_state=0), "loss": loss, "tol": 1e-4}
+    found = MKLClassifier(KERNELS, solver=solver, **factors).fit(X, y).result_
+    best = MKLClassifier(KERNELS, **factors).fit(X, y).result_
+    assert found.status.converged
+    assert found.objective == pytest.approx(best.objective, rel=2e-4)
+
+
+def test_the_interior_point_method_refuses(loss):
+    X, y = toy(40)
+    model = MKLClassifier(KERNELS, loss=loss, approximation=Nystroem(8), solver="interior")
+    with pytest.raises(ValueError, match="Interior is for losses"):
+        model.fit(X, y)

@@ -18,7 +18,7 @@ Array: TypeAlias = Any
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether something is a tensor of PyTorch's, which is not imported to find out."""
+    """True for a tensor of PyTorch's, which is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -39,7 +39,7 @@ def ascending(x: Any) -> Any:
 
 
 def places(condition: Any) -> Any:
-    """Where a vector of bools is true."""
+    """Places at which a vector of bools is true."""
     return condition.nonzero().ravel() if is_tensor(condition) else np.flatnonzero(condition)
 
 
@@ -61,7 +61,7 @@ def length(x: Any) -> float:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same entries."""
+    """True if two arrays have the same entries."""
     return bool((a == b).all())
 
 
