@@ -512,9 +512,8 @@ WAYS = {
         concerns={"approximation": LOW_RANK},
     ),
     "small space of factors": Way(
-        {},
+        {"shared_basis_columns": 2, "shared_basis_share": 1.0},
         planning.Way.SHARED_BASIS,
-        {"banks.lowrank.basis.LEAST": 2, "banks.lowrank.basis.GAIN": 1.0},
         concerns={"approximation": LOW_RANK},
     ),
     "models in turn": Way(

@@ -1,6 +1,7 @@
 """Banks on PyTorch's devices against the banks of the host; on a GPU too where there is one."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polyno
 from manykernels.losses import EpsilonInsensitive, Hinge, SquaredHinge
 from manykernels.lowrank import Nystroem
 from manykernels.machines import DenseMachine
-from manykernels.machines.device import DeviceMachine, DeviceRows
+from manykernels.machines.device import TOLERANCES, DeviceMachine, DeviceRows
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
 from manykernels.solvers import SPG, Newton, solve
@@ -175,7 +176,8 @@ def test_the_machine(loss, held, device, monkeypatch):
     bank = make_bank(KernelCollection(MIXED), A, device=device)
     weights, cost = np.full(bank.m, 0.2), np.full(200, 3.0)
     if not held:
-        monkeypatch.setattr("manykernels.machines.device.RESIDENT", 0.0)
+        computed = replace(TOLERANCES, resident_share=0.0)
+        monkeypatch.setattr("manykernels.machines.device.TOLERANCES", computed)
     found = DeviceMachine(size=32).solve(DeviceRows(bank, weights), loss, y, cost, tol=1e-4)
     exact = DenseMachine().solve(bank.combine(weights), loss, y, cost, tol=1e-6)
     assert found.primal - found.dual < 1e-2

@@ -2,6 +2,7 @@
 what takes their place elsewhere.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,13 @@ from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial
 from manykernels.losses import Hinge
 from manykernels.machines import DenseMachine, compiled, machine_for
-from manykernels.machines.device import DeviceMachine, DeviceMatrix, DeviceRows, _first_of_each
+from manykernels.machines.device import (
+    TOLERANCES,
+    DeviceMachine,
+    DeviceMatrix,
+    DeviceRows,
+    _first_of_each,
+)
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import Newton, solve
@@ -235,8 +242,8 @@ def test_machines_for_matrices(device, monkeypatch):
 
 
 def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch, lower):
-    monkeypatch.setattr("manykernels.machines.device.RESIDENT", 0.0)
-    monkeypatch.setattr("manykernels.machines.device.SMALLEST", 10)
+    computed = replace(TOLERANCES, resident_share=0.0, smallest_set=10)
+    monkeypatch.setattr("manykernels.machines.device.TOLERANCES", computed)
     lower(device_entries=0)
     X, y = toy(200)
     bank = make_bank(KernelCollection([RBF(0.5), Linear()]), X, device=device.name)
@@ -256,7 +263,8 @@ def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch, lower):
     assert machine.size == 32
     assert max(sizes) > 40
     assert found.dual == pytest.approx(exact.dual, rel=1e-4)
-    monkeypatch.setattr("manykernels.machines.device.SMALLEST", 100)
+    larger = replace(computed, smallest_set=100)
+    monkeypatch.setattr("manykernels.machines.device.TOLERANCES", larger)
     with pytest.raises(torch.OutOfMemoryError):
         DeviceMachine(size=100).solve(DeviceRows(bank, weights), Hinge(), y, cost, tol=1e-4)
 

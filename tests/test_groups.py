@@ -139,7 +139,7 @@ class TestMedianWidths:
         monkeypatch.setattr(vector, "dense", lambda A: seen.append(A.shape) or A.toarray())
         points = sparse.random_array((5000, 40), density=0.1, random_state=0, format="csr")
         RBF("median").resolved(points, None)
-        assert seen == [(vector.SAMPLE, 40)]
+        assert seen == [(vector.MEDIAN_SAMPLE, 40)]
 
     def test_odd_samples_change_little(self):
         odd = X.copy()

@@ -411,8 +411,8 @@ class TestReduced:
         plain, *_ = self.banks(n=60, rank=60)
         assert reduced(plain) is plain
 
-    def test_half_of_the_space_serves_the_beginning(self, monkeypatch):
-        monkeypatch.setattr("manykernels.banks.lowrank.basis.LEAST", 40)
+    def test_half_of_the_space_serves_the_beginning(self, lower):
+        lower(shared_basis_columns=40)
         _, small, _, b = self.banks()
         problem = Problem(small, b, np.full(400, 100.0), PNormBall(1.5))
         run, solver, places = RunState(problem), Interior(), []
@@ -472,7 +472,7 @@ class TestReduced:
         np.testing.assert_allclose(small.take_points(some).whole(), plain.factors[some])
 
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-    def test_predictions(self, loss, monkeypatch):
+    def test_predictions(self, loss, lower):
         _, _, A, b = self.banks()
         new = toy(100, seed=5)[0]
         options = {
@@ -484,7 +484,7 @@ class TestReduced:
             "approximation": Nystroem(20),
         }
         small = MKLClassifier(**options).fit(A, b)
-        monkeypatch.setattr("manykernels.banks.lowrank.basis.LEAST", 10**6)
+        lower(shared_basis_columns=10**6)
         plain = MKLClassifier(**options).fit(A, b)
         assert small.result_.objective == pytest.approx(plain.result_.objective, rel=1e-3)
         np.testing.assert_allclose(

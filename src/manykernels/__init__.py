@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
-    from .display import report
+    from .display import report as report
     from .estimators import (
         Checkpoint,
         MKLClassifier,

@@ -7,11 +7,15 @@ solvers run there. They use what both libraries have under one name with the sam
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, special
 from scipy.linalg.blas import dtrmm
+
+# An array of NumPy's or a tensor of PyTorch's, which need not be installed: no type of either
+# library says both.
+Array: TypeAlias = Any
 
 
 def is_tensor(x: Any) -> bool:

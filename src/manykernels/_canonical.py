@@ -6,7 +6,7 @@ rows. A solver that stops at a tolerance would answer them slightly differently;
 the same arrays.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,8 @@ from scipy import sparse
 from ._loops.keys import add_keys
 from ._threads import Threads, thread_count
 
-ROWS = 16_384  # that a thread takes at a time
+# Rows that a thread takes at a time: with more, fewer threads have work.
+ROWS_PER_TASK = 16_384
 
 
 class Canonical(NamedTuple):
@@ -37,7 +38,7 @@ class Canonical(NamedTuple):
     group: np.ndarray
     share: np.ndarray
 
-    def expand(self, beta):
+    def expand(self, beta: np.ndarray) -> np.ndarray:
         """Coefficients (t, n) of the distinct rows as coefficients (t, n_original) of all rows."""
         out = np.zeros((beta.shape[0], self.group.size))
         kept = self.group >= 0
@@ -45,7 +46,7 @@ class Canonical(NamedTuple):
         return out
 
 
-def canonical_rows(X, y, sample_weight):
+def canonical_rows(X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Canonical:
     """Drop rows of zero weight, merge equal ones, sort.
 
     Parameters
@@ -70,27 +71,27 @@ def canonical_rows(X, y, sample_weight):
     return Canonical(kept[first], weight, places, share)
 
 
-def taken(X, rows):
+def taken(X: Any, rows: np.ndarray) -> Any:
     """``X[rows]``, on all threads where X is a large table."""
-    if sparse.issparse(X) or not X.flags.c_contiguous or len(rows) < ROWS:
+    if sparse.issparse(X) or not X.flags.c_contiguous or len(rows) < ROWS_PER_TASK:
         return X[rows]
     out = np.empty((len(rows), X.shape[1]), X.dtype)
 
-    def take(start):
-        part = slice(start, start + ROWS)
+    def take(start: int) -> None:
+        part = slice(start, start + ROWS_PER_TASK)
         np.take(X, rows[part], axis=0, out=out[part], mode="clip")  # else it goes by a buffer
 
-    Threads(thread_count()).map(take, range(0, len(rows), ROWS))
+    Threads(thread_count()).map(take, range(0, len(rows), ROWS_PER_TASK))
     return out
 
 
-def fixed_rows(sample_weight):
+def fixed_rows(sample_weight: np.ndarray) -> Canonical:
     """The rows as they are, for data whose order is given elsewhere."""
     n = len(sample_weight)
     return Canonical(np.arange(n), np.asarray(sample_weight, dtype=float), np.arange(n), np.ones(n))
 
 
-def _row_keys(X, y):
+def _row_keys(X: Any, y: np.ndarray) -> np.ndarray:
     """A 64-bit key per row, equal for equal rows. A single column keeps its own order, which is
     kind to memory maps.
     """
@@ -112,23 +113,25 @@ def _row_keys(X, y):
         bits = np.ascontiguousarray(X, dtype=float).view(np.uint64)
         keys, salts = np.zeros(len(bits), np.uint64), _salts(np.arange(X.shape[1], dtype=np.uint64))
         Threads(thread_count()).map(
-            lambda start: add_keys(bits[start : start + ROWS], salts, keys[start : start + ROWS]),
-            range(0, len(bits), ROWS),
+            lambda start: add_keys(
+                bits[start : start + ROWS_PER_TASK], salts, keys[start : start + ROWS_PER_TASK]
+            ),
+            range(0, len(bits), ROWS_PER_TASK),
         )
     return scramble(keys ^ scramble(y.astype(np.uint64) + np.uint64(1)))
 
 
-def _mix(column, values):
+def _mix(column: np.ndarray, values: np.ndarray) -> np.ndarray:
     return scramble(np.ascontiguousarray(values).view(np.uint64) + _salts(column))
 
 
-def _salts(column):
-    """What tells equal entries of different columns apart."""
+def _salts(column: np.ndarray) -> np.ndarray:
+    """Numbers that tell equal entries of different columns apart."""
     with np.errstate(over="ignore"):
         return scramble(column + np.uint64(0x9E3779B97F4A7C15))
 
 
-def scramble(x):
+def scramble(x: Any) -> Any:
     """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every
     bit.
     """
@@ -138,8 +141,8 @@ def scramble(x):
         return x ^ (x >> np.uint64(31))
 
 
-def _equal_rows(X, y, other):
-    """Whether rows are equal to those others that stand for them."""
+def _equal_rows(X: Any, y: np.ndarray, other: np.ndarray) -> bool:
+    """True if rows are equal to those others that stand for them."""
     merged = np.flatnonzero(other != np.arange(len(other)))
     other = other[merged]
     if not np.array_equal(y[merged], y[other]):

@@ -14,8 +14,9 @@ from threadpoolctl import ThreadpoolController
 
 from ._pulse import PULSE_INTERVAL, has_listener, pulse
 
-# entries of rows that are computed together, so that they stay in cache, and fewest rows
-CACHED, FEWEST = 2**19, 16
+CACHED = 2**19  # entries of rows that are computed together, so that they stay in cache
+# Rows that are computed together at least: more may not stay in cache.
+FEWEST_ROWS = 16
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -41,8 +42,8 @@ def thread_count(n_jobs: int | None = None) -> int:
 
 
 def rows_at_once(columns: int) -> int:
-    """How many rows of so many columns to compute together."""
-    return max(FEWEST, CACHED // max(columns, 1))
+    """Number of rows of so many columns to compute together."""
+    return max(FEWEST_ROWS, CACHED // max(columns, 1))
 
 
 class Threads:
@@ -75,12 +76,12 @@ class Threads:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _followed_by_pulse(outcome):
+def _followed_by_pulse(outcome: Outcome) -> Outcome:
     pulse()
     return outcome
 
 
-def _outcome(future: Future):
+def _outcome(future: "Future[Outcome]") -> Outcome:
     """The outcome of a task; while it is waited for, a listener hears the pulse."""
     while has_listener():
         try:

@@ -8,6 +8,7 @@ import logging
 import math
 import numbers
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ HOOKS = ("on_fit_begin", "on_iteration", "on_tick", "on_fit_end")
 
 
 class Callback:
-    """What a callback may do; every method is optional."""
+    """The methods that a callback may have; each is optional."""
 
     def on_fit_begin(self, estimator: Any) -> None:
         """Called once, when the data are read and the kernels are ready."""
@@ -63,22 +64,27 @@ class EarlyStop(Callback):
 
     def __init__(
         self, seconds: float | None = None, patience: int | None = None, decrease: float = 0.01
-    ):
+    ) -> None:
         for name, value in (("seconds", seconds), ("patience", patience), ("decrease", decrease)):
             if value is not None and not (isinstance(value, numbers.Real) and value >= 0):
                 raise ValueError(f"{name} must be a number of at least 0, got {value!r}.")
         self.seconds, self.patience, self.decrease = seconds, patience, decrease
 
-    def on_fit_begin(self, estimator):
-        self._began, self._stage, self._best, self._waited = time.perf_counter(), None, math.inf, 0
+    def on_fit_begin(self, estimator: Any) -> None:
+        self._began = time.perf_counter()
+        self._stage: str | None = None
+        self._best, self._waited = math.inf, 0
 
-    def on_tick(self, estimator):
+    def on_tick(self, estimator: Any) -> bool:
         return self.seconds is not None and time.perf_counter() - self._began >= self.seconds
 
-    def on_iteration(self, estimator, record):
-        return self.on_tick(estimator) or (self.patience is not None and self._stuck(record))
+    def on_iteration(self, estimator: Any, record: Record) -> bool:
+        return self.on_tick(estimator) or (
+            self.patience is not None and self._stuck(record, self.patience)
+        )
 
-    def _stuck(self, record):
+    def _stuck(self, record: Record, patience: int) -> bool:
+        """True after so many iterations without progress."""
         value = record.gap if math.isfinite(record.gap) else record.objective
         if record.stage != self._stage:
             self._stage, self._best, self._waited = record.stage, math.inf, 0
@@ -86,7 +92,7 @@ class EarlyStop(Callback):
             self._best, self._waited = value, 0
         else:
             self._waited += 1
-        return self._waited >= self.patience
+        return self._waited >= patience
 
 
 class Log(Callback):
@@ -98,31 +104,33 @@ class Log(Callback):
     level : int
     """
 
-    def __init__(self, logger: str | logging.Logger = "manykernels", level: int = logging.INFO):
+    def __init__(
+        self, logger: str | logging.Logger = "manykernels", level: int = logging.INFO
+    ) -> None:
         self.logger, self.level = logger, level
 
-    def _log(self, text):
+    def _log(self, text: str) -> None:
         logger = logging.getLogger(self.logger) if isinstance(self.logger, str) else self.logger
         logger.log(self.level, text)
 
-    def on_fit_begin(self, estimator):
+    def on_fit_begin(self, estimator: Any) -> None:
         self._log(f"{type(estimator).__name__}: fit begins")
 
-    def on_iteration(self, estimator, record):
+    def on_iteration(self, estimator: Any, record: Record) -> None:
         self._log(describe_record(record))
 
-    def on_fit_end(self, estimator, result):
+    def on_fit_end(self, estimator: Any, result: Result | None) -> None:
         self._log(f"{type(estimator).__name__}: fit failed" if result is None else str(result))
 
 
 class Lines(Callback):
     """Prints a line per iteration on standard output."""
 
-    def on_iteration(self, estimator, record):
+    def on_iteration(self, estimator: Any, record: Record) -> None:
         print(describe_record(record), flush=True)
 
 
-def check_callbacks(callbacks):
+def check_callbacks(callbacks: Any) -> None:
     """Raise unless the parameter is None or a list of callbacks."""
     if callbacks is None:
         return
@@ -138,7 +146,7 @@ def check_callbacks(callbacks):
             )
 
 
-def _has_hooks(callback):
+def _has_hooks(callback: Any) -> bool:
     return any(hasattr(callback, hook) for hook in HOOKS)
 
 
@@ -152,25 +160,26 @@ class Announcer:
         Besides those of its parameters ``callbacks`` and ``verbose``.
     """
 
-    def __init__(self, estimator, more=()):
+    def __init__(self, estimator: Any, more: Iterable[Any] = ()) -> None:
         shown = [] if not estimator.verbose else [Progress() if estimator.verbose == 1 else Lines()]
-        self.estimator, self.callbacks, self.begun = (
-            estimator,
-            [*(estimator.callbacks or ()), *shown, *more],
-            [],
-        )
+        self.estimator = estimator
+        self.callbacks: list[Any] = [*(estimator.callbacks or ()), *shown, *more]
+        self.begun: list[Any] = []
 
-    def begin(self):
+    def begin(self) -> None:
+        """Call `Callback.on_fit_begin` of all."""
         for callback in self.callbacks:
             self.begun.append(callback)
             _call(callback, "on_fit_begin", self.estimator)
 
-    def watch(self, stage):
-        """What `drive` calls with each record of a stage; None if there is nobody to tell."""
+    def watch(self, stage: str) -> Callable[[Record], bool] | None:
+        """A function that `drive` calls with each record of a stage; None if there is nobody to
+        tell.
+        """
         if not self.callbacks:
             return None
 
-        def tell(record):
+        def tell(record: Record) -> bool:
             record = record._replace(
                 stage=", ".join(part for part in (stage, record.stage) if part)
             )
@@ -181,26 +190,29 @@ class Announcer:
         return tell
 
     @property
-    def poll(self):
-        """What ends a run inside of an iteration; None if no callback asks for that."""
+    def poll(self) -> Callable[[], bool] | None:
+        """A function that says whether to end a run inside of an iteration; None if no callback
+        asks for that.
+        """
         asking = [callback for callback in self.callbacks if _asks(callback)]
         if not asking:
             return None
         return lambda: any(_is_true(callback.on_tick(self.estimator)) for callback in asking)
 
-    def end(self, result):
+    def end(self, result: Result | None) -> None:
+        """Call `Callback.on_fit_end` of those that were told of the beginning."""
         begun, self.begun = self.begun, []
         for callback in begun:
             _call(callback, "on_fit_end", self.estimator, result)
 
 
-def _call(callback, hook, *arguments):
+def _call(callback: Any, hook: str, *arguments: Any) -> None:
     if hasattr(callback, hook):
         getattr(callback, hook)(*arguments)
 
 
-def _iteration(callback, estimator, record):
-    """Whether this callback wants to stop."""
+def _iteration(callback: Any, estimator: Any, record: Record) -> bool:
+    """True if this callback wants to stop."""
     if hasattr(callback, "on_iteration"):
         answer = callback.on_iteration(estimator, record)
     else:
@@ -208,14 +220,14 @@ def _iteration(callback, estimator, record):
     return _is_true(answer)
 
 
-def _asks(callback):
-    """Whether a callback has an `on_tick` of its own."""
+def _asks(callback: Any) -> bool:
+    """True if a callback has an `on_tick` of its own."""
     own = getattr(callback, "on_tick", None)
     return own is not None and getattr(own, "__func__", own) is not Callback.on_tick
 
 
-def _is_true(answer):
-    """Whether an answer is a true boolean, so that what a function happens to return does no
+def _is_true(answer: Any) -> bool:
+    """True if an answer is a true boolean, so that what a function happens to return does no
     harm.
     """
     return isinstance(answer, (bool, np.bool_)) and bool(answer)

@@ -10,6 +10,7 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self
 
@@ -21,10 +22,31 @@ from ._loops.rbf import LOG2_E, squared_distances
 from ._threads import Threads, rows_at_once
 from .kernels.vector import dense
 
-BLOCK = 256
-LARGEST = 1e15  # exponents beyond are all the same
-FARTHEST = 1e140  # its square is a number, with room for weights and sums
-HIGHEST = 1e280  # of kernels and slopes
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Numbers of this module.
+
+    Attributes
+    ----------
+    rows_per_block : int
+        Rows of a kernel that are computed for a part of its diagonal. More take more memory.
+    largest_exponent : float
+        Exponents beyond are all the same: the kernel is zero there.
+    largest_coordinate : float
+        Coordinate of a point, whose square is a number with room for weights and sums. New points
+        farther away are moved there.
+    largest_value : float
+        Largest sum over the training points: beyond, the features are refused as too large.
+    """
+
+    rows_per_block: int = 256
+    largest_exponent: float = 1e15
+    largest_coordinate: float = 1e140
+    largest_value: float = 1e280
+
+
+TOLERANCES = Tolerances()
 
 
 class Combination(ABC):
@@ -101,7 +123,8 @@ class Combination(ABC):
 
     def diagonal(self, weights: np.ndarray, points: np.ndarray) -> np.ndarray:
         """``K_d(x, x)`` for each point."""
-        blocks = (points[start : start + BLOCK] for start in range(0, len(points), BLOCK))
+        step = TOLERANCES.rows_per_block
+        blocks = (points[start : start + step] for start in range(0, len(points), step))
         return np.concatenate(
             [np.diagonal(np.asarray(self.gram(weights, block, block))) for block in blocks]
         )
@@ -166,8 +189,9 @@ class Product(Combination):
         scale = np.sqrt(weights)[self._group]
         used = scale > 0.0
         # new points may lie anywhere
+        farthest = TOLERANCES.largest_coordinate
         a, b = (
-            np.clip(points[:, used] - self._center[used], -FARTHEST, FARTHEST) * scale[used]
+            np.clip(points[:, used] - self._center[used], -farthest, farthest) * scale[used]
             for points in (rows, cols)
         )
         exponents = _squared_distances(a, b, rows is cols)
@@ -179,7 +203,7 @@ class Product(Combination):
         X, coefficients = self.X[support], beta[:, support]
         points = X - self._center
 
-        def scatter(part):
+        def scatter(part: slice) -> np.ndarray:
             B = self.gram(weights, X[part], X)
             B *= coefficients[:, part].T @ coefficients
             # sum_ij B_ij (x_i - x_j)^2 for every feature at once
@@ -233,7 +257,7 @@ COMBINATIONS = {"product": Product}
 
 def check_range(combination: Combination, largest: float) -> None:
     """Raise if what a combination sums on its training points is beyond all numbers."""
-    if not largest < HIGHEST:
+    if not largest < TOLERANCES.largest_value:
         raise ValueError(
             f"{type(combination).__name__} is out of range: the features are too large; rescale "
             "them."
@@ -248,7 +272,7 @@ def namespace(array: Any) -> ModuleType:
     return torch if torch is not None and isinstance(array, torch.Tensor) else np
 
 
-def _squared_distances(a, b, same):
+def _squared_distances(a: np.ndarray, b: np.ndarray, same: bool) -> np.ndarray:
     """Squared distances in base two; rounding must not make them negative, or a point far from
     itself.
     """
@@ -263,13 +287,13 @@ def _squared_distances(a, b, same):
         np.arange(len(b)) if same else np.full(len(b), -1),
         next(norms),
         LOG2_E,
-        LARGEST,
+        TOLERANCES.largest_exponent,
         out,
     )
     return out
 
 
-def _autograd(combination, weights, beta):
+def _autograd(combination: Combination, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """Slopes by automatic differentiation of `gram`."""
     try:
         import torch
@@ -282,4 +306,5 @@ def _autograd(combination, weights, beta):
     X, coefficients = torch.as_tensor(combination.X), torch.as_tensor(beta)
     K = combination.gram(d, X, X)
     torch.sum((coefficients @ K) * coefficients).backward()
-    return d.grad.numpy()
+    gradient: Any = d.grad
+    return gradient.numpy()

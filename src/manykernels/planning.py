@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import thresholds
 from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
@@ -35,6 +34,7 @@ from .solvers.sequential import Sequential
 from .solvers.wrappers.kernels_first import FromKernels, WorkingSet
 from .solvers.wrappers.points_first import FromPoints
 from .solvers.wrappers.resumed import FromIterate
+from .thresholds import thresholds
 
 # solvers that pass over all kernels in every iteration, so that Gram matrices are worth holding
 MANY_PASSES = ("auto", "newton", "spg", "group_lasso", "simple", "silp", "mirror", "pgd")
@@ -171,7 +171,7 @@ class Request:
 
 def plan_precision(tol: float) -> type:
     """float32 for kernels, unless the tolerance is finer than that."""
-    return np.float64 if tol < thresholds.TABLE.single_precision_tolerance else np.float32
+    return np.float64 if tol < thresholds().single_precision_tolerance else np.float32
 
 
 def plan_blocks(request: Request, kernels: ResolvedKernels, n: int) -> bool:
@@ -179,7 +179,7 @@ def plan_blocks(request: Request, kernels: ResolvedKernels, n: int) -> bool:
     columns, which have no small space in common, and more columns of factors than a system of
     equations is good for, or than there is memory for.
     """
-    approximation, table = request.approximation, thresholds.TABLE
+    approximation, table = request.approximation, thresholds()
     if request.device not in ("cpu", "auto") or request.solver not in ("auto", "blocks"):
         return False
     if request.solver == "blocks":
@@ -213,7 +213,7 @@ def plan_matrices(
         return False
     if regularizer.bound(bank).only_weights(bank.m) is not None:
         return False
-    return is_worth_holding(bank, min(memory_budget, thresholds.TABLE.held_gram_bytes))
+    return is_worth_holding(bank, min(memory_budget, thresholds().held_gram_bytes))
 
 
 def gram_bytes(bank: Any) -> int:
@@ -233,14 +233,14 @@ def plan_width(bank: Any, outputs: int, memory_budget: int, *, is_heard: bool) -
     if is_heard or bank.on_device or not (bank.is_sum and bank.shares_passes):
         return 1
     fits = width(bank, outputs, memory_budget)
-    return fits if fits >= thresholds.TABLE.models_side_by_side else 1
+    return fits if fits >= thresholds().models_side_by_side else 1
 
 
 def plan_rounds(costs: int, side_by_side: int) -> list[range]:
     """Numbers of the values of C in rounds: as few at a time as make a good batch of problems, far
     from each other, so that later ones have a warm start near.
     """
-    at_once = min(costs, -(-thresholds.TABLE.problems_per_batch // side_by_side))
+    at_once = min(costs, -(-thresholds().problems_per_batch // side_by_side))
     rounds = -(-costs // at_once)
     return [range(first, costs, rounds) for first in range(rounds)]
 
@@ -390,7 +390,7 @@ def _kernels(run: RunState, request: Request) -> Decision:
 
 
 def _why_not_held(bank: Any, request: Request, size: str) -> str:
-    table = thresholds.TABLE
+    table = thresholds()
     if not bank.shares_passes:
         return "a pass over kernels of this kind costs no less with matrices"
     if request.solver not in MANY_PASSES:
@@ -409,7 +409,7 @@ def _factors(bank: Any) -> Decision:
         return Decision(
             f"low-rank factors{where} in a common space of {columns:,} dimensions, for "
             f"{bank.width:,} columns",
-            f"the space has at most {thresholds.TABLE.shared_basis_share:.0%} of their columns",
+            f"the space has at most {thresholds().shared_basis_share:.0%} of their columns",
             ("approximation",),
         )
     return Decision(
@@ -420,7 +420,7 @@ def _factors(bank: Any) -> Decision:
 
 
 def _precision(run: RunState, tol: float) -> Decision:
-    least = thresholds.TABLE.single_precision_tolerance
+    least = thresholds().single_precision_tolerance
     if run.bank.dtype == np.float32:
         why = f"the tolerance is not below {least:g}; float64 follows if rounding is in the way"
         return Decision("float32", why, ("tol",))
@@ -486,7 +486,7 @@ _VARIANTS: dict[type, tuple[str, str]] = {
 
 
 def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
-    table = thresholds.TABLE
+    table = thresholds()
     if isinstance(solver, FromPoints):
         sizes = solver.sizes(run.bank.n)
         what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
@@ -507,7 +507,7 @@ def _machine(run: RunState) -> Decision:
     if kind == "factors":
         return Decision("systems of equations in the space of the factors")
     if kind == "device":
-        least = thresholds.TABLE.copied_kernel_points
+        least = thresholds().copied_kernel_points
         return Decision("SMO on the device", f"there are more than {least:,} points")
     size = megabytes(n**2 * run.bank.dtype.itemsize)
     if kind == "dense":

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ._arrays import is_tensor, length, namespace, same
+from ._arrays import Array, is_tensor, length, namespace, same
+from .banks.base import Bank, SumBank
 from .losses import Box, Hinge, Loss
 from .regularizers import Regularizer
 from .result import Certificate
-
-if TYPE_CHECKING:
-    from .banks.base import Bank, SumBank
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +37,13 @@ class Problem:
     """
 
     bank: Bank
-    targets: np.ndarray
-    cost: np.ndarray
+    targets: Array
+    cost: Array
     regularizer: Regularizer
     loss: Loss = field(default_factory=Hinge)
 
-    def __post_init__(self):
-        made = {"regularizer": self.regularizer.bound(self.bank)}
+    def __post_init__(self) -> None:
+        made: dict[str, Any] = {"regularizer": self.regularizer.bound(self.bank)}
         if not is_tensor(self.targets):
             targets = np.atleast_2d(np.asarray(self.targets, dtype=float))
             cost = np.broadcast_to(np.asarray(self.cost, dtype=float), targets.shape)
@@ -59,37 +58,37 @@ class Problem:
 
     @cached_property
     def unit(self) -> float:
-        """What a violation of the optimality conditions is measured in."""
+        """The unit of violations of the optimality conditions."""
         return min(box.unit() for box in self.boxes)
 
     @property
     def is_system(self) -> bool:
-        """Whether some output is solved by systems of linear equations."""
-        return self.loss.has_nonquadratic_dual or any(box.free for box in self.boxes)
+        """True if some output is solved by systems of linear equations."""
+        return any(box.is_system for box in self.boxes)
 
     @property
     def has_fixed_sum(self) -> bool:
-        """Whether the coefficients of an output have a sum that is given and not zero."""
+        """True if the coefficients of an output have a sum that is given and not zero."""
         return any(box.total for box in self.boxes)
 
     @property
     def has_dual(self) -> bool:
-        """Whether the dual value can be computed, so that there is a gap."""
+        """True if the dual value can be computed, so that there is a gap."""
         return self.bank.is_sum and self.regularizer.has_conjugate
 
-    def on(self, bank) -> Problem:
-        """The same problem with other kernels on the same points."""
+    def on(self, bank: Bank) -> Problem:
+        """This problem with other kernels on the same points."""
         return replace(self, bank=bank)
 
     @cached_property
     def placed(self) -> Problem:
-        """The same problem with its vectors where the bank keeps long ones."""
+        """This problem with its vectors where the bank keeps long ones."""
         targets = self.bank.to_device(self.targets)
         if targets is self.targets:
             return self
         return replace(self, targets=targets, cost=self.bank.to_device(self.cost))
 
-    def take_points(self, rows) -> Problem:
+    def take_points(self, rows: Any) -> Problem:
         """The problem of some of the points, whose costs add up to those of all."""
         share = self.cost.sum() / self.cost[:, rows].sum()
         bank = self.bank.take_points(rows)
@@ -103,47 +102,54 @@ class Problem:
         )
 
     def refined(self) -> Problem | None:
-        """The same problem with kernels in float64; None if they are already."""
+        """This problem with kernels in float64; None if they are already."""
         finer = self.bank.refined()
         return None if finer is None else self.on(finer)
 
-    def inner_tolerance(self, gap, beta) -> float:
-        """The violation, in units, that makes a fifth of an absolute gap: what the machines should
-        reach next.
+    def inner_tolerance(self, gap: float, beta: Array) -> float:
+        """The violation, in units, that makes a fifth of an absolute gap: the next tolerance of the
+        machines.
 
         A violation v costs up to v times the widths of the box, and where the loss bends up to
-        ``v^2`` times its curvature. Squared losses have boxes without bounds, whose widths are a
-        guess, so that both must be small; else the smaller of the two is the price.
+        ``v^2`` times its curvature. The smaller of the two is the price. In a box without bounds,
+        such as that of a squared loss, the widths are a guess: there both must be small.
         """
         reach = sum(float(box.widths(b).sum()) for box, b in zip(self.boxes, beta, strict=True))
         squares = sum(box.squares for box in self.boxes)
         linear = 0.2 * gap / reach
         if squares > 0.0:
             bounds = linear, np.sqrt(0.2 * max(gap, 0.0) / squares)
-            linear = max(bounds) if self.loss.has_nonquadratic_dual else min(bounds)
+            linear = max(bounds) if all(box.is_bounded for box in self.boxes) else min(bounds)
         return linear / self.unit
 
-    def feasible(self, beta) -> np.ndarray:
+    def feasible(self, beta: Array) -> Array:
         """Coefficients (t, n) moved into their boxes and onto the right sums; a no-op for feasible
         ones.
         """
         rows = [box.feasible(row) for box, row in zip(self.boxes, beta, strict=True)]
         return namespace(rows[0]).stack(rows)
 
-    def dual_linear(self, beta) -> float:
+    def dual_linear(self, beta: Array) -> float:
         """The dual objective without its part from the kernels."""
         return sum(box.value(b) for box, b in zip(self.boxes, beta, strict=True))
 
-    def dual_slope(self, beta, change) -> float:
-        """The slope of that along a change of beta."""
+    def dual_slope(self, beta: Array, change: Array) -> float:
+        """The slope of `dual_linear` along a change of beta."""
         steps = zip(self.boxes, beta, change, strict=True)
         return sum(box.slope(b, step) for box, b, step in steps)
 
-    def quadratic_forms(self, beta) -> np.ndarray:
+    def quadratic_forms(self, beta: Array) -> np.ndarray:
         """``s_k = sum_c beta_c' K_k beta_c`` of every kernel, (m,), never negative."""
         return np.maximum(cast("SumBank", self.bank).quadratic_forms(beta), 0.0)
 
-    def certificate(self, weights, beta, *, scores=None, forms=None) -> Certificate:
+    def certificate(
+        self,
+        weights: np.ndarray,
+        beta: Array,
+        *,
+        scores: Array | None = None,
+        forms: np.ndarray | None = None,
+    ) -> Certificate:
         """Primal and dual value, relative gap and intercepts at any weights and any beta, optimal
         or not.
 
@@ -179,27 +185,30 @@ class Problem:
         gap = (primal - dual) / max(abs(primal), tiny) if np.isfinite(primal) else primal
         return Certificate(primal, dual, gap, intercept, self._rounding(weights, beta))
 
-    def uncertified(self, weights, beta) -> Certificate:
-        """The intercepts at any weights and any beta, and nothing proven of them: for those who
-        cannot wait.
+    def uncertified(self, weights: np.ndarray, beta: np.ndarray) -> Certificate:
+        """The intercepts at any weights and any beta, without bounds on the optimum: for a run that
+        must end at once.
         """
         beta = self.feasible(np.atleast_2d(np.asarray(beta, dtype=float)))
-        scores = self.bank.decision(weights, beta)
-        data = zip(self.targets, self.cost, scores, strict=True)
-        intercept = np.array([self.loss.intercept(*of) for of in data])
+        intercept = self.intercepts(self.bank.decision(weights, beta))
         return Certificate(np.inf, -np.inf, np.inf, intercept, 0.0)
 
-    def primal(self, weights, beta, scores) -> tuple[float, np.ndarray]:
+    def intercepts(self, scores: Array) -> np.ndarray:
+        """The intercept of every output that minimizes its loss at ``scores = K_d beta``, (t,)."""
+        data = zip(self.targets, self.cost, scores, strict=True)
+        return np.array([self.loss.intercept(*of) for of in data])
+
+    def primal(self, weights: np.ndarray, beta: Array, scores: Array) -> tuple[float, np.ndarray]:
         """The primal value at ``scores = K_d beta``, and the intercepts that make it smallest."""
-        data = list(zip(self.targets, self.cost, scores, strict=True))
-        intercept = np.array([self.loss.intercept(*of) for of in data])
+        intercept = self.intercepts(scores)
         primal = self.regularizer.value(weights)
-        for (y, cost, f), coefficients, b in zip(data, beta, intercept, strict=True):
+        data = zip(self.targets, self.cost, scores, beta, intercept, strict=True)
+        for y, cost, f, coefficients, b in data:
             c = self.loss.factor(y, cost, f, b)
             primal += 0.5 * c**2 * float(coefficients @ f) + self.loss.value(y, cost, c * f, c * b)
         return primal, intercept
 
-    def _dual(self, beta, forms):
+    def _dual(self, beta: Array, forms: np.ndarray | None) -> float:
         if not self.has_dual:
             return -np.inf
         forms = self.quadratic_forms(beta) if forms is None else forms
@@ -212,7 +221,7 @@ class Problem:
             scale = self.best_scale(beta, forms)
         return self.dual_linear(scale * beta) - self.regularizer.conjugate(scale**2 * forms)
 
-    def best_scale(self, beta, forms):
+    def best_scale(self, beta: Array, forms: np.ndarray) -> float:
         """The factor in [0, 1] on beta at which the dual is largest, for a conjugate that is a
         multiple of its square: a parabola, unless the loss is curved.
         """
@@ -225,7 +234,7 @@ class Problem:
         bend += 2.0 * conjugate(forms)
         return float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
 
-    def _rounding(self, weights, beta):
+    def _rounding(self, weights: np.ndarray, beta: Array) -> float:
         """Error of the primal value when every entry of K_d is rounded to the bank's precision.
 
         Entries have independent errors of at most half a unit of the largest: they add up to ``eps
@@ -241,8 +250,8 @@ class Problem:
         return float(unit * (float((beta**2).sum()) + losses))
 
 
-def _root(slope):
-    """Where in [0, 1] a falling slope is zero; the end that it points to if nowhere."""
+def _root(slope: Callable[[float], float]) -> float:
+    """The place in [0, 1] where a falling slope is zero; the end that it points to if nowhere."""
     if slope(1.0) >= 0.0:
         return 1.0
     smallest = 1e-9

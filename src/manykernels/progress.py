@@ -3,8 +3,12 @@
 import math
 import shutil
 import sys
+from typing import Any
 
-LEAST_FALL = 0.01  # of the logarithm of the gap: less tells nothing of the time left
+from .result import Record, Result
+
+# Fall of the logarithm of the gap that tells of the time left: with a larger one it is told later.
+LEAST_FALL = 0.01
 
 
 class Progress:
@@ -14,10 +18,11 @@ class Progress:
     tolerance, on a logarithmic scale.
     """
 
-    def on_fit_begin(self, estimator):
-        self._shown, self._first = _display() if sys.stderr.isatty() else None, None
+    def on_fit_begin(self, estimator: Any) -> None:
+        self._shown = _display() if sys.stderr.isatty() else None
+        self._first: Record | None = None
 
-    def on_iteration(self, estimator, record):
+    def on_iteration(self, estimator: Any, record: Record) -> None:
         if self._shown is None:
             return
         if self._first is None or record.iteration == 0:
@@ -27,12 +32,13 @@ class Progress:
             _line(record, self._eta.after(record)),
         )
 
-    def on_fit_end(self, estimator, result):
-        if getattr(self, "_shown", None) is not None:
-            self._shown.close()
+    def on_fit_end(self, estimator: Any, result: Result | None) -> None:
+        shown = getattr(self, "_shown", None)
+        if shown is not None:
+            shown.close()
             self._shown = None
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {}  # a terminal stays where it is
 
 
@@ -47,10 +53,11 @@ class TimeLeft:
         Iterations that count.
     """
 
-    def __init__(self, tol, window=10):
-        self.tol, self.window, self.records = tol, window, []
+    def __init__(self, tol: float, window: int = 10) -> None:
+        self.tol, self.window = tol, window
+        self.records: list[Record] = []
 
-    def after(self, record):
+    def after(self, record: Record) -> float | None:
         """The estimate after one more record; None while there is nothing to tell it from."""
         if not (0.0 < record.gap < math.inf):
             return None
@@ -62,7 +69,7 @@ class TimeLeft:
         return math.log(record.gap / self.tol) * seconds / fall if fall > LEAST_FALL else None
 
 
-def _line(record, left):
+def _line(record: Record, left: float | None) -> str:
     """A record in so few words that they fit into a line."""
     stage = f"{record.stage}: " if record.stage else ""
     value = (
@@ -76,20 +83,20 @@ def _line(record, left):
     )
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     if seconds < 120.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
 
 
-def _share(first, gap, tol):
+def _share(first: float, gap: float, tol: float) -> float:
     """The part of the way from the first gap to the tolerance, in logarithms."""
     if not (tol < first < math.inf and 0.0 < gap):
         return 0.0
     return min(max(math.log(first / gap) / math.log(first / tol), 0.0), 1.0)
 
 
-def _display():
+def _display() -> "_RichDisplay | _PlainDisplay":
     try:
         return _RichDisplay()
     except ImportError:
@@ -99,17 +106,17 @@ def _display():
 class _PlainDisplay:
     """A line that is written over."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.width = 0
 
-    def update(self, share, text):
+    def update(self, share: float, text: str) -> None:
         # a longer one would begin a new line every time
         text = text[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r" + text.ljust(self.width))
         sys.stderr.flush()
         self.width = len(text)
 
-    def close(self):
+    def close(self) -> None:
         if self.width:
             sys.stderr.write("\n")
             sys.stderr.flush()
@@ -118,14 +125,14 @@ class _PlainDisplay:
 class _RichDisplay:
     """A bar and a line, by rich; it draws only when it is told to."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self.live = Live(console=Console(stderr=True), auto_refresh=False)
         self.live.start()
 
-    def update(self, share, text):
+    def update(self, share: float, text: str) -> None:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -133,5 +140,5 @@ class _RichDisplay:
         grid.add_row(ProgressBar(total=1.0, completed=share, width=12), text)
         self.live.update(grid, refresh=True)
 
-    def close(self):
+    def close(self) -> None:
         self.live.stop()

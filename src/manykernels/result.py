@@ -1,8 +1,9 @@
-"""What a solver returns."""
+"""The result of a run: weights, coefficients, certificate and history."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,8 @@ class Status(Enum):
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
     @property
-    def converged(self):
-        """Whether the run came to its own end."""
+    def converged(self) -> bool:
+        """True if the run came to its own end."""
         return self in (
             Status.OPTIMAL,
             Status.STATIONARY,
@@ -44,8 +45,8 @@ class Status(Enum):
         )
 
     @property
-    def broken_off(self):
-        """Whether someone ended the run from outside."""
+    def broken_off(self) -> bool:
+        """True if someone ended the run from outside."""
         return self in (Status.STOPPED, Status.INTERRUPTED)
 
 
@@ -64,7 +65,8 @@ class Certificate(NamedTuple):
     rounding: float
 
     @property
-    def absolute_gap(self):
+    def absolute_gap(self) -> float:
+        """Distance of the two bounds."""
         return self.primal - self.dual
 
 
@@ -79,7 +81,7 @@ class Counters:
     machine_steps: int = 0
     seconds: float = 0.0
 
-    def include(self, part):
+    def include(self, part: "Counters") -> None:
         """Add the work on a part of the problem; its passes are not over all kernels and points."""
         self.svm_solves += part.svm_solves
         self.machine_steps += part.machine_steps
@@ -101,7 +103,7 @@ class Record(NamedTuple):
     stage: str = ""
 
 
-def describe_record(record):
+def describe_record(record: Record) -> str:
     """A record in words."""
     stage = f"{record.stage}: " if record.stage else ""
     return (
@@ -122,7 +124,7 @@ class Resumed(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What was assumed of training rows that lack whole views.
+    """Assumptions on training rows that lack whole views.
 
     Attributes
     ----------
@@ -142,7 +144,7 @@ class Missing(NamedTuple):
     incomplete: int
     lacking: dict[str, int]
 
-    def __str__(self):
+    def __str__(self) -> str:
         if not self.incomplete:
             return f"no row lacks a view; new ones may ({self.rule!r})"
         views = ", ".join(f"{view} {count}" for view, count in self.lacking.items())
@@ -171,7 +173,7 @@ class Result:
     advice : str
         Where the run did not come to its own end: how far it came, and what to do.
     missing : Missing, optional
-        What was assumed of rows that lack views, where they may.
+        Assumptions on rows that lack views, where they may.
     """
 
     weights: np.ndarray
@@ -181,20 +183,20 @@ class Result:
     certificate: Certificate
     n_iter: int
     counters: Counters
-    history: list = field(default_factory=list)
+    history: list[Record] = field(default_factory=list)
     resumed: Resumed | None = None
     advice: str = ""
     missing: Missing | None = None
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         # a name is what every kind of file can hold
         return vars(self) | {"status": self.status.name}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         # results that were kept by earlier versions have no advice
         vars(self).update({"advice": "", "missing": None} | state, status=Status[state["status"]])
 
-    def part(self, c):
+    def part(self, c: int) -> "Result":
         """The result of output c, where every output has its own weights or shares them."""
         weights = self.weights if self.weights.ndim == 1 else self.weights[c]
         return replace(
@@ -202,19 +204,21 @@ class Result:
         )
 
     @property
-    def message(self):
+    def message(self) -> str:
         """How the run ended and, if that was not its own end, what to do."""
         return f"{self.status.value} {self.advice}".strip()
 
     @property
-    def objective(self):
+    def objective(self) -> float:
+        """The primal value."""
         return self.certificate.primal
 
     @property
-    def duality_gap(self):
+    def duality_gap(self) -> float:
+        """The relative duality gap."""
         return self.certificate.gap
 
-    def __str__(self):
+    def __str__(self) -> str:
         used = int(np.count_nonzero(self.weights))
         return (
             f"{self.status.name}: objective {self.objective:.6g}, relative gap "
@@ -226,14 +230,14 @@ class Result:
             + (f"; {self.missing}" if self.missing else "")
         )
 
-    def __repr__(self):  # the arrays may have a million entries
+    def __repr__(self) -> str:  # the arrays may have a million entries
         return f"<Result {self}>"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return result_html(self)
 
 
-def merged(results):
+def merged(results: Sequence[Result]) -> Result:
     """Separate problems as one: weights (t, m), sums of values and work, the worst status and the
     advice that goes with it.
     """

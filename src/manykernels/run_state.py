@@ -1,4 +1,4 @@
-"""What one run knows: where it began, where it stands, what it has cost and who listens.
+"""The state of one run: where it began, where it stands, what it has cost and who listens.
 
 A `Problem` states and judges; solvers ask the run for everything that costs a pass over the
 kernels, so that the work is counted in one place.
@@ -8,30 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from . import thresholds
+from ._arrays import Array
+from .banks.base import Sums
 from .machines import (
     BlockedMachine,
     DenseMachine,
     FactoredKernel,
     FactoredMachine,
     KernelRows,
+    Machine,
 )
 from .problem import Problem
-from .result import Certificate, Counters
+from .regularizers import Curvature
+from .result import Certificate, Counters, Result
+from .thresholds import thresholds
 
 GIGABYTE = 2**30
-VISITS = 40  # entries of one kernel that a pass visits in the time a step takes for one of a row
-LEAST = 200.0  # steps in the time that the smallest pass takes
-# kernels that are combined in the time an SVM takes for a few looks at the whole combined kernel
-OWN = 20
-# entries of all kernels, for which Newton's method takes as long for what does not depend on their
-# number as for the rest, and how many small passes are worth one at most
-SMALL, MOST = 1e6, 5.0
-NARROW = 3.0  # passes over narrow factors, or steps there, that are worth one over kernels
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of work in passes over the kernels, for `RunState.work`.
+
+    Attributes
+    ----------
+    entries_per_visit : float
+        Entries of one kernel that a pass visits in the time a step takes for one entry of a row.
+        If it were larger, steps would count for more.
+    steps_per_pass : float
+        Steps in the time that the smallest pass takes. Larger makes steps of small problems count
+        for less.
+    kernels_per_solve : float
+        Kernels that are combined in the time an SVM takes for a few looks at the combined kernel.
+        Larger makes an SVM count for more, up to a pass.
+    small_entries : float
+        Entries of all kernels for which Newton's method takes as long for what does not depend on
+        their number as for the rest. Larger makes passes count for less.
+    small_passes : float
+        Small passes that are worth one, at most.
+    narrow_passes : float
+        Passes over narrow factors, or steps there, that are worth one over kernels.
+    """
+
+    entries_per_visit: float = 40
+    steps_per_pass: float = 200.0
+    kernels_per_solve: float = 20
+    small_entries: float = 1e6
+    small_passes: float = 5.0
+    narrow_passes: float = 3.0
+
+
+PRICES = Prices()
 
 
 class Point(NamedTuple):
@@ -62,7 +94,7 @@ class Evaluation(NamedTuple):
 
 
 class Judgment(NamedTuple):
-    """What is known at an evaluation.
+    """Gradient and certificate at an evaluation.
 
     Attributes
     ----------
@@ -112,23 +144,23 @@ class RunState:
     tol : float
         Relative gap that is asked for; zero if that is not known.
     is_part : bool
-        Whether the problem is a part of another run's.
+        The problem is a part of another run's.
     """
 
     def __init__(
         self,
         problem: Problem,
         *,
-        start=None,
+        start: Result | Point | None = None,
         memory_budget: int = 4 * GIGABYTE,
         watch: Callable | None = None,
         keep: Callable | None = None,
         poll: Callable | None = None,
-    ):
+    ) -> None:
         self.problem, self.memory_budget = problem, memory_budget
         self.watch, self.keep, self.poll, self.is_part = watch, keep, poll, False
         self.counters, self.tol = Counters(), 0.0
-        self.best: Any = None  # an `Iterate`, which is a word of the solvers
+        self.best: Any = None  # an Iterate, which the floor above defines
         self.limit: int | None = None
         self._columns, self._parts = 0, 0.0
         regularizer = problem.regularizer
@@ -139,26 +171,21 @@ class RunState:
         self.latest = self.start
 
     @property
-    def bank(self):
-        """The kernels in the precision that the run has come to."""
+    def bank(self) -> Any:
+        """The kernels in the precision that the run has come to: a `Bank`, a `SumBank` for sums."""
         return self.problem.bank
 
     @property
     def holds_kernel(self) -> bool:
-        """Whether a combined kernel fits into the memory budget."""
+        """True if a combined kernel fits into the memory budget."""
         itemsize = self.bank.dtype.itemsize
         if self.problem.is_system:
             itemsize += 8  # linear systems are solved in float64
         return self.bank.n**2 * itemsize <= self.memory_budget
 
     @property
-    def is_dear_to_judge(self) -> bool:
-        """Whether the value of a point takes more than a pass over the kernels."""
-        return self.problem.regularizer.needs_bank
-
-    @property
     def work(self) -> float:
-        """What was done so far, in passes over the kernels.
+        """Work done so far, in passes over the kernels.
 
         A step of a machine visits a row of the combined kernel, a pass all rows of all kernels; on
         narrow factors a step solves a system of equations, and is worth a pass, but both are cheap
@@ -168,10 +195,12 @@ class RunState:
         """
         counters, passes = self.counters, self.counters.kernel_passes + self._parts
         if self.bank.prefers_factor_space:
-            return (passes + counters.machine_steps) / NARROW
-        per_pass = max(LEAST, self.bank.n * self.bank.m / VISITS)
-        per_solve = min(1.0, OWN / self.bank.m)
-        small = min(MOST, 1.0 + SMALL / (self.bank.n**2 * self.bank.m))
+            return (passes + counters.machine_steps) / PRICES.narrow_passes
+        visits = self.bank.n * self.bank.m / PRICES.entries_per_visit
+        per_pass = max(PRICES.steps_per_pass, visits)
+        per_solve = min(1.0, PRICES.kernels_per_solve / self.bank.m)
+        entries = self.bank.n**2 * self.bank.m
+        small = min(PRICES.small_passes, 1.0 + PRICES.small_entries / entries)
         work = passes + counters.machine_steps / per_pass + counters.svm_solves * per_solve
         return work / small
 
@@ -185,14 +214,24 @@ class RunState:
         self.problem, self.best = finer, None  # certificates of coarser kernels do not compare
         return True
 
-    def evaluate(self, weights, beta, tol, gap=0.0) -> Evaluation:
+    def evaluate(
+        self, weights: np.ndarray, beta: np.ndarray, tol: float, gap: float = 0.0
+    ) -> Evaluation:
         """Solve the SVM of every output at these weights, starting from beta, to a violation of tol
         times the `unit`, or to a relative gap of its own where the machine looks at that.
         """
         machine, kernel = self.machine(weights)
         return self.solve(machine, kernel, weights, beta, tol, gap)
 
-    def solve(self, machine, kernel, weights, beta, tol, gap=0.0) -> Evaluation:
+    def solve(
+        self,
+        machine: Machine,
+        kernel: Any,
+        weights: np.ndarray,
+        beta: np.ndarray,
+        tol: float,
+        gap: float = 0.0,
+    ) -> Evaluation:
         """`evaluate` with the `machine` of these weights and its kernel, which cost a pass."""
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
@@ -215,24 +254,24 @@ class RunState:
 
     @property
     def machine_kind(self) -> str:
-        """Which machine solves the SVMs: ``"factors"`` (systems of equations in their space),
+        """The machine that solves the SVMs: ``"factors"`` (systems of equations in their space),
         ``"device"``, ``"dense"`` (on a combined kernel in memory) or ``"rows"`` (on demand).
         """
         if self.bank.prefers_factor_space:
             return "factors"
-        many = self.bank.n > thresholds.TABLE.copied_kernel_points
+        many = self.bank.n > thresholds().copied_kernel_points
         if many and self.bank.has_machine and not self.problem.is_system:
             return "device"
         return "dense" if self.holds_kernel else "rows"
 
-    def machine(self, weights):
+    def machine(self, weights: np.ndarray) -> tuple[Machine, Any]:
         """The machine for SVMs with the combined kernel, and that kernel as it takes it."""
         self._combined(weights)
         kind = self.machine_kind
         if kind == "factors":
             return FactoredMachine(), FactoredKernel(self.bank, weights)
         if kind == "device":
-            return self.bank.machine(weights)
+            return cast(tuple[Machine, Any], self.bank.machine(weights))
         if kind == "dense":
             return DenseMachine(), self.bank.combine(weights)
         return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
@@ -249,7 +288,14 @@ class RunState:
         gradient = self.problem.regularizer.gradient(at.weights) - 0.5 * forms
         return Judgment(forms, gradient, certificate)
 
-    def certificate(self, weights, beta, *, scores=None, forms=None) -> Certificate:
+    def certificate(
+        self,
+        weights: np.ndarray,
+        beta: np.ndarray,
+        *,
+        scores: np.ndarray | None = None,
+        forms: np.ndarray | None = None,
+    ) -> Certificate:
         """`Problem.certificate`; what is not given is computed, and counted."""
         given = np.atleast_2d(np.asarray(beta, dtype=float))
         beta = self.problem.feasible(given)
@@ -261,51 +307,49 @@ class RunState:
             forms = self.quadratic_forms(beta)
         return self.problem.certificate(weights, beta, scores=scores, forms=forms)
 
-    def quadratic_forms(self, beta):
+    def quadratic_forms(self, beta: Array) -> np.ndarray:
         """`Problem.quadratic_forms`, counted."""
         self.counters.kernel_passes += 1
         return self.problem.quadratic_forms(beta)
 
-    def products(self, beta):
+    def products(self, beta: Array) -> np.ndarray:
         """Products ``K_k beta_c`` of every kernel and output, (m, t, n)."""
         self.counters.kernel_passes += 1
         return self.bank.products(beta)
 
-    def held_products(self, beta):
-        """The same to be held: where the bank computes them, if that is elsewhere."""
+    def held_products(self, beta: np.ndarray) -> Any:
+        """The `products` to be held: where the bank computes them, if that is elsewhere."""
         self.counters.kernel_passes += 1
         return self.bank.held_products(beta)
 
-    def combine(self, weights):
+    def combine(self, weights: np.ndarray) -> np.ndarray:
         """The combined kernel ``sum_k weights[k] K_k``."""
         self._combined(weights)
         return self.bank.combine(weights)
 
-    def newton_sums(self, weights, beta, J):
-        """What Newton's method needs of the products of all kernels, added up; see
-        `SumBank.newton_sums`.
-        """
+    def newton_sums(self, weights: np.ndarray, beta: np.ndarray, J: Curvature) -> Sums:
+        """Sums over the products of all kernels for Newton's method; see `SumBank.newton_sums`."""
         self.counters.kernel_passes += 1
         return self.bank.newton_sums(weights, beta, J)
 
-    def directional_forms(self, beta, change):
+    def directional_forms(self, beta: Array, change: Array) -> tuple[np.ndarray, ...]:
         """Slopes and curvatures of the quadratic forms along a change of beta, (m,) each."""
         self.counters.kernel_passes += 1
         return self.bank.directional_forms(beta, change)
 
-    def count_columns(self, number):
-        """Take note of columns of all kernels that were computed: as many as there are points are a
+    def count_columns(self, number: int) -> None:
+        """Count columns of all kernels that were computed: as many as there are points are a
         pass.
         """
         passes, self._columns = divmod(self._columns + number, self.bank.n)
         self.counters.kernel_passes += passes
 
-    def decision(self, weights, beta):
+    def decision(self, weights: np.ndarray, beta: Array) -> Array:
         """``K_d beta``, (t, n)."""
         self._combined(weights)
         return self.bank.decision(weights, beta)
 
-    def _combined(self, weights):
+    def _combined(self, weights: np.ndarray) -> None:
         """Count a pass over the kernels that have weight or, where they are the smaller part, what
         part they are.
         """

@@ -109,6 +109,11 @@ class Thresholds:
 TABLE = Thresholds()
 
 
+def thresholds() -> Thresholds:
+    """The table that holds at the moment."""
+    return TABLE
+
+
 def rows() -> list[dict[str, Any]]:
     """The table for people: name, value, meaning and benchmark of every threshold."""
     return [

@@ -1,14 +1,14 @@
-"""What block coordinate descent on groups of features does for a block besides two products: its
-closed form, and the intercept after it.
+"""Block coordinate descent on groups of features, besides two products: the closed form of a block,
+and the intercept after it.
 """
 
 import numpy as np
 
 from .rbf import fast
 
-ROUNDS = 60  # of Newton's method for a length, and for an intercept
-EXACT = 1e-12  # relative change of a length that is none
-HUGE = 1e300  # an intercept that was not tried yet
+NEWTON_ROUNDS = 60  # of Newton's method for a length, and for an intercept
+LENGTH_ERROR = 1e-12  # relative change of a length that is none
+UNTRIED = 1e300  # an intercept that was not tried yet
 
 
 @fast
@@ -34,7 +34,7 @@ def shrunk(z, bends, threshold, out):
     low = (np.sqrt(total) - threshold) / (1.0 + steepest)
     high = np.sqrt(total) - threshold
     length = low
-    for _ in range(ROUNDS):
+    for _ in range(NEWTON_ROUNDS):
         squares = slope = 0.0
         for j in range(bends.size):
             bend = 1.0 + bends[j]
@@ -51,7 +51,7 @@ def shrunk(z, bends, threshold, out):
         new = length + (root - 1.0) * squares / slope
         if not low <= new <= high:
             new = 0.5 * (low + high)
-        done = abs(new - length) <= EXACT * new
+        done = abs(new - length) <= LENGTH_ERROR * new
         length = new
         if done:
             break
@@ -94,8 +94,8 @@ def leveled(linear, bounds, f, b, total, enough, beta):
     The sum falls as the intercept grows, in straight pieces: Newton's method, kept between an
     intercept that is too small and one that is too large.
     """
-    low, high, step = -HUGE, HUGE, 1.0
-    for _ in range(ROUNDS):
+    low, high, step = -UNTRIED, UNTRIED, 1.0
+    for _ in range(NEWTON_ROUNDS):
         found, sizes, bending = respond(linear, bounds, f, b, beta)
         excess = found - total
         if abs(excess) <= enough * (sizes + abs(total)):
@@ -106,7 +106,7 @@ def leveled(linear, bounds, f, b, total, enough, beta):
             high = b
         new = b + excess / bending if bending > 0.0 else b
         if not low < new < high:
-            if low > -HUGE and high < HUGE:
+            if low > -UNTRIED and high < UNTRIED:
                 new = 0.5 * (low + high)
             else:  # all at their bounds, and nothing on the other side yet
                 new = b + step if excess > 0.0 else b - step

@@ -13,11 +13,11 @@ from .rbf import fast
 BALL, SQUARED, DIVERGENCE = 0, 1, 2
 LARGEST_EXPONENT = 600.0  # of e; the sum of many such terms is still finite
 # relative forms below this count as this much in the curvature, where zero would mean infinity
-TINY = 1e-12
+SMALLEST_FORM = 1e-12
 
 
 class Law(NamedTuple):
-    """Which regularizer, and its numbers.
+    """A regularizer and its numbers.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ def respond(law, s, d, diagonal):
         r = s[k] * scale if largest > 0.0 else 1.0
         d[k] = r ** (q - 1.0)
         total += d[k] * r
-        diagonal[k] = d[k] / r if r > TINY else TINY ** (q - 2.0)
+        diagonal[k] = d[k] / r if r > SMALLEST_FORM else SMALLEST_FORM ** (q - 2.0)
     norm = largest * total ** (1.0 / q)
     shape, slope = total ** (-(q - 1.0) / q), total ** (-(q - 2.0) / q)
     safe = max(norm, 1e-300)

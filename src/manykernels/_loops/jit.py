@@ -11,7 +11,9 @@ import os
 import pickle
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
@@ -21,12 +23,12 @@ from .._callers import user_stacklevel
 BROKEN = (OSError, EOFError, pickle.UnpicklingError)
 
 
-def cached_njit(**options):
+def cached_njit(**options: Any) -> Callable[[Callable], Any]:
     """The decorator ``numba.njit(cache=True, nogil=True, **options)``, without its need of a folder
     that can be written.
     """
 
-    def decorate(function):
+    def decorate(function: Callable) -> Any:
         compiled = njit(nogil=True, **options)(function)
         if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
             compiled._cache = LoopCache(function)
@@ -41,13 +43,13 @@ class LoopCache(NullCache):
     Attributes
     ----------
     warned : bool
-        Whether this process has said that compiled functions are not kept.
+        True once this process has said that compiled functions are not kept.
     """
 
     warned = False
 
-    def __init__(self, function):
-        self.places = []
+    def __init__(self, function: Callable) -> None:
+        self.places: list[Any] = []
         for kind in CACHES:
             try:
                 place = kind(function)
@@ -61,10 +63,10 @@ class LoopCache(NullCache):
                 break
 
     @property
-    def cache_path(self):
+    def cache_path(self) -> str | None:
         return self.places[-1].cache_path if self.places else None
 
-    def load_overload(self, sig, target_context):
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
         for place in self.places:
             try:
                 found = place.load_overload(sig, target_context)
@@ -74,16 +76,17 @@ class LoopCache(NullCache):
                 return found
         return None
 
-    def save_overload(self, sig, data):
+    def save_overload(self, sig: Any, data: Any) -> None:
         try:
             if not self.places:
                 raise FileNotFoundError("there is no folder for them")
-            os.makedirs(self.cache_path, exist_ok=True)
-            self.places[-1].save_overload(sig, data)
+            place = self.places[-1]
+            os.makedirs(place.cache_path, exist_ok=True)
+            place.save_overload(sig, data)
         except BROKEN as error:
             self._warn(error)
 
-    def _warn(self, error):
+    def _warn(self, error: BaseException) -> None:
         if LoopCache.warned:
             return
         LoopCache.warned = True
@@ -96,7 +99,7 @@ class LoopCache(NullCache):
         )
 
 
-def _without_question(locator):
+def _without_question(locator: Any) -> Any:
     """Numba's cache in one of its folders, whether or not the folder can be written."""
     readable = type(locator.__name__, (locator,), {"ensure_cache_path": lambda self: None})
     implementation = type(
@@ -109,8 +112,8 @@ CACHES = [_without_question(locator) for locator in CompileResultCacheImpl._loca
 
 
 @cache
-def can_be_written(folder):
-    """Whether files can be made in a folder, which is made if it is not there."""
+def can_be_written(folder: str) -> bool:
+    """True if files can be made in a folder, which is made if it is not there."""
     try:
         os.makedirs(folder, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

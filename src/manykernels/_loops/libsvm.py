@@ -24,11 +24,11 @@ FINE, BAD_LABEL, BAD_INDEX, BAD_VALUE, NO_COLON, RANKING, TOO_LARGE, NOT_INCREAS
 )
 BAD, EXACT, HARD = range(3)
 
-LARGEST = 2**31 - 1
+LARGEST_INDEX = 2**31 - 1
 MOST_DIGITS = 19  # that fit 64 bits
 POWERS = 10.0 ** np.arange(23)  # exact
-SPLIT = 2.0**27 + 1.0
-MARGIN = 2.0**-98  # relative; the arithmetic in pairs is good to 2^-103
+SPLITTER = 2.0**27 + 1.0
+ROUNDING_MARGIN = 2.0**-98  # relative; the arithmetic in pairs is good to 2^-103
 
 # no fastmath: pairs of floats live by their rounding
 plain = cached_njit(error_model="numpy")
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
 @plain
 def _halves(a):
-    high = SPLIT * a
+    high = SPLITTER * a
     high = high - (high - a)
     return high, a - high
 
@@ -89,7 +89,7 @@ def _scaled(mantissa, exponent):
         value = total / power
         back = value * power
         error = (((total - back) - _product_error(value, power, back)) + rest) / power
-    margin = MARGIN * value
+    margin = ROUNDING_MARGIN * value
     rounded = value + error
     return rounded, rounded == value + (error - margin) and rounded == value + (error + margin)
 
@@ -169,15 +169,15 @@ def read_number(text, at):
 
 @plain
 def _read_index(text, at):
-    """The index before a colon (LARGEST + 1 for all that are larger), the place after it, and what
-    is wrong.
+    """The index before a colon (LARGEST_INDEX + 1 for all that are larger), the place after it,
+    and what is wrong.
     """
     first, index = at, 0
     while ZERO <= text[at] <= NINE:
-        index = min(10 * index + (np.int64(text[at]) - ZERO), LARGEST + 1)
+        index = min(10 * index + (np.int64(text[at]) - ZERO), LARGEST_INDEX + 1)
         at += 1
     if text[at] == COLON and at > first:
-        return index, at + 1, TOO_LARGE if index > LARGEST else FINE
+        return index, at + 1, TOO_LARGE if index > LARGEST_INDEX else FINE
     # qid:
     if text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == COLON:
         return index, at, RANKING

@@ -11,13 +11,14 @@ import numpy as np
 
 from .rbf import fast
 
-LARGE = 20.0  # beyond, sinh is exp/2 and only differences of exponents count
-TINY = 1e-300
-LONGEST = 1e100  # of all coefficients together, where nothing else bounds them
+LARGEST_SINH = 20.0  # exponent beyond which sinh is exp/2 and only differences of exponents count
+SMALLEST_DIVISOR = 1e-300
+# Sum of all coefficients, where nothing else bounds them: with a larger one forms may overflow.
+LARGEST_SUM = 1e100
 
 
 class Average(NamedTuple):
-    """Where the rounds stand; all arrays are updated in place.
+    """State of the rounds; all arrays are updated in place.
 
     Attributes
     ----------
@@ -49,7 +50,7 @@ class Average(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What does not change between rounds.
+    """Rules that do not change between rounds.
 
     Attributes
     ----------
@@ -104,19 +105,21 @@ def weigh(at, rules, done):
     The largest u is ``rate sqrt(done)``. In the paper it is ``rate done`` times the length of the
     normalized beta.
     """
+    # the longest beta, which decides how the exponents grow
     more, longest = extra(at, rules), 0.0
     for k in range(at.forms.size):
         longest = max(longest, at.forms[k] + more)
     if rules.grows:
-        rate = rules.rate * done / max(total(at), TINY)
+        rate = rules.rate * done / max(total(at), SMALLEST_DIVISOR)
     else:
-        rate = rules.rate * np.sqrt(done / max(longest, TINY))
+        rate = rules.rate * np.sqrt(done / max(longest, SMALLEST_DIVISOR))
+    # sinh(u) / u of every kernel, relative to the largest where that would overflow
     top = rate * np.sqrt(longest)
     for k in range(at.forms.size):
         u = rate * np.sqrt(at.forms[k] + more)
         if u < 1e-8:
-            at.weights[k] = np.exp(-top) if top >= LARGE else 1.0
-        elif top < LARGE:
+            at.weights[k] = np.exp(-top) if top >= LARGEST_SINH else 1.0
+        elif top < LARGEST_SINH:
             at.weights[k] = np.sinh(u) / u
         else:
             at.weights[k] = 0.5 * np.exp(u - top) / u
@@ -168,11 +171,13 @@ def choose(at, rules, share):
     by pair.
     """
     room = rules.room * total(at)
+    # the order of the scores; without caps one point of each class takes all of the room
     if rules.capped:
         order = np.argsort(at.scores)
     else:
         order = np.array([_lowest(at, rules, 1.0), _lowest(at, rules, -1.0)])
     share[:] = 0.0
+    # pairs of both classes, until one gains nothing, or the room is used up
     i, j = _next(order, 0, rules, 1.0), _next(order, 0, rules, -1.0)
     while i < order.size and j < order.size and room > 0.0:
         a, b = order[i], order[j]
@@ -246,7 +251,8 @@ def rescale(at, rules):
     longest, sum_of_all, more = 0.0, total(at), extra(at, rules)
     for k in range(at.forms.size):
         longest = max(longest, at.forms[k])
-    factor = min(sum_of_all / max(longest + more, TINY), LONGEST / sum_of_all)
+    # the best factor, as far as caps allow
+    factor = min(sum_of_all / max(longest + more, SMALLEST_DIVISOR), LARGEST_SUM / sum_of_all)
     if rules.capped:
         for t in range(at.beta.size):
             if factor * abs(at.beta[t]) > rules.caps[t]:
@@ -277,10 +283,12 @@ def rounds(at, rules, store, slots, stamps, done, aim, share, taken, coefficient
     """
     places = np.empty(share.size, dtype=np.int64)
     while done < aim:
+        # weights of the kernels at the average, and scores of the points under them
         weigh(at, rules, done)
         at.scores[:] = 0.0
         weighted(at.weights, at.products, at.scores)
         finish_scores(at, rules)
+        # coefficients to move to, and the columns that this takes
         choose(at, rules, share)
         count = changes(at, rules, share, taken, coefficients)
         for p in range(count):
@@ -290,6 +298,7 @@ def rounds(at, rules, store, slots, stamps, done, aim, share, taken, coefficient
         done += 1
         for p in range(count):
             stamps[places[p]] = done
+        # the average with them, its products and forms, and its best scale
         step = 1.0 / (done + 1.0)
         keep = move(at, rules, share, step)
         blend(

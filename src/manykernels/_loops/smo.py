@@ -18,8 +18,9 @@ import numpy as np
 
 from .rbf import fast
 
-HUGE = 1e300
-BLOCK = 256
+BARRED = 1e300  # price of a move where a variable may not move
+# Keys whose largest is found before its position: more make the search in the block longer.
+KEYS_PER_BLOCK = 256
 
 
 @fast
@@ -37,11 +38,11 @@ def position_of_max(values):
     """Index of the largest value of a contiguous float64 array."""
     bits = values.view(np.int64)
     best, where = np.int64(-(2**63)), 0
-    for begin in range(0, bits.size, BLOCK):
-        key = _largest_key(bits[begin : begin + BLOCK])
+    for begin in range(0, bits.size, KEYS_PER_BLOCK):
+        key = _largest_key(bits[begin : begin + KEYS_PER_BLOCK])
         if key > best:
             best, where = key, begin
-    for t in range(where, min(where + BLOCK, bits.size)):
+    for t in range(where, min(where + KEYS_PER_BLOCK, bits.size)):
         if bits[t] ^ ((bits[t] >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)) == best:
             return t
     return where
@@ -92,8 +93,8 @@ class Bounds(NamedTuple):
 def bar(t, beta, bounds, barred_up, barred_down):
     """Write what moving variable t costs in either direction."""
     kink = bounds.kink[t]
-    barred_up[t] = HUGE if beta[t] >= bounds.upper[t] else (kink if beta[t] >= 0.0 else -kink)
-    barred_down[t] = HUGE if beta[t] <= bounds.lower[t] else (kink if beta[t] <= 0.0 else -kink)
+    barred_up[t] = BARRED if beta[t] >= bounds.upper[t] else (kink if beta[t] >= 0.0 else -kink)
+    barred_down[t] = BARRED if beta[t] <= bounds.lower[t] else (kink if beta[t] <= 0.0 else -kink)
 
 
 @fast
@@ -135,26 +136,31 @@ def smo(K, diagonal, bounds, beta, F, tol, max_iter):
     barred_up, barred_down, scratch = np.empty(n), np.empty(n), np.empty(n)
     for t in range(n):
         bar(t, beta, bounds, barred_up, barred_down)
-    iteration, violation = 0, HUGE
+    iteration, violation = 0, BARRED
     while True:
+        # first variable: the steepest slope up
         _scores_up(F, barred_up, scratch)
         i = position_of_max(scratch)
         top, Ki, Kii = scratch[i], K[i], diagonal[i]
+        # second variable: the largest gain of a step with the first
         _gains(F, barred_down, Ki, diagonal, Kii, top, scratch)
         j = position_of_max(scratch)
         gain = scratch[j]
+        # end: no pair violates the optimality conditions by more than tol
         violation = top + F[j] - barred_down[j]
         if violation < tol:  # the largest violation may be that of another pair
             _scores_down(F, barred_down, scratch)
             violation = top + scratch[position_of_max(scratch)]
         if violation < tol or gain <= 0.0 or iteration == max_iter:
             return iteration, max(violation, 0.0)
+        # step: to the maximum along the pair, or to the nearest bound or kink
         Kj = K[j]
         step = (top + F[j] - barred_down[j]) / _curvature(Kii, diagonal[j], Ki[j])
         up, down = room_up(i, beta, bounds), room_down(j, beta, bounds)
         step = min(step, up, down)
         move_up(i, beta, bounds, step, up)
         move_down(j, beta, bounds, step, down)
+        # update: prices of the two variables, and F
         bar(i, beta, bounds, barred_up, barred_down)
         bar(j, beta, bounds, barred_up, barred_down)
         _update(F, Ki, Kj, step)

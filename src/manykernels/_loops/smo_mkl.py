@@ -16,16 +16,16 @@ import numpy as np
 
 from .conjugates import SQUARED, respond
 from .rbf import fast
-from .smo import HUGE, Bounds, bar, move_down, move_up, position_of_max, room_down, room_up
+from .smo import BARRED, Bounds, bar, move_down, move_up, position_of_max, room_down, room_up
 
-REFRESH = (
-    32  # updates between exact diagonals of the combined kernel, which only guide the choice of j
-)
-ROUNDS = 60  # of the search for the step
+# Updates between exact diagonals of the combined kernel, which only guide the choice of j: more are
+# cheaper, and choose worse.
+STEPS_PER_DIAGONAL = 32
+SEARCH_ROUNDS = 60  # of the search for the length of a step
 
 
 class Ascent(NamedTuple):
-    """Where the ascent stands; all arrays are updated in place.
+    """State of the ascent; all arrays are updated in place.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def _cubic_root(c0, c1, c2, c3, highest):
         u = np.cbrt(-0.5 * q - root if q > 0.0 else -0.5 * q + root)
         x = u - p / (3.0 * u) - shift if u != 0.0 else -shift
     # the closed form loses digits: one or two steps of Newton's method bring them back
-    for _ in range(ROUNDS):
+    for _ in range(SEARCH_ROUNDS):
         if not low < x < high:
             x = 0.5 * (low + high)
         value = c0 + x * (c1 + x * (c2 + x * c3))
@@ -168,7 +168,7 @@ def _best_step(law, s, a, b, linear, ridge, highest, guess, forms, d, diagonal):
     if law.kind == SQUARED and law.q == 2.0:
         return _quadratic_norm_step(law.strength, s, a, b, linear, ridge, highest)
     low, high, x = 0.0, highest, min(guess, highest)
-    for _ in range(ROUNDS):
+    for _ in range(SEARCH_ROUNDS):
         first, second = _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal)
         low, high = (x, high) if first > 0.0 else (low, x)
         if low == highest:
@@ -193,7 +193,7 @@ def _walls(ascent, c):
 @fast
 def _choose_output(ascent, barred_up, barred_down, scratch):
     """The output with the largest violation, this violation, and who wants up most."""
-    chosen, worst, best_i = 0, -HUGE, 0
+    chosen, worst, best_i = 0, -BARRED, 0
     for c in range(ascent.beta.shape[0]):
         F = ascent.F[c]
         for t in range(F.size):
@@ -240,16 +240,20 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
     )
     a, b, s, d, bend = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     factor = respond(law, ascent.forms, ascent.weights, bend)
-    step, violation = 0, HUGE
+    step, violation = 0, BARRED
     while True:
+        # first variable: of the output with the largest violation, the steepest slope up
         c, violation, i = _choose_output(ascent, barred_up, barred_down, scratch)
         if violation < tol or step == max_steps:
             return step, max(violation, 0.0), -1
+        # its column of every kernel, which the caller computes where it is missing
         if slots[i] < 0:
             return step, violation, i
         stamps[slots[i]] = clock + step
-        if step % REFRESH == 0:
+        if step % STEPS_PER_DIAGONAL == 0:
             combined_diagonal(ascent.weights, ascent.diagonals, diagonal)
+        # curvature of the dual along every pair with i: the combined kernel, and the response of
+        # the weights
         Ki, F, beta = store[slots[i]], ascent.F[c], ascent.beta[c]
         column[:], curvature[:] = 0.0, 0.0
         for k in range(m):
@@ -260,6 +264,7 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
         bounds = _walls(ascent, c)
         scores[:] = F + ascent.linear[c] - bounds.ridge * beta
         _finish_curvature(curvature, diagonal, scores, bounds.ridge, column, i, factor)
+        # second variable: the largest gain of a step with i
         _gains(F, barred_down[c], curvature, -F[i] - barred_up[c, i], scratch)
         j = position_of_max(scratch)
         if scratch[j] <= 0.0:
@@ -268,6 +273,7 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
             return step, violation, j
         Kj = store[slots[j]]
         stamps[slots[j]] = clock + step
+        # step: every form is a parabola along the pair
         for k in range(m):
             a[k] = max(ascent.diagonals[k, i] + ascent.diagonals[k, j] - 2.0 * Ki[k, j], 0.0)
             b[k] = ascent.products[k, c, i] - ascent.products[k, c, j]
@@ -277,13 +283,16 @@ def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
         guess = (F[j] - F[i] - barred_up[c, i] - barred_down[c, j]) / curvature[j]
         ridge = bounds.ridge[i] + bounds.ridge[j]
         x = _best_step(law, ascent.forms, a, b, linear, ridge, min(up, down), guess, s, d, bend)
+        # update: the two coefficients and their prices
         move_up(i, beta, bounds, x, up)
         move_down(j, beta, bounds, x, down)
         bar(i, beta, bounds, barred_up[c], barred_down[c])
         bar(j, beta, bounds, barred_up[c], barred_down[c])
+        # update: forms, and the weights that belong to them
         for k in range(m):
             ascent.forms[k] = max(ascent.forms[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
         factor = respond(law, ascent.forms, ascent.weights, bend)
+        # update: products, and F of every output with the new weights
         for e in range(outputs):
             ascent.F[e] = ascent.ridge[e] * ascent.beta[e] - ascent.linear[e]
         for k in range(m):

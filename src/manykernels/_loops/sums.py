@@ -2,7 +2,7 @@
 
 from .rbf import fast
 
-BLOCK = 4096  # entries of a sum that stay in cache while all matrices are added to them
+ENTRIES_PER_BLOCK = 4096  # entries of a sum that stay in cache while all matrices are added to them
 
 
 @fast
@@ -16,8 +16,8 @@ def add_weighted(matrices, weights, used, start, stop, out):
     used : (s,) int
     out : (entries,) array
     """
-    for first in range(start, stop, BLOCK):
-        line = out[first : min(first + BLOCK, stop)]
+    for first in range(start, stop, ENTRIES_PER_BLOCK):
+        line = out[first : min(first + ENTRIES_PER_BLOCK, stop)]
         line[:] = 0.0
         for k in used:
             row, weight = matrices[k, first : first + line.size], weights[k]

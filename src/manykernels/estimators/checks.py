@@ -3,7 +3,7 @@
 import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -149,8 +149,12 @@ def choose_loss(loss, names, **parameters):
     """A Loss from one of the names that suit the estimator, or the object itself."""
     if isinstance(loss, str) and loss in names:
         return LOSSES[loss](**parameters.get(loss, {}))
-    if isinstance(loss, Loss) and any(isinstance(loss, LOSSES[name]) for name in names):
-        return loss
+    if isinstance(loss, Loss):
+        allowed = tuple(LOSSES[name] for name in names)
+        # a loss of the user's own suits where its targets are of the same kind
+        is_own = not isinstance(loss, tuple(LOSSES.values()))
+        if isinstance(loss, allowed) or (is_own and loss.separates == allowed[0].separates):
+            return loss
     raise ValueError(
         f"loss={loss!r} does not suit this estimator; use {' or '.join(map(repr, names))}."
     )
@@ -265,7 +269,7 @@ class Named(Protocol):
     def var_names(self) -> Any: ...
 
 
-Points = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str] | Named
+Points: TypeAlias = ArrayLike | sparse.spmatrix | sparse.sparray | Sequence[str] | Named
 Kernels = (
     Literal["auto", "whole"]
     | Kernel

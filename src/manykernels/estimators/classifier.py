@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..combinations import Combination
-from ..losses import Logistic, Loss
+from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
@@ -40,7 +40,9 @@ from .scikit_learn import with_callbacks
 
 def knows_probabilities(estimator):
     """Whether decision values are log-odds of classes; raise AttributeError if not."""
-    if estimator.loss != "logistic" and not isinstance(estimator.loss, Logistic):
+    loss = estimator.loss
+    loss = LOSSES.get(loss) if isinstance(loss, str) else loss
+    if not getattr(loss, "gives_log_odds", False):
         raise AttributeError(
             f"There are no probabilities with loss={estimator.loss!r}: use loss='logistic', or "
             "MKLClassifierCV."

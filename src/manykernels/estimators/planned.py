@@ -106,7 +106,7 @@ class ForeseenFactors(FactorBank):
     def __init__(self, estimator: Any, kernels: ResolvedKernels, n: int) -> None:
         rank = min(estimator.approximation.rank, n)
         # an array without memory: all its strides are zero
-        nothing = np.zeros((), plan_precision(estimator.tol))
+        nothing: np.ndarray = np.zeros((), plan_precision(estimator.tol))
         factors = np.broadcast_to(nothing, (n, kernels.m * rank))
         threads = Threads(thread_count(estimator.n_jobs))
         super().__init__(factors, np.arange(kernels.m + 1) * rank, kernels, threads)
@@ -126,7 +126,7 @@ class ForeseenFactors(FactorBank):
 
 def _held(bank: Any) -> DenseBank:
     """The bank with Gram matrices in memory, as far as a plan looks at it."""
-    nothing = np.zeros((), bank.dtype)
+    nothing: np.ndarray = np.zeros((), bank.dtype)
     return DenseBank(np.broadcast_to(nothing, (bank.m, bank.n, bank.n)), bank)
 
 

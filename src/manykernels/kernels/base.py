@@ -157,7 +157,9 @@ def resolve_features(
     return chosen
 
 
-def _indices(listed, n_features, feature_names):
+def _indices(
+    listed: np.ndarray, n_features: int, feature_names: Sequence[str] | None
+) -> np.ndarray:
     if listed.dtype.kind in "UOT":
         return _named(listed.tolist(), feature_names)
     if listed.dtype == bool:
@@ -180,7 +182,7 @@ def _indices(listed, n_features, feature_names):
     return listed % n_features
 
 
-def _named(names, feature_names):
+def _named(names: list[str], feature_names: Sequence[str] | None) -> np.ndarray:
     if feature_names is None:
         raise ValueError(
             f"Features were chosen by name ({names[:5]}), but X has no column names: pass a "

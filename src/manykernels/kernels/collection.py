@@ -4,7 +4,7 @@ import copy
 import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -160,21 +160,21 @@ class MaskedCollection(KernelCollection):
 class _Made(Sequence):
     """One thing per kernel of a collection, made when it is asked for."""
 
-    def __init__(self, collection):
+    def __init__(self, collection: KernelCollection) -> None:
         self._collection = collection
 
     @abstractmethod
-    def _made(self, k): ...
+    def _made(self, k: int) -> Any: ...
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._collection)
 
-    def __getitem__(self, k):
+    def __getitem__(self, k: Any) -> Any:
         if isinstance(k, slice):
             return [self[place] for place in range(len(self))[k]]
         return self._made(k)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
@@ -185,24 +185,24 @@ class _Made(Sequence):
 class _Kernels(_Made):
     """The kernels themselves."""
 
-    def _made(self, k):
+    def _made(self, k: int) -> Kernel:
         return self._collection[k]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{len(self)} kernels>"
 
 
 class _Names(_Made):
     """Their names."""
 
-    def __init__(self, collection, feature_names):
+    def __init__(self, collection: KernelCollection, feature_names: Sequence[str] | None) -> None:
         super().__init__(collection)
         self._feature_names = feature_names
 
-    def _made(self, k):
+    def _made(self, k: int) -> str:
         return self._collection[k].name(self._feature_names)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<names of {len(self)} kernels>"
 
 
@@ -210,7 +210,7 @@ Some = Kernel | Callable | Iterable[Kernel | Callable]
 Kernels = KernelCollection | Some | Mapping[str, Some]
 
 
-def _listed(kernels):
+def _listed(kernels: Any) -> tuple[Any, Any]:
     """Flat lists of kernels and of their group names."""
     if isinstance(kernels, KernelCollection):
         return _several(kernels), list(kernels.groups)
@@ -225,7 +225,8 @@ def _listed(kernels):
     return [_as_kernel(kernel) for kernel, _ in pairs], [group for _, group in pairs]
 
 
-def _several(kernels):
+def _several(kernels: Any) -> list[Any]:
+    """A flat list of one kernel, or of several."""
     if isinstance(kernels, KernelCollection):
         return [kernels[k] for k in range(len(kernels))]
     if isinstance(kernels, Kernel) or callable(kernels):
@@ -242,7 +243,7 @@ def _several(kernels):
     return list(kernels)
 
 
-def _as_kernel(kernel):
+def _as_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if callable(kernel) and not isinstance(kernel, type):

@@ -18,8 +18,10 @@ from .vector import RBF, Linear, Polynomial, weighted_variance
 AUTO_FACTORS, AUTO_SINGLE, AUTO_MOST = 2.0 ** np.arange(-3, 2), 0.5, 500
 PAPER_WIDTHS = 2.0 ** np.arange(-3, 7)
 PAPER_DEGREES = (1, 2, 3)
-LARGEST = 1e303  # variance of which one over is a number, and widths are
-MOST_KINDS = 0.5  # distinct categories per sample
+# Variance of which one over is a number, and widths are: larger ones are refused.
+LARGEST_VARIANCE = 1e303
+# Distinct categories per sample of a column: one with more says nothing of others, and is left out.
+MOST_CATEGORIES = 0.5
 
 
 def auto_bank(
@@ -84,7 +86,7 @@ def auto_count(columns: int, single: bool = True) -> int:
     return len(AUTO_FACTORS) + 1 + (columns if single and 1 < columns <= AUTO_MOST else 0)
 
 
-def _span(X):
+def _span(X: Any) -> np.ndarray:
     """Largest less smallest value of every column."""
     if is_sparse(X):
         return X.max(axis=0).toarray().ravel() - X.min(axis=0).toarray().ravel()
@@ -127,9 +129,11 @@ def paper_bank(
     return KernelCollection(_on_numbers(X, sample_weight, numeric) + _on_categories(kinds))
 
 
-def _kinds(X, categorical, feature_names):
+def _kinds(
+    X: Any, categorical: tuple[int, ...], feature_names: Sequence[str] | None
+) -> tuple[int, ...]:
     """The columns of categories that say something of more than one sample."""
-    kinds = tuple(f for f in categorical if np.unique(X[:, f]).size <= MOST_KINDS * X.shape[0])
+    kinds = tuple(f for f in categorical if np.unique(X[:, f]).size <= MOST_CATEGORIES * X.shape[0])
     if len(kinds) < len(categorical):
         out = sorted(set(categorical) - set(kinds))
         names = [f if feature_names is None else str(feature_names[f]) for f in out]
@@ -142,7 +146,7 @@ def _kinds(X, categorical, feature_names):
     return kinds
 
 
-def _on_numbers(X, sample_weight, columns):
+def _on_numbers(X: Any, sample_weight: np.ndarray | None, columns: tuple[int, ...]) -> list[Kernel]:
     if not columns:
         return []
     everything = None if len(columns) == X.shape[1] else columns
@@ -150,7 +154,7 @@ def _on_numbers(X, sample_weight, columns):
         as_points(X if everything is None else X[:, columns]), sample_weight
     )
     variances = np.where(variances > 0, variances, 1.0)
-    if not ((variances > 1.0 / LARGEST) & (variances < LARGEST)).all():
+    if not ((variances > 1.0 / LARGEST_VARIANCE) & (variances < LARGEST_VARIANCE)).all():
         raise ValueError("The variance of the features is too large or small; rescale them.")
     kernels = [
         kernel for f, v in zip(columns, variances, strict=True) for kernel in _one_subset(v, (f,))
@@ -158,16 +162,16 @@ def _on_numbers(X, sample_weight, columns):
     return kernels + _one_subset(variances.mean(), everything)
 
 
-def _on_categories(columns, single=True):
-    kernels = [Hamming(features=(f,)) for f in columns]
+def _on_categories(columns: tuple[int, ...], single: bool = True) -> list[Kernel]:
+    kernels: list[Kernel] = [Hamming(features=(f,)) for f in columns]
     if not single and len(columns) > 1:
         return [Hamming(features=columns)]
     return [*kernels, Hamming(features=columns)] if len(columns) > 1 else kernels
 
 
-def _one_subset(variance, features):
+def _one_subset(variance: float, features: tuple[int, ...] | None) -> list[Kernel]:
     gammas = 1.0 / (2.0 * PAPER_WIDTHS[::-1] ** 2 * variance)
-    gaussians = [RBF(gamma=float(gamma), features=features) for gamma in gammas]
+    gaussians: list[Kernel] = [RBF(gamma=float(gamma), features=features) for gamma in gammas]
     return gaussians + [
         Polynomial(degree=q, gamma=float(1.0 / variance), features=features) for q in PAPER_DEGREES
     ]

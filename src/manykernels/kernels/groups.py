@@ -80,7 +80,7 @@ class GroupedCollection(KernelCollection):
             {str(group): self._on(group, features) for group, features in columns.items()}
         )
 
-    def _on(self, group, features):
+    def _on(self, group: str, features: Features) -> list[Kernel]:
         if features is None:
             raise ValueError(f"Group {group!r} has no columns: give their names or indices.")
         features = (
@@ -95,7 +95,7 @@ class GroupedCollection(KernelCollection):
     def for_columns(
         self, n_features: int, feature_names: Sequence[str] | None, categories: Iterable[int]
     ) -> KernelCollection:
-        """The same, with `Hamming` on the categories of groups that have the default kernels."""
+        """This collection with `Hamming` on the categories of groups with the default kernels."""
         return KernelCollection(
             {
                 str(group): self._split(group, n_features, feature_names, categories)
@@ -103,10 +103,17 @@ class GroupedCollection(KernelCollection):
             }
         )
 
-    def _split(self, group, n_features, feature_names, categories):
+    def _split(
+        self,
+        group: str,
+        n_features: int,
+        feature_names: Sequence[str] | None,
+        categories: Iterable[int],
+    ) -> list[Kernel]:
         features = self.columns[group]
         try:
-            chosen = resolve_features(features, n_features, feature_names).tolist()
+            columns = resolve_features(features, n_features, feature_names)
+            chosen = [] if columns is None else columns.tolist()
         except ValueError:  # the bank says what is wrong with them
             chosen = []
         kinds = tuple(f for f in chosen if f in categories)
@@ -123,7 +130,8 @@ def default_kernels(features: Features) -> list[Kernel]:
     ]
 
 
-def _seeing(kernel, columns):
+def _seeing(kernel: Kernel, columns: Features) -> Kernel:
+    """The kernel on these columns."""
     if kernel.features is not None:
         raise ValueError(
             f"{kernel!r} has features of its own; give kernels without, on_groups puts them on the "

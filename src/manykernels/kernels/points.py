@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-WIDEST = 10**8  # columns of a table
+# Columns of a table: with more, a number for each would fill the memory.
+MOST_COLUMNS = 10**8
 
 
 def is_sparse(X: Any) -> bool:
@@ -22,11 +23,11 @@ def check_width(X: Any) -> None:
     """Raise for a sparse table with more columns than numbers are kept for: a few bytes can claim
     any number of them.
     """
-    if X.shape[1] > WIDEST:
+    if X.shape[1] > MOST_COLUMNS:
         raise ValueError(
             f"The table has {X.shape[1]:,} columns, and a number is kept for each of at most "
-            f"{WIDEST:,}: number the columns that are used one after the other, or hash them into "
-            "fewer."
+            f"{MOST_COLUMNS:,}: number the columns that are used one after the other, or hash them "
+            "into fewer."
         )
 
 

@@ -76,10 +76,10 @@ class Precomputed(Kernel):
     ) -> str:
         return self.label
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Precomputed":
         return self  # a value: cloning an estimator must not copy the matrix
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         title = f", title={self.title!r}" if self.title else ""
         return f"Precomputed({'x'.join(map(str, np.shape(self.K)))}{title})"
 
@@ -105,19 +105,20 @@ class GramElsewhere(Precomputed):
         self.indices(A)  # raises
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Precomputed(not at hand{f', title={self.title!r}' if self.title else ''})"
 
 
 def submatrix(K: Any, rows: np.ndarray, cols: np.ndarray) -> Any:
     """``K[rows][:, cols]``, as a view where the indices are consecutive."""
-    rows, cols = _consecutive(rows), _consecutive(cols)
-    if isinstance(rows, slice) or isinstance(cols, slice):
-        return K[rows][:, cols]
+    some_rows, some_cols = _consecutive(rows), _consecutive(cols)
+    if isinstance(some_rows, slice) or isinstance(some_cols, slice):
+        return K[some_rows][:, some_cols]
     return K[np.ix_(rows, cols)]
 
 
-def _consecutive(indices):
+def _consecutive(indices: np.ndarray) -> np.ndarray | slice:
+    """A slice in place of indices that follow each other."""
     if (
         indices.size
         and indices[-1] - indices[0] + 1 == indices.size
@@ -144,7 +145,8 @@ def check_gram(K: Any, where: str = "The Gram matrix") -> None:
     _check_definite(K, largest, where)
 
 
-def _check_entries(K, where, strip=512):
+def _check_entries(K: Any, where: str, strip: int = 512) -> float:
+    """Raise unless all entries are finite and symmetric; the largest size of one."""
     largest = asymmetry = 0.0
     for start in range(0, K.shape[0], strip):
         rows = np.asarray(K[start : start + strip], dtype=float)
@@ -163,7 +165,8 @@ def _check_entries(K, where, strip=512):
     return largest
 
 
-def _check_definite(K, largest, where):
+def _check_definite(K: Any, largest: float, where: str) -> None:
+    """Raise if a principal submatrix is clearly indefinite."""
     if largest == 0.0:
         return  # a zero kernel is odd but semidefinite: the bank warns
     rows = np.unique(np.linspace(0, K.shape[0] - 1, min(512, K.shape[0])).astype(np.intp))

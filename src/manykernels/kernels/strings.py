@@ -3,7 +3,7 @@
 import copy
 import numbers
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from .._canonical import scramble
 from .base import Features, Kernel
 
 # share of entries that are not zero, from which on a product of dense matrices is faster
-CROWDED = 0.05
+DENSE_SHARE = 0.05
 
 
 class Counts(NamedTuple):
@@ -61,7 +61,8 @@ class Spectrum(Kernel):
     features: Features = None
     reads = "strings"
     needs_data = True
-    _known = None  # counts of the training strings, after `resolved`
+    # places and counts of the training strings, after `resolved`
+    _known: ClassVar[tuple[dict[str, int], Counts] | None] = None
 
     def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Spectrum":
         if not isinstance(self.k, numbers.Integral) or self.k < 1:
@@ -85,7 +86,7 @@ class Spectrum(Kernel):
         norms = (self._recalled(A) or count_substrings(_strings(A), self.k)).norms
         return (norms > 0.0).astype(float) if self.normalized else np.square(norms)
 
-    def _counts(self, A, B):
+    def _counts(self, A: Any, B: Any) -> tuple[Counts, Counts]:
         """Counts of both over one vocabulary: what only one of them has adds nothing."""
         recalled = self._recalled(B)
         right = recalled or count_substrings(_strings(B), self.k)
@@ -94,9 +95,11 @@ class Spectrum(Kernel):
         left = self._recalled(A) if recalled else None
         return left or count_substrings(_strings(A), self.k, right.vocabulary), right
 
-    def _recalled(self, A):
+    def _recalled(self, A: Any) -> Counts | None:
         """Counts of strings that are all known from training, or None."""
-        place, counts = self._known or ({}, None)
+        if self._known is None:
+            return None
+        place, counts = self._known
         rows = [place.get(string, -1) for string in _strings(A)]
         return counts.rows(rows) if rows and min(rows) >= 0 else None
 
@@ -127,7 +130,7 @@ def count_substrings(strings: list[str], k: int, vocabulary: np.ndarray | None =
     return Counts(vocabulary, moved, norms)
 
 
-def _substrings(strings, k):
+def _substrings(strings: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
     """A key for every substring, equal for equal ones, and the number of its string."""
     letters = np.frombuffer(
         "".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4"
@@ -145,21 +148,21 @@ def _substrings(strings, k):
     return keys, owners
 
 
-def _products(left, right):
+def _products(left: sparse.csr_array, right: sparse.csr_array) -> np.ndarray:
     """``left @ right.T`` as an array."""
     if (
         min(left.nnz / max(np.prod(left.shape), 1), right.nnz / max(np.prod(right.shape), 1))
-        > CROWDED
+        > DENSE_SHARE
     ):
         return left.toarray() @ right.toarray().T
     return (left @ right.T).toarray()
 
 
-def _above_zero(norms):
+def _above_zero(norms: np.ndarray) -> np.ndarray:
     return np.where(norms > 0.0, norms, 1.0)
 
 
-def _strings(A):
+def _strings(A: Any) -> list[str]:
     """The strings of a column (n, 1)."""
     A = np.asarray(A, dtype=object)
     if A.ndim != 2 or A.shape[1] != 1:

@@ -12,8 +12,12 @@ from .._threads import Threads, thread_count
 from .base import Features, Kernel
 from .points import is_sparse
 
-FEW = 8  # rows that are made dense for a product with a sparse matrix
-SAMPLE = 300  # rows whose distances gamma="median" looks at
+# Rows that are made dense for a product with a sparse matrix: more go through a sparse product.
+DENSE_ROWS = 8
+# Rows whose distances gamma="median" looks at: more make it slower and hardly more exact.
+MEDIAN_SAMPLE = 300
+# Rows of a table that are worked on together: more do not stay in cache.
+ROWS_PER_TASK = 4096
 
 
 def dense(A: Any) -> np.ndarray:
@@ -24,7 +28,7 @@ def dense(A: Any) -> np.ndarray:
 def dot_products(A: Any, B: Any) -> np.ndarray:
     """``A @ B.T`` as a dense float array, for dense or sparse arguments."""
     # through a dense block: a product of sparse matrices would sort B first
-    if is_sparse(B) and A.shape[0] <= FEW:
+    if is_sparse(B) and A.shape[0] <= DENSE_ROWS:
         return (_floats(B) @ dense(A).T).T
     product = _floats(A) @ _floats(B).T
     return product.toarray() if is_sparse(product) else product
@@ -37,10 +41,7 @@ def chosen_rows(A: Any, chosen: np.ndarray) -> Any:
     return A[chosen]
 
 
-ROWS = 4096  # of a table that are worked on together, so that they stay in cache
-
-
-def _floats(A):
+def _floats(A: Any) -> Any:
     """A with floating-point entries: products of small integers would overflow."""
     return A if A.dtype.kind == "f" else A.astype(float)
 
@@ -55,7 +56,7 @@ def squared_norms(A: Any) -> np.ndarray:
 
 def middle(A: np.ndarray) -> np.ndarray:
     """About the median of each column: that of some rows, evenly spread."""
-    return np.median(A[:: max(1, A.shape[0] // ROWS)], axis=0)
+    return np.median(A[:: max(1, A.shape[0] // ROWS_PER_TASK)], axis=0)
 
 
 def weighted_variance(A: Any, sample_weight: np.ndarray | None = None) -> np.ndarray:
@@ -77,12 +78,12 @@ def weighted_variance(A: Any, sample_weight: np.ndarray | None = None) -> np.nda
         variance = weights @ shifted + np.where(empty > 1e-12, empty, 0.0) * mean**2
     else:
 
-        def squares(start):
-            part = slice(start, start + ROWS)
+        def squares(start: int) -> np.ndarray:
+            part = slice(start, start + ROWS_PER_TASK)
             with np.errstate(over="ignore"):  # whoever uses the variance judges it
                 return weights[part] @ np.square(A[part] - mean)
 
-        variance = sum(Threads(thread_count()).map(squares, range(0, A.shape[0], ROWS)))
+        variance = sum(Threads(thread_count()).map(squares, range(0, A.shape[0], ROWS_PER_TASK)))
     return np.where(np.sqrt(variance) > 1e-12 * np.abs(mean), variance, 0.0)
 
 
@@ -108,7 +109,7 @@ def median_distance(A: Any, sample_weight: np.ndarray | None, metric: Any) -> fl
     two are the same.
     """
     n = A.shape[0]
-    chosen = np.sort(np.random.default_rng(0).permutation(n)[:SAMPLE])
+    chosen = np.sort(np.random.default_rng(0).permutation(n)[:MEDIAN_SAMPLE])
     distances = pdist(dense(A[chosen]), metric)
     counts = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     counts = counts[chosen]
@@ -164,7 +165,7 @@ class _Scaled(Kernel):
             )
         return replace(self, gamma=float(gamma), factor=1.0)
 
-    def _unit(self, A, sample_weight):
+    def _unit(self, A: Any, sample_weight: np.ndarray | None) -> float:
         """The pairwise number at which gamma times it is one; zero if all points are equal."""
         if self.gamma == "median":
             return median_distance(A, sample_weight, self.metric)

@@ -1,9 +1,11 @@
 """Machines: solvers of the SVM with one fixed kernel."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from ..losses import Box, Loss
 
 
 class MachineResult(NamedTuple):
@@ -36,9 +38,20 @@ class Machine(ABC):
     The start may come from another kernel: that is what makes a sequence of similar SVMs cheap.
     """
 
-    looks_at_gap = False
+    looks_at_gap: ClassVar[bool] = False
+    """`ascend` takes a relative duality gap that is good enough."""
 
-    def solve(self, kernel, loss, y, cost, start=None, tol=1e-3, max_steps=None, gap=0.0):
+    def solve(
+        self,
+        kernel: Any,
+        loss: Loss,
+        y: np.ndarray,
+        cost: np.ndarray,
+        start: np.ndarray | None = None,
+        tol: float = 1e-3,
+        max_steps: int | None = None,
+        gap: float = 0.0,
+    ) -> MachineResult:
         """Solve one SVM.
 
         Parameters
@@ -62,7 +75,7 @@ class Machine(ABC):
         beta = np.zeros(y.size) if start is None else start
         beta[:] = box.feasible(beta)
         F = self.multiply(kernel, beta) + box.ridge * beta - box.linear
-        enough = {"gap": gap} if self.looks_at_gap else {}
+        enough: dict[str, float] = {"gap": gap} if self.looks_at_gap else {}
         steps, violation = self.ascend(kernel, box, beta, F, tol, max_steps, **enough)
         scores = F - box.ridge * beta + box.linear
         intercept = loss.intercept(y, cost, scores)
@@ -73,11 +86,19 @@ class Machine(ABC):
         )
 
     @abstractmethod
-    def multiply(self, kernel, beta):
+    def multiply(self, kernel: Any, beta: np.ndarray) -> np.ndarray:
         """``K beta`` in float64."""
 
     @abstractmethod
-    def ascend(self, kernel, box, beta, F, tol, max_steps):
+    def ascend(
+        self,
+        kernel: Any,
+        box: Box,
+        beta: np.ndarray,
+        F: np.ndarray,
+        tol: float,
+        max_steps: int,
+    ) -> tuple[int, float]:
         """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``, minus the
         gradient of the quadratic part; return (steps, violation).
         """

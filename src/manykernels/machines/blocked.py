@@ -1,18 +1,34 @@
 """A working-set method for kernels that do not fit into memory."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._loops.smo import smo
 from .._pulse import pulse
 from .._threads import Threads
+from ..losses import Box
 from . import curved
 from .base import Machine
 
 SIZE = 512  # points in the working set
-COLUMNS = 1024
-CLOSE = 1e-3  # violation of a part of the points that costs next to nothing
+# Columns that are copied, and turned into float64, at a time: more take more memory.
+COLUMNS_PER_PRODUCT = 1024
+# Violation of a working set that costs next to nothing: with a larger one, the answer for a loss
+# with a curve may be worse than none.
+CLOSE_VIOLATION = 1e-3
+
+
+class CombinedRows(Protocol):
+    """The part of a `manykernels.banks.base.Bank` that `KernelRows` asks for."""
+
+    n: int
+    dtype: np.dtype
+    threads: Threads
+
+    def combine(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray: ...
+
+    def combined_diagonal(self, weights: np.ndarray) -> np.ndarray: ...
 
 
 class Rows(NamedTuple):
@@ -22,25 +38,22 @@ class Rows(NamedTuple):
     places: np.ndarray
     threads: Threads
 
-    def square(self, columns):
+    def square(self, columns: np.ndarray) -> np.ndarray:
         """These rows at some columns."""
         return self.matrix[self.places[:, None], columns]
 
-    def sums(self, coefficients):
+    def sums(self, coefficients: np.ndarray) -> np.ndarray:
         """The sum of the rows, each times its coefficient, in float64."""
         moved = np.flatnonzero(coefficients)
-        coefficients, places, out = (
-            coefficients[moved],
-            self.places[moved],
-            np.empty(self.matrix.shape[1]),
-        )
+        coefficients, places = coefficients[moved], self.places[moved]
+        out = np.empty(self.matrix.shape[1])
+        step = COLUMNS_PER_PRODUCT
 
-        def fill(part):  # a few columns at a time: they are copied, and turned into float64
+        def fill(part: slice) -> None:
             out[part] = coefficients @ self.matrix[places, part]
 
         self.threads.map(
-            fill,
-            [slice(start, min(start + COLUMNS, out.size)) for start in range(0, out.size, COLUMNS)],
+            fill, [slice(start, min(start + step, out.size)) for start in range(0, out.size, step)]
         )
         return out
 
@@ -56,7 +69,7 @@ class KernelRows:
         Bytes for the rows that are kept.
     """
 
-    def __init__(self, bank, weights, budget):
+    def __init__(self, bank: CombinedRows, weights: np.ndarray, budget: int) -> None:
         self.bank, self.weights, self.n = bank, weights, bank.n
         self.diagonal = bank.combined_diagonal(weights)
         capacity = int(min(bank.n, budget // (bank.n * bank.dtype.itemsize)))
@@ -64,11 +77,11 @@ class KernelRows:
         self.computed = 0
 
     @property
-    def capacity(self):
-        """How many rows are kept."""
+    def capacity(self) -> int:
+        """Number of rows that are kept."""
         return self._cache.capacity
 
-    def rows(self, chosen):
+    def rows(self, chosen: np.ndarray) -> Rows:
         """The chosen rows, as `Rows`; good until the next call."""
         self._clock += 1
         cache, missing = self._cache, self._cache.missing(chosen, self._clock)
@@ -97,10 +110,10 @@ class BlockedMachine(Machine):
         Points in the working set.
     """
 
-    def __init__(self, size=None):
+    def __init__(self, size: int | None = None) -> None:
         self.size = size or SIZE
 
-    def multiply(self, kernel, beta):
+    def multiply(self, kernel: KernelRows, beta: np.ndarray) -> np.ndarray:
         out = np.zeros(beta.size)
         support = np.flatnonzero(beta)
         for start in range(0, support.size, self.size):
@@ -108,7 +121,15 @@ class BlockedMachine(Machine):
             out += kernel.rows(part).sums(beta[part])
         return out
 
-    def ascend(self, kernel, box, beta, F, tol, max_steps):
+    def ascend(
+        self,
+        kernel: KernelRows,
+        box: Box,
+        beta: np.ndarray,
+        F: np.ndarray,
+        tol: float,
+        max_steps: int,
+    ) -> tuple[int, float]:
         done, working_set = 0, np.empty(0, dtype=np.intp)
         while True:
             pulse()
@@ -119,13 +140,13 @@ class BlockedMachine(Machine):
             working_set = self._choose(up, down, working_set)
             rows = kernel.rows(working_set)
             inner = max(0.5 * tol, 0.1 * violation)
-            if box.curve is not None:  # a rough answer may be worse than none
-                inner = min(inner, max(0.5 * tol, CLOSE))
+            if box.curve is not None:
+                inner = min(inner, max(0.5 * tol, CLOSE_VIOLATION))
             done += self._improve(
                 rows, kernel.diagonal[working_set], box, beta, F, working_set, inner
             )
 
-    def _choose(self, up, down, previous):
+    def _choose(self, up: np.ndarray, down: np.ndarray, previous: np.ndarray) -> np.ndarray:
         """The worst violators in both directions, filled up with the latest of the previous set."""
         each = min(self.size // (2 if previous.size == 0 else 4), up.size // 2 or 1)
         worst_up = np.argpartition(-up, each - 1)[:each]
@@ -137,7 +158,16 @@ class BlockedMachine(Machine):
         return np.concatenate([chosen, kept])
 
     @staticmethod
-    def _improve(rows, diagonal, box, beta, F, chosen, tol):
+    def _improve(
+        rows: Rows,
+        diagonal: np.ndarray,
+        box: Box,
+        beta: np.ndarray,
+        F: np.ndarray,
+        chosen: np.ndarray,
+        tol: float,
+    ) -> int:
+        """Solve for the working set; F follows. Returns the steps that it took."""
         square = rows.square(chosen)
         part, gradient = beta[chosen], F[chosen]
         limit = 100 * chosen.size
@@ -181,22 +211,22 @@ class RowCache:
         When each place of the store was last used; -1 if never.
     """
 
-    def __init__(self, capacity, count, shape, dtype):
+    def __init__(self, capacity: int, count: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.store = np.empty((capacity, *shape), dtype=dtype)
         self.slots, self.stamps = np.full(count, -1), np.full(capacity, -1)
         self._owners = np.full(capacity, -1)
 
     @property
-    def capacity(self):
+    def capacity(self) -> int:
         return self.stamps.size
 
-    def missing(self, wanted, clock):
+    def missing(self, wanted: np.ndarray, clock: int) -> np.ndarray:
         """Those of the wanted rows that are not here; the others count as used now."""
         here = self.slots[wanted] >= 0
         self.stamps[self.slots[wanted[here]]] = clock
         return wanted[~here]
 
-    def keep(self, chosen, rows, clock):
+    def keep(self, chosen: np.ndarray, rows: np.ndarray, clock: int) -> None:
         """Put rows in the places of those that were used longest ago, as many as fit beside the
         rows that are used now.
         """

@@ -1,10 +1,24 @@
-"""The working-set method on a GPU: what its compiled programs are given."""
+"""The working-set method on a GPU: calls of its compiled programs."""
 
-ROUGH = 2e-5
-SUM = (16, 256)  # rows and columns that a program of a sum visits at a time
+from .._arrays import Array
+
+# Tolerance, relative to the slopes, for which float32 is enough: with a smaller one rounding would
+# decide.
+ROUGH_TOLERANCE = 2e-5
+# Rows and columns that a program of a sum visits at a time: more take more registers.
+SUM_BLOCK = (16, 256)
 
 
-def solve_set(square, bounds, part, count, tol, steps, most, rough=False):
+def solve_set(
+    square: Array,
+    bounds: tuple[Array, ...],
+    part: tuple[Array, Array],
+    count: Array,
+    tol: Array,
+    steps: Array,
+    most: int,
+    rough: bool = False,
+) -> None:
     """SMO on a working set, as `manykernels._loops.smo.smo`, in one launch; nothing is copied.
 
     One program does it: its threads hold the vectors, and a step costs two maxima over them and two
@@ -23,8 +37,8 @@ def solve_set(square, bounds, part, count, tol, steps, most, rough=False):
     most : int
         Steps at most.
     rough : bool
-        Whether slopes are kept in float32, which is faster: for tolerances that are no less than
-        ROUGH of them. Coefficients are in float64 in any case.
+        Keep slopes in float32, which is faster: for tolerances that are no less than
+        ROUGH_TOLERANCE of them. Coefficients are in float64 in any case.
     """
     size = 1 << max(5, (len(square) - 1).bit_length())
     from . import programs
@@ -36,10 +50,10 @@ def solve_set(square, bounds, part, count, tol, steps, most, rough=False):
     )  # fmt: skip
 
 
-def add_rows(rows, change, out):
+def add_rows(rows: Array, change: Array, out: Array) -> None:
     """``out += change @ rows`` in float64; rows whose change is zero are not read."""
     count, n = rows.shape
-    height, width = SUM
+    height, width = SUM_BLOCK
     from .programs import add_rows as compiled
 
     compiled[(-(-n // width),)](rows, change, out, count, n, BM=height, BN=width)

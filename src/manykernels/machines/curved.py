@@ -11,6 +11,8 @@ response to its decision values, whose sum the intercept makes right, is the dua
 in the box, so that no step has to look at bounds.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +21,37 @@ from scipy.optimize import brentq
 
 from .._algebra import cholesky_factor
 from .._pulse import pulse
-from ..losses import FLATTEST
+from ..losses import Box, Curve
 
-ROWS = 256
-STEPS = 100
-STUCK = 25  # steps without a smaller violation
-LENGTH = 1e-2  # error of the length of a step, as a part of it
-ROUNDING = 1e-16  # relative to what decision values are sums of
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Numbers of this machine.
+
+    Attributes
+    ----------
+    rows_per_product : int
+        Rows of a kernel that are turned into float64 at a time: more take more memory.
+    max_steps : int
+        Steps of Newton's method. Larger lets hopeless problems take longer.
+    patience : int
+        Steps without a smaller violation. Larger waits longer where rounding has won.
+    length_error : float
+        Error of the length of a step, as a part of it. Larger makes a search along a line cheaper
+        and the step worse.
+    rounding : float
+        Violation that is rounding, relative to what decision values are sums of. Larger ends the
+        search earlier.
+    """
+
+    rows_per_product: int = 256
+    max_steps: int = 100
+    patience: int = 25
+    length_error: float = 1e-2
+    rounding: float = 1e-16
+
+
+TOLERANCES = Tolerances()
 
 
 class Place(NamedTuple):
@@ -45,16 +71,23 @@ class Answer(NamedTuple):
     violation: float
 
 
-def ascend(kernel, box, beta, F, tol, max_steps):
+def ascend(
+    kernel: np.ndarray,
+    box: Box,
+    beta: np.ndarray,
+    F: np.ndarray,
+    tol: float,
+    max_steps: int,
+) -> tuple[int, float]:
     """As `Machine.ascend`, for a box with a curve and a kernel in memory; a step counts as a visit
     to all rows.
     """
     used = np.flatnonzero(box.upper > box.lower)
     if used.size == 0:
         return 0, 0.0
-    solver, before, most = _Newton(kernel, box, used), beta[used], 1 + max_steps // beta.size
-    steps = -1
-    for found in solver.answers(before, F[used], tol, min(STEPS, most)):
+    solver, before = _Newton(kernel, box, used), beta[used]
+    most, steps = min(TOLERANCES.max_steps, 1 + max_steps // beta.size), -1
+    for found in solver.answers(before, F[used], tol, most):
         beta[used] = found.beta  # so that the best is there after an interrupt
         steps += 1
     if not solver.whole:
@@ -66,18 +99,22 @@ def ascend(kernel, box, beta, F, tol, max_steps):
 class _Newton:
     """Newton's method for the points that have a cost."""
 
-    def __init__(self, kernel, box, used):
+    def __init__(self, kernel: np.ndarray, box: Box, used: np.ndarray) -> None:
         self.whole = used.size == len(kernel)
         self.K = kernel if self.whole else kernel[np.ix_(used, used)]
         self.box = box if self.whole else box.take_points(used)
+        assert self.box.curve is not None
+        self.curve: Curve = self.box.curve
         self.largest = float(np.diagonal(self.K).max())
 
-    def answers(self, beta, F, tol, most):
+    def answers(self, beta: np.ndarray, F: np.ndarray, tol: float, most: int) -> Iterator[Answer]:
         """The best answer so far, at the start and after every step."""
         at, F = self._start(beta, F)
         best, waited, steps = self._answer(at, F), 0, 0
         yield best
-        while best.violation >= max(tol, self._rounding(best)) and steps < most and waited < STUCK:
+        while best.violation >= max(tol, self._rounding(best)):
+            if steps >= most or waited >= TOLERANCES.patience:
+                return
             pulse()
             at, F = self._step(at, F)
             found, steps = self._answer(at, F), steps + 1
@@ -85,11 +122,11 @@ class _Newton:
             best = found if waited == 0 else best
             yield best
 
-    def _start(self, beta, F):
+    def _start(self, beta: np.ndarray, F: np.ndarray) -> tuple[Place, np.ndarray]:
         """The place to begin, and F there: that of the given coefficients, or of none if that is
         better.
         """
-        product, curve = self._times(beta), self.box.curve
+        product, curve = self._times(beta), self.curve
         places = [
             (Place(beta, self._leveled(F)), F),
             (Place(np.zeros_like(beta), self._leveled(F - product)), F - product),
@@ -97,25 +134,23 @@ class _Newton:
         half = 0.5 * float(beta @ product)
         return places[int(half + curve.loss(places[0][0].f) > curve.loss(places[1][0].f))]
 
-    def _rounding(self, answer):
+    def _rounding(self, answer: Answer) -> float:
         """The violation that rounding leaves."""
-        return ROUNDING * self.largest * float(np.abs(answer.beta).sum())
+        return TOLERANCES.rounding * self.largest * float(np.abs(answer.beta).sum())
 
-    def _leveled(self, f):
-        return f + self.box.curve.level(f, self.box.total)
+    def _leveled(self, f: np.ndarray) -> np.ndarray:
+        return f + self.curve.level(f, self.box.total)
 
-    def _answer(self, at, F):
+    def _answer(self, at: Place, F: np.ndarray) -> Answer:
         f = self._leveled(at.f)
-        beta = self.box.feasible(self.box.curve.response(f)[0])
+        beta = self.box.feasible(self.curve.response(f)[0])
         F = F + self._times(beta - at.beta)
         return Answer(beta, F, float(np.ptp(F - f)))
 
-    def _step(self, at, F):
+    def _step(self, at: Place, F: np.ndarray) -> tuple[Place, np.ndarray]:
         """The place after a step of the best length, and F there."""
-        curve = self.box.curve
-        response, bends = curve.response(at.f)
-        bends = np.maximum(bends, FLATTEST * curve.cost)
-        roots = np.sqrt(bends)
+        response, bends = self.curve.response(at.f)
+        roots = np.sqrt(self.curve.positive(bends))
         H = roots[:, None] * self.K
         H *= roots
         H[np.diag_indices_from(H)] += 1.0
@@ -127,28 +162,30 @@ class _Newton:
         change = x - rise * ones
         moved = self._times(change)
         norms = float(at.beta @ moved) + self.box.total * rise, float(change @ moved)
-        length = best_length(curve, at.f, moved + rise, *norms)
+        length = best_length(self.curve, at.f, moved + rise, *norms)
         f = at.f + length * (moved + rise)
         return Place(at.beta + length * change, f), F + length * moved
 
-    def _times(self, x):
-        out = np.empty(x.size)
-        for start in range(0, x.size, ROWS):  # which are turned into float64
-            out[start : start + ROWS] = self.K[start : start + ROWS] @ x
+    def _times(self, x: np.ndarray) -> np.ndarray:
+        out, step = np.empty(x.size), TOLERANCES.rows_per_product
+        for start in range(0, x.size, step):
+            out[start : start + step] = self.K[start : start + step] @ x
         return out
 
 
-def best_length(curve, f, change, start, bend):
+def best_length(
+    curve: Curve, f: np.ndarray, change: np.ndarray, start: float, bend: float
+) -> float:
     """The step in (0, 1] along a change of the decision values f that makes the primal smallest:
     where its slope, which grows, is zero.
 
-    What the primal has besides the loss, the norm and a sum of coefficients times the intercept,
-    has the slope ``start + length bend``.
+    The rest of the primal, the norm and a sum of coefficients times the intercept, has the slope
+    ``start + length bend``.
     """
 
-    def slope(length):
+    def slope(length: float) -> float:
         return start + length * bend - float(curve.response(f + length * change)[0] @ change)
 
     if slope(1.0) <= 0.0 or slope(0.0) >= 0.0:
         return 1.0
-    return brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=LENGTH, maxiter=50)
+    return brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.length_error, maxiter=50)

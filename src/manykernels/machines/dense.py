@@ -6,33 +6,43 @@ from scipy.linalg import cho_solve
 from .._algebra import cholesky_factor
 from .._loops.smo import smo
 from .._pulse import pulse
+from ..losses import Box
 from . import curved
 from .base import Machine
 
-ROWS = 256
-ROUNDING = 1e-14  # relative to F, below which a violation is rounding
-# visited by one call of the compiled loop: a tenth of a second, so that Ctrl-C is heard
+# Rows of a kernel that are copied, and turned into float64, at a time: more take more memory.
+ROWS_PER_PRODUCT = 256
+# Violation, relative to F, that is rounding: with a larger one SMO ends earlier.
+ROUNDING_VIOLATION = 1e-14
+# Entries that one call of the compiled loop visits, a tenth of a second: with more, Ctrl-C waits.
 ENTRIES_PER_CALL = 50_000_000
 
 
 class DenseMachine(Machine):
     """SMO with second-order selection; the kernel is an (n, n) array of float32 or float64."""
 
-    def multiply(self, kernel, beta):
+    def multiply(self, kernel: np.ndarray, beta: np.ndarray) -> np.ndarray:
         out, support = np.zeros(beta.size), np.flatnonzero(beta)
-        # a few rows at a time: they are copied, and turned into float64
-        for start in range(0, support.size, ROWS):
-            part = support[start : start + ROWS]
+        for start in range(0, support.size, ROWS_PER_PRODUCT):
+            part = support[start : start + ROWS_PER_PRODUCT]
             out += beta[part] @ kernel[part]
         return out
 
-    def ascend(self, kernel, box, beta, F, tol, max_steps):
+    def ascend(
+        self,
+        kernel: np.ndarray,
+        box: Box,
+        beta: np.ndarray,
+        F: np.ndarray,
+        tol: float,
+        max_steps: int,
+    ) -> tuple[int, float]:
         if box.curve is not None:
             return curved.ascend(kernel, box, beta, F, tol, max_steps)
         if box.free:
             return _solve(kernel, box, beta, F)
         diagonal, bounds = np.diagonal(kernel) + box.ridge, box.bounds()
-        tol = max(tol, ROUNDING * float(np.abs(F).max(initial=0.0)))
+        tol = max(tol, ROUNDING_VIOLATION * float(np.abs(F).max(initial=0.0)))
         per_call = max(1000, ENTRIES_PER_CALL // beta.size)
         done = 0
         while True:
@@ -44,7 +54,7 @@ class DenseMachine(Machine):
                 return done, violation
 
 
-def _solve(kernel, box, beta, F):
+def _solve(kernel: np.ndarray, box: Box, beta: np.ndarray, F: np.ndarray) -> tuple[int, float]:
     """The maximum without bounds: the step x with ``(K + diag(ridge)) x + F`` constant and ``sum(x)
     = 0``.
     """

@@ -1,27 +1,88 @@
 """The working-set method on a device: vectors, rows and the small program all stay there."""
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._arrays import Array
 from .._loops.smo import smo
 from .._pulse import pulse
+from ..losses import Box
 from . import compiled
 from .base import Machine
 from .dense import DenseMachine
 
 SIZE = 2048  # points in the working set
-LOOK = 4  # working sets from one look at the violation, and at the gap, to the next
-RESIDENT = 0.4  # of the free memory for a combined kernel that stays
 FEW = 512  # points, below which a matrix is worth a copy to the host
-STEPS = 100  # of SMO for each point of a working set at most
-SMALLEST = 64  # points of a working set, below which running out of memory is an error
+
+WorkingSet: TypeAlias = tuple[Array, Array]  # points, and how many of them count
 
 
-def machine_for(kernel, box):
+@dataclass(frozen=True)
+class Tolerances:
+    """Numbers of this machine.
+
+    Attributes
+    ----------
+    resident_share : float
+        Part of the free memory of a device that a combined kernel may take to stay there. Larger
+        leaves less for everything else.
+    smallest_set : int
+        Points of a working set, below which running out of memory is an error.
+    sets_per_look : int
+        Working sets from one look at the violation, and at the gap, to the next. With more, the
+        host waits less often, and a solved SVM is noticed later.
+    steps_per_point : int
+        Steps of SMO for each point of a working set at most. More spend longer on one set.
+    """
+
+    resident_share: float = 0.4
+    smallest_set: int = 64
+    sets_per_look: int = 4
+    steps_per_point: int = 100
+
+
+TOLERANCES = Tolerances()
+
+
+class Device(Protocol):
+    """The part of `manykernels.banks.torch.device.Device` that this machine asks for."""
+
+    @property
+    def torch(self) -> Any: ...
+
+    @property
+    def fused(self) -> bool: ...
+
+    def put(self, array: Any) -> Array: ...
+
+    def indices(self, array: Any) -> Array: ...
+
+    def fetched(self, *tensors: Array) -> Any: ...
+
+    def free(self) -> int: ...
+
+    def tidy(self) -> None: ...
+
+
+class DeviceKernel(Protocol):
+    """A combined kernel on a device: `DeviceMatrix`, or `DeviceRows`."""
+
+    device: Device
+    n: int
+    diagonal: Array
+
+    def rows(self, chosen: Array) -> Array: ...
+
+
+def machine_for(kernel: Any, box: Box) -> tuple[Machine, Any]:
     """The machine for a kernel in memory or on a device, and the kernel as it takes it."""
     if isinstance(kernel, np.ndarray):
         return DenseMachine(), kernel
     # systems of equations are solved on the host
-    if box.curve is not None or box.free or kernel.n <= FEW:
+    if box.is_system or kernel.n <= FEW:
         return DenseMachine(), kernel.fetched()
     return DeviceMachine(), kernel
 
@@ -35,16 +96,16 @@ class DeviceMatrix:
     whole : (n, n) tensor
     """
 
-    def __init__(self, device, whole):
+    def __init__(self, device: Device, whole: Array) -> None:
         self.device, self.whole, self.n = device, whole, len(whole)
         self.diagonal = whole.diagonal().double()
 
-    def rows(self, chosen):
+    def rows(self, chosen: Array) -> Array:
         """The chosen rows, for a tensor of indices."""
         return self.whole if len(chosen) == self.n else self.whole[chosen]
 
-    def fetched(self):
-        """As an array of the host."""
+    def fetched(self) -> np.ndarray:
+        """This matrix as an array of the host."""
         return self.device.fetched(self.whole)[0]
 
 
@@ -58,15 +119,15 @@ class DeviceRows:
     weights : (m,) array
     """
 
-    def __init__(self, bank, weights):
+    def __init__(self, bank: Any, weights: ArrayLike) -> None:
         self.bank, self.weights, self.device, self.n = bank, weights, bank.device, bank.n
         self.diagonal = self.device.put(bank.combined_diagonal(weights))
-        fits = bank.n**2 * bank.dtype.itemsize <= RESIDENT * self.device.free()
+        fits = bank.n**2 * bank.dtype.itemsize <= TOLERANCES.resident_share * self.device.free()
         self.whole = (
             bank.combined(weights, self.device.indices(np.arange(bank.n))) if fits else None
         )
 
-    def rows(self, chosen):
+    def rows(self, chosen: Array) -> Array:
         """The chosen rows, for a tensor of indices."""
         if self.whole is None:
             return self.bank.combined(self.weights, chosen)
@@ -88,10 +149,10 @@ class DeviceMachine(Machine):
 
     looks_at_gap = True
 
-    def __init__(self, size=SIZE):
+    def __init__(self, size: int = SIZE) -> None:
         self.size = size
 
-    def multiply(self, kernel, beta):
+    def multiply(self, kernel: DeviceKernel, beta: np.ndarray) -> np.ndarray:
         out, left = kernel.device.put(np.zeros(kernel.n)), np.flatnonzero(beta)
         while left.size:
             part = left[: self.size]
@@ -101,31 +162,41 @@ class DeviceMachine(Machine):
                 left = left[part.size :]
         return out.cpu().numpy()
 
-    def _rows(self, kernel, chosen):
+    def _rows(self, kernel: DeviceKernel, chosen: Array) -> Array | None:
         """Rows of the kernel; None where memory runs out, and sets are half as large from then
         on.
         """
         try:
             return kernel.rows(chosen)
         except kernel.device.torch.OutOfMemoryError:
-            if self.size <= SMALLEST:
+            if self.size <= TOLERANCES.smallest_set:
                 raise
             self.size //= 2
             kernel.device.tidy()
             return None
 
-    def ascend(self, kernel, box, beta, F, tol, max_steps, gap=0.0):
-        at, sets, working_set, before = _Vectors(kernel, box, beta, F), 0, None, -1
+    def ascend(
+        self,
+        kernel: DeviceKernel,
+        box: Box,
+        beta: np.ndarray,
+        F: np.ndarray,
+        tol: float,
+        max_steps: int,
+        gap: float = 0.0,
+    ) -> tuple[int, float]:
+        at, sets, before = _Vectors(kernel, box, beta, F), 0, -1
+        working_set: WorkingSet | None = None
         try:
             while True:
                 pulse()
                 up, down = at.sides()
                 top, bottom = up.max(), down.min()
-                if sets % LOOK == 0 or kernel.n <= self.size:
+                if sets % TOLERANCES.sets_per_look == 0 or kernel.n <= self.size:
                     done, high, low, largest = at.progress(top, bottom)
                     # a set of all points that this was too rough for is solved once more
                     rough = (kernel.n > self.size or not sets) and (
-                        0.5 * tol >= compiled.ROUGH * largest
+                        0.5 * tol >= compiled.ROUGH_TOLERANCE * largest
                     )
                     violation = max(0.0, high - low)
                     # sets in which nothing moves are as good as rounding lets them be
@@ -148,7 +219,9 @@ class DeviceMachine(Machine):
         F[:] = self.multiply(kernel, beta) + box.ridge * beta - box.linear
         return done, violation
 
-    def _choose(self, kernel, up, down, previous):
+    def _choose(
+        self, kernel: DeviceKernel, up: Array, down: Array, previous: WorkingSet | None
+    ) -> WorkingSet:
         """The worst violators in both directions, filled up with some of the previous set: points,
         and how many of them count.
         """
@@ -165,7 +238,7 @@ class DeviceMachine(Machine):
         return _first_of_each(torch, torch.cat(found), torch.cat(real), self.size, n)
 
 
-def _first_of_each(torch, found, real, size, n):
+def _first_of_each(torch: Any, found: Array, real: Array, size: int, n: int) -> WorkingSet:
     """The first `size` different ones of some numbers below n, those that are real, and how many
     there are; zeros behind them. No number leaves the device.
     """
@@ -181,7 +254,7 @@ def _first_of_each(torch, found, real, size, n):
     return out[:size], kept.sum().clamp(max=size).view(1)
 
 
-def _add_rows(device, rows, change, out):
+def _add_rows(device: Device, rows: Array, change: Array, out: Array) -> None:
     """``out += change @ rows``, in float64."""
     if device.fused:
         compiled.add_rows(rows.contiguous(), change, out)
@@ -192,16 +265,16 @@ def _add_rows(device, rows, change, out):
 class _Vectors:
     """The vectors of one SVM on a device."""
 
-    def __init__(self, kernel, box, beta, F):
+    def __init__(self, kernel: DeviceKernel, box: Box, beta: np.ndarray, F: np.ndarray) -> None:
         self.kernel, self.device, self.box, bounds = kernel, kernel.device, box, box.bounds()
         self.beta, self.F = self.device.put(beta), self.device.put(F)
         self.lower, self.upper = self.device.put(bounds.lower), self.device.put(bounds.upper)
         self.kink, self.ridge = self.device.put(bounds.kink), self.device.put(bounds.ridge)
         self.linear, self.diagonal = self.device.put(box.linear), kernel.diagonal + self.ridge
-        self.bounded = bool(np.isfinite(box.upper - box.lower).all())
+        self.bounded = box.is_bounded
         self.steps = self.device.indices(np.zeros(1))
 
-    def sides(self):
+    def sides(self) -> tuple[Array, Array]:
         """As `Box.sides`."""
         torch, beta, F = self.device.torch, self.beta, self.F
         up = torch.where(
@@ -212,15 +285,15 @@ class _Vectors:
         )
         return up, down
 
-    def progress(self, top, bottom):
+    def progress(self, top: Array, bottom: Array) -> tuple[int, float, float, float]:
         """Steps so far, the slopes of the worst violators and the largest of F, as numbers of the
         host.
         """
         four = [self.steps[0].double(), top, bottom, self.F.abs().max()]
-        done, *others = self.device.fetched(self.device.torch.stack(four))[0].tolist()
-        return int(done), *others
+        done, high, low, largest = self.device.fetched(self.device.torch.stack(four))[0].tolist()
+        return int(done), high, low, largest
 
-    def tolerance(self, tol, violation, inner):
+    def tolerance(self, tol: float, violation: Array, inner: float | None) -> Array:
         """The violation to leave in a working set: a tenth of that of all points, unless one is
         given.
         """
@@ -228,7 +301,7 @@ class _Vectors:
             return self.device.put(np.full(1, inner))
         return (0.1 * violation).clamp(min=0.5 * tol).view(1)
 
-    def gap(self, b):
+    def gap(self, b: float) -> float:
         """The relative duality gap of the SVM, at an intercept, as far as it can be told; infinite
         without bounds.
         """
@@ -248,7 +321,7 @@ class _Vectors:
         primal, dual = 0.5 * norm + loss + box.total * b, value - 0.5 * norm
         return float((primal - dual) / primal.abs().clamp(min=np.finfo(float).tiny))
 
-    def improve(self, rows, chosen, count, tol, rough):
+    def improve(self, rows: Array, chosen: Array, count: Array, tol: Array, rough: bool) -> None:
         """Solve for the chosen points, whose rows are given, to a violation of tol, all tensors;
         slopes may be in float32 meanwhile.
         """
@@ -260,24 +333,28 @@ class _Vectors:
         self.F.index_add_(0, chosen, self.ridge[chosen] * change)
         self.beta.index_add_(0, chosen, change)
 
-    def _solved_there(self, square, chosen, count, tol, rough):
+    def _solved_there(
+        self, square: Array, chosen: Array, count: Array, tol: Array, rough: bool
+    ) -> Array:
+        """Changes of the chosen coefficients, by a compiled program of the device."""
         all_bounds = (self.diagonal, self.lower, self.upper, self.kink, self.ridge)
         bounds, before = tuple(part[chosen] for part in all_bounds), self.beta[chosen]
         part = before.clone(), self.F[chosen]
-        most = STEPS * len(chosen)
+        most = TOLERANCES.steps_per_point * len(chosen)
         compiled.solve_set(square, bounds, part, count, tol, self.steps, most, rough)
         return part[0] - before
 
-    def _solved_here(self, square, chosen, count, tol, rough):
-        """The same by the host's loop, where the device is the host."""
+    def _solved_here(
+        self, square: Array, chosen: Array, count: Array, tol: Array, rough: bool
+    ) -> Array:
+        """Changes of the chosen coefficients, by the host's loop, where the device is the host."""
         size = int(count)
         places = chosen[:size].numpy()
         bounds, before = self.box.bounds(places), self.beta.numpy()[places]
         part, gradient = before.copy(), self.F.numpy()[places]
         block = square[:size, :size].contiguous().numpy()
-        steps, _ = smo(
-            block, self.diagonal.numpy()[places], bounds, part, gradient, float(tol), STEPS * size
-        )
+        diagonal, most = self.diagonal.numpy()[places], TOLERANCES.steps_per_point * size
+        steps, _ = smo(block, diagonal, bounds, part, gradient, float(tol), most)
         self.steps += steps
         change = self.device.torch.zeros(len(chosen), dtype=self.F.dtype)
         change[:size] = self.device.put(part - before)

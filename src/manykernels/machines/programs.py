@@ -5,7 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def first(a, i, x, b, j, y):
+def first(
+    a: tl.tensor, i: tl.tensor, x: tl.tensor, b: tl.tensor, j: tl.tensor, y: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """The larger of two numbers, with what belongs to it."""
     # of equal ones the first, or threads would not agree
     mine = (a > b) | ((a == b) & (i < j))
@@ -13,7 +15,17 @@ def first(a, i, x, b, j, y):
 
 
 @triton.jit
-def second(a, i, x, u, b, j, y, v):
+def second(
+    a: tl.tensor,
+    i: tl.tensor,
+    x: tl.tensor,
+    u: tl.tensor,
+    b: tl.tensor,
+    j: tl.tensor,
+    y: tl.tensor,
+    v: tl.tensor,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """`first` with one more number that belongs to each."""
     mine = (a > b) | ((a == b) & (i < j))
     return (
         tl.where(mine, a, b),
@@ -25,9 +37,21 @@ def second(a, i, x, u, b, j, y, v):
 
 @triton.jit
 def smo(
-    K, stride, diagonal, lower, upper, kink, ridge, beta, F, count, tol, steps, most,
+    K: tl.tensor,
+    stride: tl.tensor,
+    diagonal: tl.tensor,
+    lower: tl.tensor,
+    upper: tl.tensor,
+    kink: tl.tensor,
+    ridge: tl.tensor,
+    beta: tl.tensor,
+    F: tl.tensor,
+    count: tl.tensor,
+    tol: tl.tensor,
+    steps: tl.tensor,
+    most: tl.tensor,
     Q: tl.constexpr,
-):  # fmt: skip
+) -> None:
     t = tl.arange(0, Q)
     inside = t < tl.load(count)
     low = tl.load(lower + t, mask=inside, other=0.0)
@@ -90,7 +114,15 @@ def smo(
 
 
 @triton.jit
-def add_rows(rows, change, out, count, n, BM: tl.constexpr, BN: tl.constexpr):
+def add_rows(
+    rows: tl.tensor,
+    change: tl.tensor,
+    out: tl.tensor,
+    count: tl.tensor,
+    n: tl.tensor,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+) -> None:
     j = tl.program_id(0) * BN + tl.arange(0, BN)
     total = tl.zeros((BM, BN), dtype=tl.float64)
     for begin in range(0, count, BM):
@@ -104,14 +136,14 @@ def add_rows(rows, change, out, count, n, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def ordered(x, t):
+def ordered(x: tl.tensor, t: tl.tensor) -> tl.tensor:
     """Numbers and their places as integers of the same order."""
     bits = x.to(tl.int32, bitcast=True)
     return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64) << 32) | t.to(tl.int64)
 
 
 @triton.jit
-def value_of(key):
+def value_of(key: tl.tensor) -> tl.tensor:
     """The number of such an integer."""
     bits = (key >> 32).to(tl.int32)
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
@@ -119,9 +151,21 @@ def value_of(key):
 
 @triton.jit
 def rough_smo(
-    K, stride, diagonal, lower, upper, kink, ridge, beta, F, count, tol, steps, most,
+    K: tl.tensor,
+    stride: tl.tensor,
+    diagonal: tl.tensor,
+    lower: tl.tensor,
+    upper: tl.tensor,
+    kink: tl.tensor,
+    ridge: tl.tensor,
+    beta: tl.tensor,
+    F: tl.tensor,
+    count: tl.tensor,
+    tol: tl.tensor,
+    steps: tl.tensor,
+    most: tl.tensor,
     Q: tl.constexpr,
-):  # fmt: skip
+) -> None:
     t = tl.arange(0, Q)
     inside = t < tl.load(count)
     low = tl.load(lower + t, mask=inside, other=0.0)

@@ -31,7 +31,7 @@ PROBLEMS = {
     loops.BAD_VALUE: "a value must be a finite decimal number right after the colon",
     loops.NO_COLON: "a feature must be written index:value, but there is no colon",
     loops.RANKING: "query numbers (qid:) belong to ranking, which is not offered; remove them",
-    loops.TOO_LARGE: f"the largest index that is read is {loops.LARGEST}",
+    loops.TOO_LARGE: f"the largest index that is read is {loops.LARGEST_INDEX}",
     loops.NOT_INCREASING: "the indices of a line must increase; this one is repeated or out of "
     "order",
     loops.TOO_LONG: "the line is longer than max_line allows",
@@ -163,9 +163,9 @@ def _written(value):
 
 
 def _check_options(n_features, zero_based, max_line, dtype):
-    if n_features is not None and not 1 <= n_features <= loops.LARGEST:
+    if n_features is not None and not 1 <= n_features <= loops.LARGEST_INDEX:
         raise ValueError(
-            f"n_features must be None or from 1 to {loops.LARGEST}, got {n_features!r}."
+            f"n_features must be None or from 1 to {loops.LARGEST_INDEX}, got {n_features!r}."
         )
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
@@ -258,7 +258,7 @@ def _width(indices, n_features, zero_based, where):
         if zero_based and indices.size
         else int(indices.max(initial=0))
     )
-    allowed = loops.LARGEST if n_features is None else n_features
+    allowed = loops.LARGEST_INDEX if n_features is None else n_features
     if needed > allowed:
         place = int(indices.argmax())
         raise ValueError(

@@ -1,17 +1,19 @@
-"""What all regularizers share."""
+"""The base class of regularizers, and norms that several of them use."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-# relative size below which a quadratic form counts as this much, where zero would mean infinite
-# curvature
-TINY = 1e-12
+from .._loops.conjugates import Law
+
+# Relative size that a quadratic form has at least where zero would mean infinite curvature: larger
+# makes steps of Newton's method shorter.
+SMALLEST_FORM = 1e-12
 # The smallest exponent that is told from 1. Below it the exponent of the dual norm, p / (p - 1), is
 # so large that the dual has a kink in floating point, while the optimal value for m kernels differs
 # from that of p = 1 by a factor of m^(p - 1) at most, 1.00014 for a million kernels.
-NEAREST = 1.0 + 1e-5
+SMALLEST_EXPONENT = 1.0 + 1e-5
 
 
 class Curvature(NamedTuple):
@@ -30,20 +32,28 @@ class Regularizer(ABC):
     solver that needs it names one which does not.
     """
 
-    smooth = True
-    """Whether the conjugate, if there is one, is differentiable."""
+    homogeneous: ClassVar[bool] = False
+    """``conjugate(t s) = t conjugate(s)`` for t >= 0, as for the indicator of a set."""
 
-    homogeneous = False
-    """Whether ``conjugate(t s) = t conjugate(s)`` for t >= 0, as for the indicator of a set."""
+    needs_bank: ClassVar[bool] = False
+    """The value depends on the kernels themselves, so that part of the data will not do and a value
+    takes more than a pass over the kernels.
+    """
 
-    is_simplex = False
-    """Whether the feasible weights are ``d >= 0, sum(d) <= 1`` and cost nothing there."""
+    @property
+    def smooth(self) -> bool:
+        """True if the conjugate, where there is one, is differentiable."""
+        return True
 
-    needs_bank = False
-    """Whether the value depends on the kernels themselves, so that part of the data will not do."""
+    @property
+    def is_simplex(self) -> bool:
+        """True if the feasible weights are ``d >= 0, sum(d) <= 1`` and cost nothing there."""
+        return False
 
-    steep = False
-    """Whether descent along gradients bounces at a kink that no proximal map takes care of."""
+    @property
+    def steep(self) -> bool:
+        """True if descent along gradients bounces at a kink that no proximal map takes care of."""
+        return False
 
     @abstractmethod
     def value(self, d: np.ndarray) -> float:
@@ -71,7 +81,7 @@ class Regularizer(ABC):
         """
         return 1.0
 
-    def bound(self, bank) -> "Regularizer":
+    def bound(self, bank: Any) -> "Regularizer":
         """The regularizer for the kernels of a bank; itself, unless it `needs_bank`."""
         return self
 
@@ -88,7 +98,7 @@ class Regularizer(ABC):
         raise self._lacks("proximal map")
 
     def conjugate(self, s: np.ndarray) -> float:
-        """``phi(s) = max_{d >= 0} d's/2 - r(d)``: what the dual needs, and so every certificate."""
+        """``phi(s) = max_{d >= 0} d's/2 - r(d)``, which the dual and every certificate need."""
         raise self._lacks("conjugate in closed form")
 
     def weights(self, s: np.ndarray) -> np.ndarray:
@@ -110,49 +120,50 @@ class Regularizer(ABC):
         return None
 
     @property
-    def compiled_conjugate(self):
+    def compiled_conjugate(self) -> Law | None:
         """The conjugate as compiled loops know it; None if they do not."""
         return None
 
     @property
     def has_prox(self) -> bool:
-        """Whether there is `prox`."""
+        """True if there is `prox`."""
         return self._overrides("prox")
 
     @property
     def has_conjugate(self) -> bool:
-        """Whether there is `conjugate`."""
+        """True if there is `conjugate`."""
         return self._overrides("conjugate")
 
     @property
     def has_weights(self) -> bool:
-        """Whether there is `weights`."""
+        """True if there is `weights`."""
         return self._overrides("weights")
 
     @property
     def has_curvature(self) -> bool:
-        """Whether there is `curvature`."""
+        """True if there is `curvature`."""
         return self._overrides("curvature")
 
     @property
     def has_reweight(self) -> bool:
-        """Whether there is `reweight`."""
+        """True if there is `reweight`."""
         return self._overrides("reweight")
 
-    def _overrides(self, name):
+    def _overrides(self, name: str) -> bool:
         return getattr(type(self), name) is not getattr(Regularizer, name)
 
-    def _lacks(self, what):
+    def _lacks(self, what: str) -> NotImplementedError:
         return NotImplementedError(f"{self!r} has no {what}.")
 
 
-def conjugate_exponent(p):
+def conjugate_exponent(p: float) -> float:
+    """The q with ``1/p + 1/q = 1``."""
     if p == 1.0:
         return np.inf
     return 1.0 if np.isinf(p) else p / (p - 1.0)
 
 
-def p_norm(x, p):
+def p_norm(x: np.ndarray, p: float) -> float:
     """p-norm of a nonnegative vector, free of overflow."""
     largest = x.max(initial=0.0)
     if np.isinf(p) or largest == 0.0:
@@ -160,13 +171,14 @@ def p_norm(x, p):
     return float(largest * np.sum((x / largest) ** p) ** (1.0 / p))
 
 
-def checked_p(name, p):
+def checked_p(name: str, p: float) -> float:
     """The exponent as a number; one if it is as near as that."""
     if isinstance(p, str) or not p >= 1.0:
         raise ValueError(f"{name} needs p >= 1 (below 1 the problem is not convex), got p={p!r}.")
-    return 1.0 if p < NEAREST else float(p)
+    return 1.0 if p < SMALLEST_EXPONENT else float(p)
 
 
-def check_strength(name, strength):
+def check_strength(name: str, strength: float) -> None:
+    """Raise unless the strength of a regularizer is a finite number above zero."""
     if not (np.isfinite(strength) and strength > 0.0):
         raise ValueError(f"{name} needs strength > 0, got {strength!r}.")

@@ -1,8 +1,16 @@
 """Mixed norms over groups of kernels."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .base import TINY, Regularizer, check_strength, checked_p, conjugate_exponent, p_norm
+from .base import (
+    SMALLEST_FORM,
+    Regularizer,
+    check_strength,
+    checked_p,
+    conjugate_exponent,
+    p_norm,
+)
 from .norms import SquaredPNorm
 
 
@@ -23,7 +31,9 @@ class BlockNorm(Regularizer):
     strength : float
     """
 
-    def __init__(self, groups, r=2.0, p=1.0, strength=1.0):
+    def __init__(
+        self, groups: ArrayLike, r: float = 2.0, p: float = 1.0, strength: float = 1.0
+    ) -> None:
         labels = np.asarray(groups)
         if labels.ndim != 1 or labels.size == 0:
             raise ValueError(
@@ -41,24 +51,24 @@ class BlockNorm(Regularizer):
         self._across = SquaredPNorm(p, strength)
 
     @property
-    def smooth(self):
+    def smooth(self) -> bool:
         return self.p > 1.0 and self.r > 1.0
 
-    def value(self, d):
+    def value(self, d: np.ndarray) -> float:
         return self._across.value(self._norms(d, self.r)) if d.min() >= 0.0 else np.inf
 
-    def gradient(self, d):
+    def gradient(self, d: np.ndarray) -> np.ndarray:
         return self._across.gradient(self._norms(d, self.r))[self.groups] * self._aligned(d, self.r)
 
     @property
-    def steep(self):
+    def steep(self) -> bool:
         return self.r not in (1.0, 2.0)
 
     @property
-    def has_prox(self):
+    def has_prox(self) -> bool:
         return self.r == 2.0
 
-    def prox(self, d, step):
+    def prox(self, d: np.ndarray, step: float) -> np.ndarray:
         """For r = 2, where it shrinks every group as a whole; the gradient alone would do badly
         where a group reaches zero.
         """
@@ -68,7 +78,7 @@ class BlockNorm(Regularizer):
         norms = self._norms(d, 2.0)
         return d * (self._across.prox(norms, step) / np.where(norms > 0.0, norms, 1.0))[self.groups]
 
-    def start(self, m):
+    def start(self, m: int) -> np.ndarray:
         if self.groups.size != m:
             raise ValueError(
                 f"BlockNorm was given the groups of {self.groups.size} kernels, but there are {m} "
@@ -77,14 +87,14 @@ class BlockNorm(Regularizer):
         ones = np.ones(m)
         return ones / p_norm(self._norms(ones, self.r), self.p)
 
-    def conjugate(self, s):
+    def conjugate(self, s: np.ndarray) -> float:
         return self._across.conjugate(self._norms(s, conjugate_exponent(self.r)))
 
-    def weights(self, s):
+    def weights(self, s: np.ndarray) -> np.ndarray:
         q = conjugate_exponent(self.r)
         return self._across.weights(self._norms(s, q))[self.groups] * self._aligned(s, q)
 
-    def reweight(self, squared_norms):
+    def reweight(self, squared_norms: np.ndarray) -> np.ndarray:
         # within a group of norm one the minimizer is parallel to x, and the minimum is half a
         # quasinorm of the parts
         x = self._shares(squared_norms) ** (1.0 / (1.0 + self.r))
@@ -93,7 +103,7 @@ class BlockNorm(Regularizer):
         # sizes are at least one, or zero like x
         return (groups / np.maximum(sizes, 1.0))[self.groups] * x
 
-    def _norms(self, x, q):
+    def _norms(self, x: np.ndarray, q: float) -> np.ndarray:
         """q-norm of every group of a nonnegative vector, free of overflow."""
         largest = self._largest(x)
         return (
@@ -102,17 +112,17 @@ class BlockNorm(Regularizer):
             else largest * np.bincount(self.groups, self._shares(x) ** q) ** (1.0 / q)
         )
 
-    def _largest(self, x):
+    def _largest(self, x: np.ndarray) -> np.ndarray:
         largest = np.zeros(self.groups.max() + 1)
         np.maximum.at(largest, self.groups, x)
         return largest
 
-    def _shares(self, x):
+    def _shares(self, x: np.ndarray) -> np.ndarray:
         """Entries relative to the largest of their group; zero where that is zero."""
         largest = self._largest(x)
         return x / np.where(largest > 0.0, largest, 1.0)[self.groups]
 
-    def _aligned(self, x, q):
+    def _aligned(self, x: np.ndarray, q: float) -> np.ndarray:
         """``(x_k / |x_g|_q)^(q-1)``, of dual norm one in every group; equal entries where the group
         is zero.
 
@@ -121,10 +131,10 @@ class BlockNorm(Regularizer):
         """
         x = self._shares(np.where(self._largest(x)[self.groups] > 0.0, x, 1.0))
         if np.isinf(q):
-            top = x >= 1.0 - TINY
+            top = x >= 1.0 - SMALLEST_FORM
             return top / np.bincount(self.groups, top)[self.groups]
         return (x / self._norms(x, q)[self.groups]) ** (q - 1.0)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shape = f"{self.groups.size} kernels in {self.groups.max() + 1} groups"
         return f"BlockNorm({shape}, r={self.r:g}, p={self.p:g}, strength={self.strength:g})"

@@ -1,6 +1,9 @@
 """Weights near a prior."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import wrightomega
 
@@ -21,7 +24,7 @@ class GeneralizedKL(Regularizer):
     strength : float
     """
 
-    def __init__(self, prior=1.0, strength=1.0):
+    def __init__(self, prior: ArrayLike = 1.0, strength: float = 1.0) -> None:
         check_strength("GeneralizedKL", strength)
         prior = np.asarray(prior, dtype=float)
         if prior.ndim > 1 or not (np.isfinite(prior).all() and (prior > 0.0).all()):
@@ -31,22 +34,22 @@ class GeneralizedKL(Regularizer):
             )
         self.prior, self.strength = prior, float(strength)
 
-    def value(self, d):
+    def value(self, d: np.ndarray) -> float:
         if d.min() < 0.0:
             return np.inf
         logs = np.log(d / self.prior, out=np.zeros_like(d), where=d > 0.0)
         return self.strength * float(np.sum(d * logs - d + self.prior))
 
-    def gradient(self, d):
+    def gradient(self, d: np.ndarray) -> np.ndarray:
         return self.strength * np.log(np.maximum(d, np.finfo(float).tiny) / self.prior)
 
-    def prox(self, d, step):
+    def prox(self, d: np.ndarray, step: float) -> np.ndarray:
         # x + a log(x / prior) = d has the solution x = a omega(d / a + log(prior / a)), omega +
         # log(omega) = argument
         a = step * self.strength
         return a * wrightomega(d / a + np.log(self.prior / a))
 
-    def start(self, m):
+    def start(self, m: int) -> np.ndarray:
         if self.prior.ndim and self.prior.size != m:
             raise ValueError(
                 f"GeneralizedKL has a prior of {self.prior.size} weights, but there are {m} "
@@ -54,18 +57,18 @@ class GeneralizedKL(Regularizer):
             )
         return np.full(m, self.prior)
 
-    def conjugate(self, s):
+    def conjugate(self, s: np.ndarray) -> float:
         if s.max(initial=0.0) > 2.0 * self.strength * LARGEST_EXPONENT:
             return np.inf
         return self.strength * float(np.sum(self.prior * np.expm1(self._exponents(s))))
 
-    def weights(self, s):
+    def weights(self, s: np.ndarray) -> np.ndarray:
         return self.prior * np.exp(self._exponents(s))
 
-    def curvature(self, s):
+    def curvature(self, s: np.ndarray) -> Curvature:
         return Curvature(0.5 / self.strength * self.weights(s), 0.0, np.zeros_like(s))
 
-    def reweight(self, squared_norms):
+    def reweight(self, squared_norms: np.ndarray) -> np.ndarray:
         # with d = prior e^v: 2v e^2v = squared_norms / (strength prior^2), which Lambert's function
         # solves
         logs = np.log(
@@ -75,16 +78,16 @@ class GeneralizedKL(Regularizer):
         return self.prior * np.exp(0.5 * wrightomega(logs))
 
     @property
-    def compiled_conjugate(self):
+    def compiled_conjugate(self) -> Law:
         return Law(DIVERGENCE, 0.0, self.strength, np.atleast_1d(self.prior))
 
-    def _exponents(self, s):
+    def _exponents(self, s: np.ndarray) -> np.ndarray:
         """Beyond the largest exponent weights are as good as infinite; they stay finite for the
         sake of line searches.
         """
         return np.minimum(s / (2.0 * self.strength), LARGEST_EXPONENT)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         prior = f"{self.prior:g}" if self.prior.ndim == 0 else f"{self.prior.size} weights"
         return f"GeneralizedKL(prior={prior}, strength={self.strength:g})"
 
@@ -92,7 +95,8 @@ class GeneralizedKL(Regularizer):
 # --- a penalty on the volume of the learned kernel ------------------------------------------------
 
 
-ENTRIES_AT_ONCE = 2**24  # of rows of all kernels
+# Entries of rows of all kernels that are in memory at a time: more take fewer passes.
+ENTRIES_AT_ONCE = 2**24
 
 
 class LogDet(Regularizer):
@@ -106,18 +110,19 @@ class LogDet(Regularizer):
 
     needs_bank = True
 
-    def __init__(self, strength=1.0):
+    def __init__(self, strength: float = 1.0) -> None:
         check_strength("LogDet", strength)
         self.strength = float(strength)
-        self.bank = self._latest = None
+        self.bank: Any = None
+        self._latest: tuple[np.ndarray, np.ndarray] | None = None
 
-    def bound(self, bank):
+    def bound(self, bank: Any) -> "LogDet":
         """A copy that knows the kernels of this bank."""
         copy = LogDet(self.strength)
         copy.bank = bank
         return copy
 
-    def value(self, d):
+    def value(self, d: np.ndarray) -> float:
         if d.min() < 0.0:
             return np.inf
         try:
@@ -126,7 +131,7 @@ class LogDet(Regularizer):
         except np.linalg.LinAlgError:
             return np.inf
 
-    def gradient(self, d):
+    def gradient(self, d: np.ndarray) -> np.ndarray:
         factor, (n, m), traces = self._factor(d), (self.bank.n, self.bank.m), np.zeros(self.bank.m)
         width = m if self.bank.is_sum else 1
         for rows in np.array_split(np.arange(n), -(-n * n * width // ENTRIES_AT_ONCE)):
@@ -141,15 +146,17 @@ class LogDet(Regularizer):
             # tr((I + K_d)^-1 K_k), some rows of both
             inverse = cho_solve((factor, True), unit, overwrite_b=True, check_finite=False).T
 
-            def add(kernels, values, first, inverse=inverse):
+            def add(
+                kernels: slice, values: np.ndarray, first: int, inverse: np.ndarray = inverse
+            ) -> None:
                 for place, k in enumerate(range(kernels.start, kernels.stop), first):
                     traces[k] += np.vdot(values[:, place], inverse)
 
             self.bank.visit_kernel_rows(rows, add)
         return 0.5 * self.strength * traces
 
-    def _factor(self, d):
-        """Lower Cholesky factor of ``I + K_d``; that of the last d is kept, for the gradient
+    def _factor(self, d: np.ndarray) -> np.ndarray:
+        """Lower Cholesky factor of ``I + K_d``; that of the last d is kept, since the gradient
         follows the value.
         """
         if self.bank is None:
@@ -163,5 +170,5 @@ class LogDet(Regularizer):
             self._latest = d.copy(), cholesky_factor(K)[0]
         return self._latest[1]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"LogDet(strength={self.strength:g})"

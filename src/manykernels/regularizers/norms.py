@@ -5,7 +5,7 @@ from scipy.optimize import brentq
 
 from .._loops.conjugates import BALL, SQUARED, Law
 from .base import (
-    TINY,
+    SMALLEST_FORM,
     Curvature,
     Regularizer,
     check_strength,
@@ -16,24 +16,24 @@ from .base import (
 
 
 class _PNorm(Regularizer):
-    """What the ball and the squared norm share: a p-norm, its dual norm, and the shape of the
-    weights.
-    """
+    """A p-norm, its dual norm and the shape of the weights, for the ball and the squared norm."""
+
+    p: float
 
     @property
-    def smooth(self):
+    def smooth(self) -> bool:
         return self.p > 1.0
 
-    def start(self, m):
+    def start(self, m: int) -> np.ndarray:
         return np.full(m, m ** (-1.0 / self.p))
 
-    def repeated(self, count):
+    def repeated(self, count: float) -> float:
         """The factor on a kernel by which it stands for so many equal ones: ``|(s, ..., s)|_q =
         count^(1/q) |s|_q``.
         """
         return count ** (1.0 / conjugate_exponent(self.p))
 
-    def _shape(self, s):
+    def _shape(self, s: np.ndarray) -> np.ndarray:
         """``(s_k / |s|_q)^(q-1)``: weights of p-norm one that belong to s; uniform when all forms
         are zero.
         """
@@ -42,11 +42,11 @@ class _PNorm(Regularizer):
         if norm == 0.0 or q == 1.0:
             return self.start(s.size)
         if np.isinf(q):
-            top = s >= norm * (1.0 - TINY)
+            top = s >= norm * (1.0 - SMALLEST_FORM)
             return top / top.sum()
         return (s / norm) ** (q - 1.0)
 
-    def _lasso_shape(self, squared_norms):
+    def _lasso_shape(self, squared_norms: np.ndarray) -> np.ndarray:
         """``squared_norms^(1 / (1 + p))``, of largest entry one; uniform if all are zero."""
         largest = squared_norms.max(initial=0.0)
         return (
@@ -55,8 +55,8 @@ class _PNorm(Regularizer):
             else np.ones_like(squared_norms)
         )
 
-    def _relative(self, s, norm):
-        return np.maximum(s / norm, TINY) if norm > 0 else np.full(s.size, TINY)
+    def _relative(self, s: np.ndarray, norm: float) -> np.ndarray:
+        return np.maximum(s / norm, SMALLEST_FORM) if norm > 0 else np.full(s.size, SMALLEST_FORM)
 
 
 class PNormBall(_PNorm):
@@ -67,23 +67,23 @@ class PNormBall(_PNorm):
 
     homogeneous = True
 
-    def __init__(self, p):
+    def __init__(self, p: float) -> None:
         self.p = checked_p("PNormBall", p)
 
     @property
-    def is_simplex(self):
+    def is_simplex(self) -> bool:
         return self.p == 1.0
 
-    def only_weights(self, m):
+    def only_weights(self, m: int) -> np.ndarray | None:
         return np.ones(m) if m == 1 or np.isinf(self.p) else None
 
-    def value(self, d):
+    def value(self, d: np.ndarray) -> float:
         return 0.0 if d.min() >= 0.0 and p_norm(d, self.p) <= 1.0 + 1e-9 else np.inf
 
-    def gradient(self, d):
+    def gradient(self, d: np.ndarray) -> np.ndarray:
         return np.zeros_like(d)
 
-    def project(self, d):
+    def project(self, d: np.ndarray) -> np.ndarray:
         d = np.maximum(d, 0.0)
         if p_norm(d, self.p) <= 1.0:
             return d
@@ -94,22 +94,22 @@ class PNormBall(_PNorm):
         x = d / p_norm(d, 2.0) if self.p == 2.0 else project_ball(d, self.p)
         return x / max(1.0, p_norm(x, self.p))
 
-    def adopt(self, d):
+    def adopt(self, d: np.ndarray) -> np.ndarray:
         # scaled, not projected: a projection from a larger ball would drop the smaller weights
         norm = p_norm(d, self.p)
         return d / norm if norm > 0.0 else self.start(d.size)
 
-    def conjugate(self, s):
+    def conjugate(self, s: np.ndarray) -> float:
         return 0.5 * p_norm(s, conjugate_exponent(self.p))
 
-    def weights(self, s):
+    def weights(self, s: np.ndarray) -> np.ndarray:
         return self._shape(s)
 
-    def reweight(self, squared_norms):
+    def reweight(self, squared_norms: np.ndarray) -> np.ndarray:
         x = self._lasso_shape(squared_norms)
         return x / p_norm(x, self.p)
 
-    def curvature(self, s):
+    def curvature(self, s: np.ndarray) -> Curvature:
         q = conjugate_exponent(self.p)
         if np.isinf(q):
             raise ValueError("The dual of PNormBall(1) has a kink: it has no curvature; use p > 1.")
@@ -120,10 +120,10 @@ class PNormBall(_PNorm):
         return Curvature(factor * u ** (q - 2.0), -factor, u ** (q - 1.0))
 
     @property
-    def compiled_conjugate(self):
+    def compiled_conjugate(self) -> Law:
         return Law(BALL, conjugate_exponent(self.p), 1.0, np.empty(0))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"PNormBall(p={self.p:g})"
 
 
@@ -134,18 +134,18 @@ class SquaredPNorm(_PNorm):
     never hurts), and the feasible set is that ray.
     """
 
-    def __init__(self, p, strength=1.0):
+    def __init__(self, p: float, strength: float = 1.0) -> None:
         check_strength("SquaredPNorm", strength)
         self.p, self.strength = checked_p("SquaredPNorm", p), float(strength)
 
     @property
-    def steep(self):
+    def steep(self) -> bool:
         return self.p == 1.0
 
-    def value(self, d):
+    def value(self, d: np.ndarray) -> float:
         return 0.5 * self.strength * p_norm(d, self.p) ** 2 if d.min() >= 0.0 else np.inf
 
-    def gradient(self, d):
+    def gradient(self, d: np.ndarray) -> np.ndarray:
         if np.isinf(self.p):
             return np.full(d.size, self.strength * d.mean() / d.size)
         norm = p_norm(d, self.p)
@@ -153,12 +153,12 @@ class SquaredPNorm(_PNorm):
             return np.zeros_like(d)
         return self.strength * norm * (d / norm) ** (self.p - 1.0)
 
-    def project(self, d):
+    def project(self, d: np.ndarray) -> np.ndarray:
         if np.isinf(self.p):
             return np.full(d.size, max(d.mean(), 0.0))
         return np.maximum(d, 0.0)
 
-    def prox(self, d, step):
+    def prox(self, d: np.ndarray, step: float) -> np.ndarray:
         if np.isinf(self.p):
             return self.project(d) / (1.0 + step * self.strength / d.size)
         d = np.maximum(d, 0.0)
@@ -168,7 +168,7 @@ class SquaredPNorm(_PNorm):
         if top == 0.0:
             return d
 
-        def stationary(norm):
+        def stationary(norm: float) -> np.ndarray:
             return stationary_point(d, self.p, step * self.strength * norm ** (2.0 - self.p))
 
         # with u = x / |x|_p, d = |x|_p (u + step strength u^(p-1)): the norm cannot be below this
@@ -182,10 +182,10 @@ class SquaredPNorm(_PNorm):
         )
         return stationary(norm)
 
-    def conjugate(self, s):
+    def conjugate(self, s: np.ndarray) -> float:
         return p_norm(s, conjugate_exponent(self.p)) ** 2 / (8.0 * self.strength)
 
-    def weights(self, s):
+    def weights(self, s: np.ndarray) -> np.ndarray:
         shape = self._shape(s)
         return (
             p_norm(s, conjugate_exponent(self.p))
@@ -194,12 +194,12 @@ class SquaredPNorm(_PNorm):
             / p_norm(shape, self.p)
         )
 
-    def reweight(self, squared_norms):
+    def reweight(self, squared_norms: np.ndarray) -> np.ndarray:
         x = self._lasso_shape(squared_norms)
         total = np.sum(np.divide(squared_norms, x, out=np.zeros_like(squared_norms), where=x > 0))
         return np.cbrt(total / (2.0 * self.strength * p_norm(x, self.p) ** 2)) * x
 
-    def curvature(self, s):
+    def curvature(self, s: np.ndarray) -> Curvature:
         q = conjugate_exponent(self.p)
         if np.isinf(q):
             raise ValueError(
@@ -210,17 +210,17 @@ class SquaredPNorm(_PNorm):
         return Curvature(half * (q - 1.0) * u ** (q - 2.0), -half * (q - 2.0), u ** (q - 1.0))
 
     @property
-    def compiled_conjugate(self):
+    def compiled_conjugate(self) -> Law:
         return Law(SQUARED, conjugate_exponent(self.p), self.strength, np.empty(0))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"SquaredPNorm(p={self.p:g}, strength={self.strength:g})"
 
 
 # --- nearest points and proximal maps of norms ----------------------------------------------------
 
 
-def project_simplex(d):
+def project_simplex(d: np.ndarray) -> np.ndarray:
     """Nearest point of ``{x >= 0, sum(x) = 1}`` (Held, Wolfe and Crowder 1974)."""
     d = d - d.max()  # changes nothing but rounding: of entries of 1e16 a one is not seen
     ordered = np.sort(d)[::-1]
@@ -229,7 +229,7 @@ def project_simplex(d):
     return np.maximum(d - threshold, 0.0)
 
 
-def threshold_by_sum(d, factor):
+def threshold_by_sum(d: np.ndarray, factor: float) -> np.ndarray:
     """Solve ``x = max(d - factor sum(x), 0)`` for d >= 0."""
     ordered = np.sort(d)[::-1]
     sums = np.cumsum(ordered) / (1.0 + factor * np.arange(1, d.size + 1))
@@ -237,7 +237,7 @@ def threshold_by_sum(d, factor):
     return np.maximum(d - factor * sums[kept[-1]], 0.0) if kept.size else np.zeros_like(d)
 
 
-def project_ball(d, p):
+def project_ball(d: np.ndarray, p: float) -> np.ndarray:
     """Nearest point of ``{x >= 0, |x|_p = 1}`` to d outside it, 1 < p < inf.
 
     Stationarity says ``x + mu x^(p-1) = d``; mu is found by a root search in one dimension.
@@ -256,7 +256,7 @@ def project_ball(d, p):
     return stationary_point(d, p, mu)
 
 
-def stationary_point(d, p, mu):
+def stationary_point(d: np.ndarray, p: float, mu: float) -> np.ndarray:
     """Solve ``x + mu x^(p-1) = d`` for each entry by Newton's method on a convex function, from
     above.
 

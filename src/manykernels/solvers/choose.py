@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .. import thresholds
 from ..run_state import RunState
+from ..thresholds import thresholds
 from .base import CERTIFIERS, Solver
 from .group_lasso import GroupLasso
 from .lowrank.blocks import Blocks
@@ -134,7 +134,7 @@ def _automatic(run):
 
 def _sampled(run, chosen):
     """A solver that begins with a sample of the points, where that is possible and pays."""
-    if run.bank.n < thresholds.TABLE.points_for_sample or not chosen.gains_from_sample:
+    if run.bank.n < thresholds().points_for_sample or not chosen.gains_from_sample:
         return chosen
     most = _for_many_points(run)
     sampled = FromPoints(most, _automatic, None if type(chosen) is type(most) else chosen)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import thresholds
 from .._pulse import listening
 from .._threads import one_thread
 from ..result import Certificate, Record, Result, Status
 from ..run_state import Point, RunState
+from ..thresholds import thresholds
 from .base import Iterate, Stopped
 
 DROWNED = 0.3  # of the gap that is left on the way is rounding of the kernels: too much
@@ -84,7 +84,11 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
             status = Status.STOPPED if isinstance(reason, Stopped) else Status.INTERRUPTED
             if run.best is None:  # not even the first SVM was finished: certify what there is of it
                 weights, beta = run.latest
-                judge = run.problem.uncertified if run.is_dear_to_judge else run.certificate
+                judge = (
+                    run.problem.uncertified
+                    if run.problem.regularizer.needs_bank
+                    else run.certificate
+                )
                 run.best = Iterate(weights, beta, judge(weights, beta))
     run.counters.seconds = time.perf_counter() - began
     result = _result(run, status, history, taken)
@@ -139,8 +143,7 @@ def _wants_finer(status, iterate, tol):
     if status is None:  # what is left is mostly rounding: further steps would chase it
         return certificate.rounding > DROWNED * certificate.absolute_gap > DROWNED * allowed
     doubtful = (
-        status is Status.OPTIMAL
-        and certificate.rounding > thresholds.TABLE.rounding_share * allowed
+        status is Status.OPTIMAL and certificate.rounding > thresholds().rounding_share * allowed
     )
     return doubtful or status is Status.STALLED
 

@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from .. import thresholds
 from ..machines.base import Machine
 from ..problem import Problem
 from ..run_state import RunState
+from ..thresholds import thresholds
 from .base import Iterate, Solver, patient, stalled
 from .dual import best_multiple, first_svm, maximizer
 from .points import HeldPoint, Line, StreamedPoint, held_bytes
@@ -125,7 +125,7 @@ class Newton(Solver):
             outputs = len(run.problem.targets)
             least = run.bank.cheap_from * outputs**2
             return run.bank.m >= least and sums <= run.memory_budget
-        return run.bank.streams and products > max(thresholds.TABLE.held_product_bytes, sums)
+        return run.bank.streams and products > max(thresholds().held_product_bytes, sums)
 
     def specialize(self, run: RunState) -> Solver:
         if run.problem.regularizer.only_weights(run.bank.m) is not None:
@@ -137,7 +137,7 @@ class Newton(Solver):
         return self
 
     def _looks_at_part(self, run: RunState) -> bool:
-        many = run.bank.m >= thresholds.TABLE.kernels_for_part
+        many = run.bank.m >= thresholds().kernels_for_part
         wanted = many if self.partial is None else self.partial
         return wanted and run.bank.cheap_subsets
 

@@ -453,7 +453,7 @@ def _inside(box: Box, before: np.ndarray, x: np.ndarray) -> np.ndarray:
         return x
     model = box.around(before)
     f = model.linear - model.ridge * x
-    return box.curve.response(f + box.curve.level(f, box.total))[0]
+    return box.curve.coefficients(f, box.total)
 
 
 class _Part(NamedTuple):

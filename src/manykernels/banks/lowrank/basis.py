@@ -32,17 +32,12 @@ from ..._arrays import (
     largest_places,
     namespace,
 )
+from ...thresholds import thresholds
 from ..base import as_outputs
 from ..kernel_set import Indices
 from .columns import ColumnBank
 from .factors import FactorBank, blocks
 from .systems import nearly_definite
-
-# Fewest columns for which a smaller space is looked for. With a larger number fewer banks have one.
-LEAST = 256
-# Largest part of the columns that a smaller space may have. With a larger one more banks have one,
-# and gain less by it.
-GAIN = 0.6
 
 
 @dataclass(frozen=True)
@@ -179,7 +174,7 @@ class ReducedBank(FactorBank):
 
     def half(self) -> "ReducedBank | None":
         q = self.P.shape[1] // 2
-        if q < LEAST // 2:
+        if q < thresholds().shared_basis_columns // 2:
             return None
         # with the diagonals of the whole: near enough for the estimate of rounding, which is all
         # that asks for them
@@ -240,7 +235,7 @@ def reduced(bank: Any, memory_budget: int = 2**32) -> Any:
     """
     if not getattr(bank, "has_all_dimensions", False):
         return bank
-    if bank.dtype != np.float32 or bank.width < LEAST:
+    if bank.dtype != np.float32 or bank.width < thresholds().shared_basis_columns:
         return bank
     squares = bank._diagonals.sum(axis=0)
     if not 0.0 < float(squares.sum()) < np.inf:  # nothing to span: the solver says what is wrong
@@ -281,7 +276,8 @@ class _Space(ABC):
         show the others: often the landmarks, which narrow kernels set apart.
         """
         bank, allowed = self.bank, TOLERANCES.excess * TOLERANCES.left_out**2
-        most = min(int(GAIN * bank.width), bank.n, bank.room_for_columns(memory_budget))
+        share = thresholds().shared_basis_share
+        most = min(int(share * bank.width), bank.n, bank.room_for_columns(memory_budget))
         found = self._sampled(most)
         for _ in range(TOLERANCES.rounds):
             if found is None:

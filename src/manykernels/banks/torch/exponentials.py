@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from .device import Device, compiled_programs
 
-LOG2_E = float(np.log2(np.e))
+LOG2_E = float(1.0 / np.log(2.0))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from ... import thresholds
 from ...combinations import Product
-from ...machines.device import RESIDENT, SIZE
+from ...machines.device import SIZE
+from ...machines.device import TOLERANCES as MACHINE_TOLERANCES
+from ...thresholds import thresholds
 from ..base import Bank
 from ..combination import CombinationBank
 from ..compute import Points
@@ -50,7 +51,7 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
             f"device={device.name!r} is for sums and products of kernels, not for "
             f"{bank.combination!r}: use 'cpu'."
         )
-    if name != "torch" and not _large(bank, thresholds.TABLE.device_entries):
+    if name != "torch" and not _large(bank, thresholds().device_entries):
         return bank
     translated = _ON_DEVICE.get(type(bank))
     return bank if translated is None else translated(bank, device)
@@ -58,7 +59,7 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
 
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
-    is_large = n * width**2 >= thresholds.TABLE.device_operations_on_factors
+    is_large = n * width**2 >= thresholds().device_operations_on_factors
     if name == "auto":
         name = "cuda" if is_large and gpu_is_here() else "cpu"
     if name == "cpu":
@@ -88,7 +89,7 @@ def pays(bank: Bank) -> bool:
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
         return False
-    table = thresholds.TABLE
+    table = thresholds()
     subsets = isinstance(bank, MaskedBank)
     least = table.device_entries_of_subsets if subsets else table.device_entries_by_default
     return type(bank) in _ON_DEVICE and _large(bank, least)
@@ -96,13 +97,10 @@ def pays(bank: Bank) -> bool:
 
 def _large(bank: Any, least: Any) -> Any:
     if isinstance(bank, FactorBank):
-        return bank.n * bank.width**2 >= thresholds.TABLE.device_operations_on_factors
+        return bank.n * bank.width**2 >= thresholds().device_operations_on_factors
     if bank.m * bank.n**2 < least:
         return False
-    return (
-        not (bank.is_sum and bank.cheap_sweeps)
-        or bank.n >= thresholds.TABLE.device_points_of_tables
-    )
+    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= thresholds().device_points_of_tables
 
 
 def _tiled(bank: Any, device: Device) -> Any:
@@ -145,7 +143,8 @@ def plan(bank: Any) -> str:
     if isinstance(bank, DeviceMaskedBank):
         rows = bank._chunks_for(n)[0].stop
         return f"{words}products of {rows:,} kernels with all points at a time."
-    whole, stays = n**2 * itemsize, n**2 * itemsize <= RESIDENT * device.free()
+    whole = n**2 * itemsize
+    stays = whole <= MACHINE_TOLERANCES.resident_share * device.free()
     if stays:
         return f"{words}a combined kernel takes {whole / GIGABYTE:.2f} GB and stays there."
     return (

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ... import thresholds
 from ..._threads import one_thread
+from ...thresholds import thresholds
 from ..base import SumBank, as_outputs
 from ..dense import DenseBank
 from ..kernel_set import Indices
@@ -49,7 +49,7 @@ def is_worth_holding(bank: SumBank, memory_budget: int) -> bool:
     tenth of one that computes them.
     """
     size = bank.m * bank.n**2 * bank.dtype.itemsize
-    is_small = size <= thresholds.TABLE.held_gram_share * memory_budget
+    is_small = size <= thresholds().held_gram_share * memory_budget
     return is_small and not (bank.is_remote or isinstance(bank, DenseBank))
 
 
@@ -66,7 +66,7 @@ def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
     """
     kernels = 3 * bank.n**2 * (bank.dtype.itemsize + 8)
     products = 4 * 8 * bank.m * outputs * bank.n
-    return int((1.0 - 3 * thresholds.TABLE.held_gram_share) * memory_budget // (kernels + products))
+    return int((1.0 - 3 * thresholds().held_gram_share) * memory_budget // (kernels + products))
 
 
 class Request:

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import thresholds
 from ...run_state import Point, RunState
+from ...thresholds import thresholds
 from ..base import Iterate, Solver, patient, stalled
 from ..fewest import fewest
 from ..sequential import Sequential
@@ -160,7 +160,7 @@ class Blocks(Solver):
         """True if rounds may be quicker than Newton's method, where all factors are held."""
         bank = run.bank
         smooth = run.problem.loss.is_smooth and bank.m > 1
-        gains = cls.allowed(run) >= thresholds.TABLE.block_operations
+        gains = cls.allowed(run) >= thresholds().block_operations
         return smooth and not bank.prefers_factor_space and gains
 
     def init(self, run: RunState) -> State:

@@ -313,7 +313,7 @@ class _Output:
     def __init__(self, box: Box, cost: np.ndarray, center: np.ndarray, width: float) -> None:
         self.box = box
         if box.curve is not None:
-            self.curvature = 0.25 * box.curve.cost
+            self.curvature = box.curve.largest_bends()
             return
         room = np.minimum(box.upper - box.lower, cost)
         extra = np.where((box.ridge > 0.0) | (room <= 0.0), 0.0, width / np.maximum(room, 1e-300))

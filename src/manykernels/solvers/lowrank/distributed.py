@@ -95,8 +95,7 @@ class PointSums:
             pulls[c] = np.append(sums[0], beta.sum())
             parts[0] += curve.loss(f, b[c])
             parts[1] += float(box.linear @ beta - box.kink @ np.abs(beta))
-            bent = box.curve is not None
-            parts[2] += -box.curve.value(beta) if bent else 0.5 * float(box.ridge @ beta**2)
+            parts[2] -= box.bent_value(beta)
         return Sums(H, pulls, parts)
 
     def losses(self, u: np.ndarray, b: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -156,9 +156,7 @@ class Interior(FactorSolver):
                 f"Interior is for losses whose dual has bounds, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
-        if run.problem.loss.has_nonquadratic_dual or any(
-            box.ridge.any() for box in run.problem.boxes
-        ):
+        if run.problem.loss.is_smooth:
             raise ValueError(
                 f"Interior is for losses with corners, not for {run.problem.loss!r}: use "
                 "solver='primal'."

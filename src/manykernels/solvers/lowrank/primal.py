@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._arrays import namespace
-from ...losses import Box, Entropy
+from ...losses import Box, Curve
 from ...problem import Problem
 from ...run_state import RunState
 from ..base import Iterate
@@ -92,14 +92,14 @@ class PrimalNewton(FactorSolver):
         of a loss with a curve, which is never outside of its box.
         """
         if problem.loss.has_nonquadratic_dual:
-            curves = [box.curve for box in problem.boxes if box.curve is not None]
-            pairs = zip(curves, fit.f, strict=True)
-            rows = [curve.response(f + curve.level(f))[0] for curve, f in pairs]
+            curved = [(box.curve, box.total) for box in problem.boxes if box.curve is not None]
+            pairs = zip(curved, fit.f, strict=True)
+            rows = [curve.coefficients(f, total) for (curve, total), f in pairs]
             beta = namespace(fit.f).stack(rows)
         return problem.feasible(beta)
 
     @staticmethod
-    def _length(run: RunState, corners: "list[Corner | Entropy]", fit: Fit, step: Fit) -> float:
+    def _length(run: RunState, corners: "list[Corner | Curve]", fit: Fit, step: Fit) -> float:
         """The best of the lengths 1, 1/2, 1/4, ..., or none."""
 
         def value(length: float) -> float:
@@ -119,7 +119,7 @@ class PrimalNewton(FactorSolver):
 # --- losses as functions of decision values, through their boxes, with corners rounded off --------
 
 
-def rounded_corners(problem: Problem, width: float) -> "list[Corner | Entropy]":
+def rounded_corners(problem: Problem, width: float) -> "list[Corner | Curve]":
     """The loss of every output with its corners rounded off over a width; one with a curve has
     none.
     """

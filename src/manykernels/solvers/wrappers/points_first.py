@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import thresholds
 from ...problem import Problem
 from ...run_state import Point, RunState
+from ...thresholds import thresholds
 from ..base import Around, Iterate, Solver
 from ..loop import Part, drive_part
 from ..lowrank.primal import rounded_corners
@@ -72,7 +72,7 @@ class FromPoints(Around):
         size: int | None = None,
     ) -> None:
         super().__init__(solver)
-        self.first, self.last, self.size = first, last, size or thresholds.TABLE.sample_points
+        self.first, self.last, self.size = first, last, size or thresholds().sample_points
 
     def needs(self, run: RunState) -> None:
         super().needs(run)
@@ -122,7 +122,7 @@ class FromPoints(Around):
 
     def sizes(self, n: int) -> list[int]:
         """Points of the samples of n points, each many times the last."""
-        size, growth = thresholds.TABLE.second_sample_points, thresholds.TABLE.sample_growth
+        size, growth = thresholds().second_sample_points, thresholds().sample_growth
         larger = size >= growth * self.size and n > growth * size
         return [self.size, size] if larger else [self.size]
 
