@@ -126,9 +126,8 @@ def maximizer(
     """
     problem = run.problem
     wanted = problem.inner_tolerance(gap, beta)
-    tol = problem.unit * np.clip(
-        wanted, TOLERANCES.smallest_inner_tolerance, TOLERANCES.first_inner_tolerance
-    )
+    bounds = TOLERANCES.smallest_inner_tolerance, TOLERANCES.first_inner_tolerance
+    tol = problem.unit * np.clip(wanted, *bounds)
     target = beta.copy()
     for _ in range(TOLERANCES.sweeps_over_outputs if len(beta) > 1 else 1):
         last = target.copy()
@@ -141,10 +140,8 @@ def maximizer(
                 steps, _ = machine.ascend(kernel, box, target[c], F, tol, TOLERANCES.machine_steps)
             run.counters.machine_steps += steps
             program.moved(c, target[c] - beta[c])
-        if (
-            np.abs(target - last).max()
-            <= TOLERANCES.sweep_settled_below * np.abs(target - beta).max()
-        ):
+        moved, whole = np.abs(target - last).max(), np.abs(target - beta).max()
+        if moved <= TOLERANCES.sweep_settled_below * whole:
             break
     run.counters.svm_solves += len(target)
     return target

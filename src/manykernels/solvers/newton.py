@@ -201,11 +201,10 @@ def _line_search(problem: Problem, point: HeldPoint | StreamedPoint, line: Line)
     first, last = slope(0.0), slope(1.0)
     if last >= 0.0:
         return 1.0
-    inner = (
-        brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=TOLERANCES.line_search_error, maxiter=50)
-        if first > 0.0
-        else 0.0
-    )
+    inner = 0.0
+    if first > 0.0:
+        error = TOLERANCES.line_search_error
+        inner = brentq(slope, 0.0, 1.0, xtol=1e-9, rtol=error, maxiter=50)
     # near the optimum the dual is flat to the last digit while the primal still gains from a whole
     # step
     value = loss(inner)

@@ -312,17 +312,14 @@ class Saddle:
 
 
 def _better(one: Between, other: Between) -> Between:
-    return one if other is None or one.gap < other.gap else other
+    return one if one.gap < other.gap else other
 
 
 def _cooler(model: SmoothedSimplex, here: Between, forms: np.ndarray) -> SmoothedSimplex:
     """A new center, and half as warm, once the proximal problem of the old one is nearly solved."""
     smooth = model.conjugate(forms) + model.divergence(here.d) - 0.5 * forms.max()
-    return (
-        model.recentered(here.d)
-        if here.gap + smooth < TOLERANCES.proximal_share_of_gap * here.gap
-        else model
-    )
+    solved = here.gap + smooth < TOLERANCES.proximal_share_of_gap * here.gap
+    return model.recentered(here.d) if solved else model
 
 
 # --- the saddle of a step as a system of linear equations on its active set -----------------------

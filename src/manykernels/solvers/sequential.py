@@ -215,10 +215,8 @@ def _weighed(
     """The state at a point with the best weights between old and new ones."""
     before, after = (point.scores(run, weights) for weights in (old, new))
     size = abs(run.problem.primal(new, point.beta, after)[0])
-    light = min(
-        TOLERANCES.drop_weight_per_gap * gap / max(size, np.finfo(float).tiny),
-        TOLERANCES.drop_weight_per_gap,
-    )
+    per_gap = TOLERANCES.drop_weight_per_gap
+    light = min(per_gap * gap / max(size, np.finfo(float).tiny), per_gap)
     state = _judged(run, _without_light(new, light), point)
     if state.iterate.certificate.absolute_gap <= TOLERANCES.good_step_leaves * gap:
         return state

@@ -197,11 +197,8 @@ class SPG(Solver):
             return direction, slope
         # weights far too large turn K_d into the identity, a plateau from which no gradient leads
         # back: at most double them
-        share = min(
-            1.0,
-            np.abs(state.at.weights).sum()
-            / max(np.abs(direction).sum(), TOLERANCES.shortest_length),
-        )
+        longest = max(np.abs(direction).sum(), TOLERANCES.shortest_length)
+        share = min(1.0, np.abs(state.at.weights).sum() / longest)
         return share * direction, share * slope
 
     def _plain_direction(self, r: Regularizer, state: State) -> tuple[np.ndarray, float]:
@@ -236,12 +233,9 @@ class SPG(Solver):
         the averages anew.
         """
         refined = state.iterate.certificate.rounding > state.at.noise and run.refine()
-        finest = (
-            TOLERANCES.smallest_inner_tolerance if self.tune_tolerance else state.inner_tolerance
-        )
-        inner_tolerance = (
-            state.inner_tolerance if refined else max(0.1 * state.inner_tolerance, finest)
-        )
+        inner_tolerance = state.inner_tolerance
+        if self.tune_tolerance and not refined:
+            inner_tolerance = max(0.1 * inner_tolerance, TOLERANCES.smallest_inner_tolerance)
         at = run.evaluate(state.at.weights, state.at.beta, inner_tolerance)
         gradient, iterate = _judge(run, at)
         iterate = iterate._replace(
@@ -292,9 +286,11 @@ class SPG(Solver):
         predicted = size * slope - 0.5 * size**2 * float(direction @ direction) / state.length
         actual = state.at.value - trial.value
         error = abs(actual - predicted) / max(abs(predicted), np.finfo(float).tiny)
-        change = (
-            TOLERANCES.eta_step if error < 0.25 else -TOLERANCES.eta_step if error > 0.75 else 0.0
-        )
+        change = 0.0
+        if error < 0.25:
+            change = TOLERANCES.eta_step
+        elif error > 0.75:
+            change = -TOLERANCES.eta_step
         return float(np.clip(state.eta + change, TOLERANCES.eta_low, TOLERANCES.eta_high))
 
     def _next_inner_tolerance(

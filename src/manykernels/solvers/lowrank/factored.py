@@ -234,12 +234,9 @@ class SmallModel(ABC, Generic[F]):
         """Closed-form weights for coefficients v, or beyond them: their ratio to the last ones
         taken to a power.
         """
-        closed = _above_zero(self.run.problem.regularizer.reweight(self.run.bank.squared_norms(v)))
-        return (
-            closed
-            if power == 1.0
-            else self.run.problem.regularizer.adopt(weights * (closed / weights) ** power)
-        )
+        regularizer = self.run.problem.regularizer
+        closed = _above_zero(regularizer.reweight(self.run.bank.squared_norms(v)))
+        return closed if power == 1.0 else regularizer.adopt(weights * (closed / weights) ** power)
 
     def _solved(
         self, pulls: np.ndarray, weights: np.ndarray

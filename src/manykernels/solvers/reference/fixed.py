@@ -104,13 +104,8 @@ class Alignment(FixedWeights):
         alignment = np.divide(
             run.quadratic_forms(y), norms, out=np.zeros_like(norms), where=norms > 0
         )
-        size = np.linalg.norm(run.problem.regularizer.start(alignment.size))
-        total = np.linalg.norm(alignment)
-        return (
-            alignment * (size / total)
-            if total > 0
-            else run.problem.regularizer.start(alignment.size)
-        )
+        uniform, total = run.problem.regularizer.start(alignment.size), np.linalg.norm(alignment)
+        return alignment * (np.linalg.norm(uniform) / total) if total > 0 else uniform
 
 
 def _centered_norms(run: RunState) -> np.ndarray:

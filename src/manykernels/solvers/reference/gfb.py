@@ -112,15 +112,11 @@ class GFB(Solver):
 
     def step(self, run: RunState, state: State, tol: float) -> State:
         new = self._round(run, state.next_weights, state.variables, state.tol)
-        slow = (
-            new.iterate.certificate.absolute_gap
-            > TOLERANCES.slow_round_leaves * state.iterate.certificate.absolute_gap
-        )
-        return (
-            new._replace(tol=max(0.1 * state.tol, TOLERANCES.smallest_inner_tolerance))
-            if slow
-            else new
-        )
+        gap, before = new.iterate.certificate.absolute_gap, state.iterate.certificate.absolute_gap
+        if gap > TOLERANCES.slow_round_leaves * before:
+            finer = max(0.1 * state.tol, TOLERANCES.smallest_inner_tolerance)
+            return new._replace(tol=finer)
+        return new
 
     def _round(
         self,

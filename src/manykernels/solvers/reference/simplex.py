@@ -140,11 +140,9 @@ class SimpleMKL(SimplexSolver):
 
     def step(self, run: RunState, state: Point, tol: float) -> Point:
         best = self._descend(run, state)
-        return (
-            self._sharpen(run, state)
-            if best is state.at
-            else self._judge(run, best, state.inner_tolerance)
-        )
+        if best is state.at:
+            return self._sharpen(run, state)
+        return self._judge(run, best, state.inner_tolerance)
 
     def _descend(self, run: RunState, state: Point) -> Evaluation:
         """The best point met along the reduced gradient."""
