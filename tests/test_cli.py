@@ -79,6 +79,16 @@ class TestTrainAndPredict:
         frame.to_csv(tmp_path / "iris.csv", index=False)
         assert trained(tmp_path, *FEW)[1]["converged"]
 
+    @pytest.mark.parametrize("options", [(), ("--tune",), ("--rank", "20")])
+    def test_a_plan_and_nothing_more(self, folder, options):
+        text = run("train", folder / "iris.csv", "--plan", *options).stdout
+        assert text.startswith(("150 points", "120 points", "149 points", "119 points"))
+        assert "\nsolver" in text
+        found = json.loads(run("train", folder / "iris.csv", "--plan", "--json", *options).stdout)
+        assert found["solver"]["what"] in " ".join(text.split())
+        assert not (folder / "model.mk").exists()
+        run("train", folder / "iris.csv", *options, code=2)
+
     def test_novelties_have_no_score(self, folder):
         manykernels.save(manykernels.MKLOneClass().fit(IRIS), folder / "model.mk")
         found = json.loads(

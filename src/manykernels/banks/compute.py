@@ -37,7 +37,7 @@ class Points(NamedTuple):
     right: Any
 
     @classmethod
-    def take_points(cls, points: Any) -> Self:
+    def square(cls, points: Any) -> Self:
         """A set of points as rows and columns."""
         return cls(points, points)
 

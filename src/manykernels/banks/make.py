@@ -98,7 +98,7 @@ def make_bank(
     spec = spec_from_data(collection, normalize, training)
     bank: SumBank
     if isinstance(spec, MaskedSpec):
-        bank = MaskedBank(spec, Points.take_points(dense(X)), compute)
+        bank = MaskedBank(spec, Points.square(dense(X)), compute)
     else:
         bank = tiled(spec, X, compute, memory_budget if storage == "auto" else 0)
     if storage == "dense":
@@ -168,7 +168,7 @@ def tiled(spec: BankSpec, X: Any, compute: Compute, memory_budget: int) -> Tiled
     held = _hold(spec, X, memory_budget)
     if compute.dtype == np.float32 and not _float32_will_do(spec, X):
         compute = replace(compute, dtype=np.float64)
-    return TiledBank(spec, Points.take_points(X), compute, held)
+    return TiledBank(spec, Points.square(X), compute, held)
 
 
 def _checked_weights(sample_weight: Any, n: int) -> Any:
@@ -234,6 +234,6 @@ def _hold(spec: Any, X: Any, memory_budget: Any) -> Any:
             continue
         gram = np.asarray(kernel.block(A, A), dtype=float)
         check_gram(gram, f"The Gram matrix of kernel {k} ({spec.names[k]})")
-        factors = spec.factors(k, Points.take_points(A))
+        factors = spec.factors(k, Points.square(A))
         held[k] = Precomputed(gram if factors is None else gram * np.outer(*factors))
     return held

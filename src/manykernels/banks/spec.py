@@ -254,7 +254,7 @@ class BankSpec:
             return np.full(X.shape[0], self.scales[k])
         A = self.seen(k, X)
         diagonal = self.kernels[k].diagonal(A) * self.scales[k]
-        factors = self.factors(k, Points.take_points(A))
+        factors = self.factors(k, Points.square(A))
         return diagonal if factors is None else diagonal * factors.left**2
 
     def _scales(self, training: Any) -> Any:

@@ -377,7 +377,7 @@ class TiledBank(Delegating, SumBank):
 
     def take_points(self, points: Any) -> "SumBank | None":
         held = {k: Precomputed(kernel.K[np.ix_(points, points)]) for k, kernel in self.held.items()}
-        return self._like(Points.take_points(self.right[points]), held=held)
+        return self._like(Points.square(self.right[points]), held=held)
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         chosen = np.arange(self.m)[kernels]
@@ -423,7 +423,7 @@ def assemble(spec: Any, points: Any, dtype: DTypeLike, held: Any) -> Any:
 def one_kernel(spec: Any, k: int, points: Any, dtype: DTypeLike, held: Any) -> Any:
     """The family of a kernel by itself."""
     if k in held:
-        index = Points.take_points(np.arange(points.right.shape[0])[:, None])
+        index = Points.square(np.arange(points.right.shape[0])[:, None])
         return OneKernel(k, held[k], spec.scales[k], index, dtype)
     seen = spec.points(k, points)
     factors = spec.factors(k, seen)

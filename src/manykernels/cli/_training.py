@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from .._files import check_replaceable
 from ..display import report
+from ..estimators import plan
 from ..persistence import save
 from ._input import read_training
 from ._output import described
 from ._pipeline import Settings, fit, fold_scores, held_out
 from ._signals import Signals
 
-__all__ = ["Plan", "Progress", "Settings", "read_training"]
+__all__ = ["Order", "Progress", "Settings", "foreseen", "read_training"]
 
 
 @dataclass
@@ -48,10 +49,10 @@ class Progress:
         return f"{choice if self.chosen else ''}the model was written to {out}."
 
 
-class Plan(NamedTuple):
-    """What to write, and what to score the model on."""
+class Order(NamedTuple):
+    """Files to write, and rows to score the model on."""
 
-    out: Path
+    out: Path | None
     report: Path | None = None
     test: Path | None = None
     holdout: float | None = None
@@ -66,7 +67,7 @@ class Plan(NamedTuple):
             raise FileNotFoundError(f"There is no file {self.test}.")
 
     def carry_out(self, data, settings, progress):
-        """Train as planned and return what happened, as a mapping.
+        """Train and return what happened, as a mapping.
 
         After Ctrl-C the model is that of the best weights so far; it is written, but nothing more
         is computed.
@@ -77,7 +78,7 @@ class Plan(NamedTuple):
             scores["cross-validated"] = fold_scores(
                 data, settings_of_folds, self.cv, progress.interrupted
             )
-        X, y, X_test, y_test = self._parts(data, settings.seed)
+        X, y, X_test, y_test = self.parts(data, settings.seed)
         pipeline = fit(settings.pipeline(X, data.task), X, y)
         interrupted = progress.interrupted(pipeline[-1])
         save(pipeline, self.out, extra={"train": data.origin._asdict()})
@@ -100,7 +101,7 @@ class Plan(NamedTuple):
             "scores": scores,
         }
 
-    def _parts(self, data, seed):
+    def parts(self, data, seed):
         """Rows to train on, and rows to score the model on if there are any."""
         if self.holdout is not None:
             X, X_test, y, y_test = held_out(data.X, data.y, data.task, self.holdout, seed)
@@ -119,3 +120,12 @@ class Plan(NamedTuple):
     def _write_report(self, pipeline, X_test, y_test):
         if self.report is not None:
             report(pipeline, X_test, y_test, path=self.report, title=str(self.out))
+
+
+def foreseen(order, data, settings):
+    """What training would do with the rows of an order, as a `Plan`."""
+    X, y, *_ = order.parts(data, settings.seed)
+    pipeline = settings.pipeline(X, data.task)
+    for _, step in pipeline.steps[:-1]:
+        X = step.fit_transform(X)
+    return plan(pipeline[-1], X, y)

@@ -54,7 +54,7 @@ def train(
             help="Training data: .csv, .tsv, .parquet, .npz, or LIBSVM text (.libsvm, .svm, .txt)."
         ),
     ],
-    out: Annotated[Path, _of("Output", "Where to write the model.", "--out", "-o")],
+    out: Annotated[Path | None, _of("Output", "Where to write the model.", "--out", "-o")] = None,
     target: Annotated[
         str | None, _of("Data", "Column to predict (CSV, Parquet); the last one by default.")
     ] = None,
@@ -142,6 +142,9 @@ def train(
         int, _of("Solver", "For everything random: folds, landmarks, starts.", min=0)
     ] = 0,
     report: Annotated[Path | None, _of("Output", "Also write an HTML report.")] = None,
+    plan: Annotated[
+        bool, _of("Output", "Print what training would do and why, and end.", "--plan")
+    ] = False,
     json: Json = False,
     quiet: Annotated[bool, _of("Output", "Print errors only.", "--quiet", "-q")] = False,
 ):
@@ -149,11 +152,13 @@ def train(
 
     With --holdout the model is trained on the other rows alone.
     """
+    if out is None and not plan:
+        raise typer.BadParameter("say where to write the model, with --out.")
     _check_scoring(test, holdout)
     if tune and (p, C) != ("1", None):
         raise typer.BadParameter("--tune chooses p and C; leave --p and --C out.")
     with starting():
-        from ._training import Plan, Progress, Settings, read_training
+        from ._training import Order, Progress, Settings, foreseen, read_training
     settings = Settings(
         kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver,
         normalize=normalize.value, rank=rank, tol=tol, max_iter=max_iter,
@@ -161,18 +166,17 @@ def train(
         seed=seed, standardize=standardize, checkpoint=checkpoint, tune=tune,
         verbose=0 if quiet or json else 1,
     )  # fmt: skip
-    plan = Plan(out, report, test, holdout, cv)
+    order = Order(out, report, test, holdout, cv)
     began = time.perf_counter()
-    plan.check_files()
+    order.check_files()
     settings.check(task.value)
     with Signals() as signals:
         progress = Progress(signals)
         try:
-            outcome = plan.carry_out(
-                read_training(data, target=target, task=task.value, n_features=n_features),
-                settings,
-                progress,
-            )
+            rows = read_training(data, target=target, task=task.value, n_features=n_features)
+            if plan:
+                return _tell_plan(foreseen(order, rows, settings), json)
+            outcome = order.carry_out(rows, settings, progress)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(progress.words(out)) from None
         except Exception:  # such as a report that cannot be written
@@ -193,6 +197,15 @@ def _check_scoring(test, holdout):
         )
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise typer.BadParameter(f"--holdout must be between 0 and 1, got {holdout}.")
+
+
+def _tell_plan(plan, json):
+    if not json:
+        print(plan)
+        return
+    decisions = {name: one._asdict() for name, one in plan.decisions().items()}
+    ways = sorted(way.value for way in plan.ways)
+    print_json({"problem": plan.statement, **decisions, "memory": plan.memory, "ways": ways})
 
 
 def _tell(outcome, json, quiet):

@@ -131,7 +131,7 @@ def _rebuild_tiled(described, columns, threads):
     points = _rebuild_points(described["points"], columns.size)
     spec = _rebuild_spec(described, columns)
     _check_spec(spec, points)
-    return TiledBank(spec, Points.take_points(points), Compute(threads=threads))
+    return TiledBank(spec, Points.square(points), Compute(threads=threads))
 
 
 def _describe_masked(bank, support):
@@ -148,7 +148,7 @@ def _describe_masked(bank, support):
 def _rebuild_masked(described, columns, threads):
     points = _rebuild_points(described["points"], columns.size)
     spec = _rebuild_masked_spec(described, described["scale"], columns)
-    return MaskedBank(spec, Points.take_points(points), Compute(threads=threads))
+    return MaskedBank(spec, Points.square(points), Compute(threads=threads))
 
 
 def _describe_centered(bank, support):
@@ -228,7 +228,7 @@ def _rebuild_part(described, spec, columns, threads):
     require(points.shape[0] == at.size, "A part has other points.")
     some = spec.take_kernels(kernels).on_columns(chosen)
     _check_spec(some, points)
-    bank = TiledBank(some, Points.take_points(points), Compute(threads=threads))
+    bank = TiledBank(some, Points.square(points), Compute(threads=threads))
     means = check_array(described["means"], "The means of kernels", (kernels.size, at.size))
     norms = check_array(described["norms"], "The means of kernels", (kernels.size,))
     shares = check_array(described["shares"], "The shares of the points", (at.size,))
