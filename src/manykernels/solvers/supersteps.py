@@ -248,10 +248,11 @@ class KernelRounds(Rounds):
 
     def _move(self, rules, at, done, chosen, coefficients, keep, step):
         more = loops.extra(at, rules)
-        longest = max(float(at.forms.max()) + more, loops.TINY)
+        longest = max(float(at.forms.max()) + more, loops.SMALLEST_DIVISOR)
         pace = RATE * np.sqrt(done)
         if rules.grows:
-            pace = rules.rate * done * np.sqrt(longest) / max(loops.total(at), loops.TINY)
+            total = max(loops.total(at), loops.SMALLEST_DIVISOR)
+            pace = rules.rate * done * np.sqrt(longest) / total
         of = chosen, coefficients, keep, step, at.beta.copy(), float(pace), longest, float(more)
         return Move(*of)
 
