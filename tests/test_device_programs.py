@@ -3,7 +3,6 @@ what takes their place elsewhere.
 """
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from manykernels._loops.smo import Bounds
 from manykernels._loops.smo import smo as host_smo
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial
-from manykernels.losses import Hinge
+from manykernels.losses import Box, Hinge
 from manykernels.machines import DenseMachine, compiled, machine_for
 from manykernels.machines.device import (
     TOLERANCES,
@@ -214,11 +213,7 @@ def test_rows_are_added_up():
 def test_machines_for_matrices(device, monkeypatch):
     monkeypatch.setattr("manykernels.machines.device.FEW", 10)
     K, linear, bounds = _program("hinge", 60)
-    box = SimpleNamespace(
-        linear=linear, lower=bounds.lower, upper=bounds.upper, kink=bounds.kink,
-        ridge=bounds.ridge, curve=None, free=False, total=0.0, bounds=lambda chosen=slice(None):
-        Bounds(*(part[chosen] for part in bounds)),
-    )  # fmt: skip
+    box = Box(linear, bounds.lower, bounds.upper, bounds.kink, bounds.ridge)
     there = DeviceMatrix(device, device.put(K))
     machine, kernel = machine_for(there, box)
     assert isinstance(machine, DeviceMachine)
@@ -234,7 +229,8 @@ def test_machines_for_matrices(device, monkeypatch):
         linear @ here - 0.5 * here @ K @ here, rel=1e-8
     )
     # systems of equations, and what is small, go to the host
-    box.free = True
+    everywhere = np.full(60, np.inf)
+    box = box._replace(lower=-everywhere, upper=everywhere)
     machine, kernel = machine_for(there, box)
     assert isinstance(machine, DenseMachine)
     np.testing.assert_array_equal(kernel, K)
@@ -348,7 +344,8 @@ def test_many_kernels_of_single_features(device, p, monkeypatch, lower):
 def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
     lower(device_entries=0)
     if not resident:
-        monkeypatch.setattr("manykernels.banks.torch.place.RESIDENT", 0.0)
+        computed = replace(TOLERANCES, resident_share=0.0)
+        monkeypatch.setattr(place, "MACHINE_TOLERANCES", computed)
     X, y = toy(60)
     MKLClassifier([RBF(1.0), Linear()], device=device.name, verbose=2).fit(X, y)
     words = capfd.readouterr().err

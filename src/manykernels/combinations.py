@@ -59,7 +59,7 @@ class Combination(ABC):
     Attributes
     ----------
     starts : int
-        How many starting points are tried; the best result is kept.
+        Number of starting points; the best result is kept.
     X : (n, d) array
         The training points, after `fit`.
     threads : Threads

@@ -356,8 +356,8 @@ class Box(NamedTuple):
         return 0.5 * violation if np.isfinite(violation) and violation > 0.0 else 1.0
 
     def widths(self, beta: Array) -> Array:
-        """How far each coefficient may move: a violation of v costs up to v times their sum in the
-        gap. A guess where there are no bounds.
+        """The widths of the box, (n,): a violation of v costs up to v times their sum in the
+        gap. Where there are no bounds, they are a guess.
         """
         widths, xp = self.upper - self.lower, namespace(beta)
         return xp.where(xp.isfinite(widths), widths, 2.0 * abs(beta) + 1.0)
@@ -671,7 +671,7 @@ def _half_inverse(cost: Array) -> Array:
 
 
 def _flat_point(kinks: Array, jumps: Array, slope: float) -> float:
-    """Where a convex piecewise linear function is smallest: its slope begins at ``slope`` and jumps
+    """The minimizer of a convex piecewise linear function: its slope begins at ``slope`` and jumps
     up at the kinks.
     """
     kinks, jumps = kinks[jumps > 0.0], jumps[jumps > 0.0]

@@ -11,7 +11,7 @@ from ._html import result_html
 
 
 class Status(Enum):
-    """How a run ended; the value is the sentence for people."""
+    """The end of a run; the value is the sentence for people."""
 
     OPTIMAL = "The relative duality gap is below the tolerance."
     STATIONARY = (
@@ -114,8 +114,8 @@ def describe_record(record: Record) -> str:
 
 
 class Resumed(NamedTuple):
-    """Where a run was taken up again from a checkpoint: steps, relative gap and seconds of the runs
-    before.
+    """The point at which a run was taken up again from a checkpoint: steps, relative gap and
+    seconds of the runs before.
     """
 
     iteration: int
@@ -136,7 +136,7 @@ class Missing(NamedTuple):
     incomplete : int
         Those that lack some view.
     lacking : dict from view to int
-        How many rows lack it; without the views that all have.
+        Number of rows that lack it; without the views that all have.
     """
 
     rule: str
@@ -205,7 +205,7 @@ class Result:
 
     @property
     def message(self) -> str:
-        """How the run ended and, if that was not its own end, what to do."""
+        """The end of the run in words and, if that was not its own end, what to do."""
         return f"{self.status.value} {self.advice}".strip()
 
     @property

@@ -83,7 +83,7 @@ class Evaluation(NamedTuple):
     value : float
         ``W(weights)`` as seen from below: dual value of the SVMs plus the regularizer.
     noise : float
-        How much larger W may be: gap between primal and dual values of the SVMs.
+        Bound on what W may be larger by: gap between primal and dual values of the SVMs.
     """
 
     weights: np.ndarray

@@ -5,6 +5,7 @@ and the intercept after it.
 import numpy as np
 
 from .rbf import fast
+from .smo import Bounds
 
 NEWTON_ROUNDS = 60  # of Newton's method for a length, and for an intercept
 LENGTH_ERROR = 1e-12  # relative change of a length that is none
@@ -12,7 +13,7 @@ UNTRIED = 1e300  # an intercept that was not tried yet
 
 
 @fast
-def shrunk(z, bends, threshold, out):
+def shrunk(z: np.ndarray, bends: np.ndarray, threshold: float, out: np.ndarray) -> float:
     """The u (t, q) that minimizes ``|u|^2 / 2 + threshold |u| + sum_j bends_j |u_j|^2 / 2 - z.u``,
     written into out; its length.
 
@@ -63,7 +64,9 @@ def shrunk(z, bends, threshold, out):
 
 
 @fast
-def respond(linear, bounds, f, b, beta):
+def respond(
+    linear: np.ndarray, bounds: Bounds, f: np.ndarray, b: float, beta: np.ndarray
+) -> tuple[float, float, float]:
     """Coefficients of points at decision values ``f + b``, into beta; their sum, the sum of their
     sizes and that of the bends of the loss.
     """
@@ -87,7 +90,15 @@ def respond(linear, bounds, f, b, beta):
 
 
 @fast
-def leveled(linear, bounds, f, b, total, enough, beta):
+def leveled(
+    linear: np.ndarray,
+    bounds: Bounds,
+    f: np.ndarray,
+    b: float,
+    total: float,
+    enough: float,
+    beta: np.ndarray,
+) -> float:
     """The intercept at which the coefficients, written into beta, have a sum; to a part of the sum
     of their sizes.
 

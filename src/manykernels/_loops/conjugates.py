@@ -37,7 +37,7 @@ class Law(NamedTuple):
 
 
 @fast
-def respond(law, s, d, diagonal):
+def respond(law: Law, s: np.ndarray, d: np.ndarray, diagonal: np.ndarray) -> float:
     """Write the weights d of the forms s and the diagonal of their derivative; return the factor of
     ``d d'`` in it.
     """

@@ -35,7 +35,7 @@ plain = cached_njit(error_model="numpy")
 
 
 class Parsed(NamedTuple):
-    """What is read from a block of lines, with room for all of it."""
+    """Rows and entries of a block of lines, with room for all of them."""
 
     labels: np.ndarray  # (rows,) float64
     lines: np.ndarray  # (rows,) int64, the number of each row's line in the file
@@ -47,8 +47,8 @@ class Parsed(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far the reading came: counts, the number of the last line, and what is wrong there and
-    where.
+    """The place that reading has come to: counts, the number of the last line, and what is wrong
+    there and where.
     """
 
     rows: int

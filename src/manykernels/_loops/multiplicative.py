@@ -57,16 +57,16 @@ class Rules(NamedTuple):
     y, caps, ridge : (n,)
         Labels, largest coefficients, and what the loss adds to the diagonal of every kernel.
     capped : bool
-        Whether the caps are of finite size.
+        True if the caps are of finite size.
     room : float
-        What a round may give to each class, as a part of the sum of all coefficients.
+        Sum that a round may give to each class, as a part of the sum of all coefficients.
     limit : float
         Two points of opposite classes gain nothing when the sum of their scores is above it.
     rate : float
         Of the exponents of the weights, see `weigh`.
     grows : bool
-        Whether the exponent grows with the rounds themselves, as in the paper, or with their square
-        root.
+        True if the exponent grows with the rounds themselves, as in the paper, and not with their
+        square root.
     """
 
     y: np.ndarray
@@ -80,7 +80,7 @@ class Rules(NamedTuple):
 
 
 @fast
-def extra(at, rules):
+def extra(at: Average, rules: Rules) -> float:
     """The ridge's part of every form."""
     out = 0.0
     for t in range(at.beta.size):
@@ -89,7 +89,7 @@ def extra(at, rules):
 
 
 @fast
-def total(at):
+def total(at: Average) -> float:
     """Sum of the coefficients of both classes."""
     out = 0.0
     for t in range(at.beta.size):
@@ -98,7 +98,7 @@ def total(at):
 
 
 @fast
-def weigh(at, rules, done):
+def weigh(at: Average, rules: Rules, done: int) -> None:
     """Weights ``sinh(u_k) / u_k`` up to a factor, where u_k is proportional to the length of beta
     in kernel k.
 
@@ -126,20 +126,20 @@ def weigh(at, rules, done):
 
 
 @fast
-def _add(out, factor, row):
+def _add(out: np.ndarray, factor: float, row: np.ndarray) -> None:
     for t in range(out.size):
         out[t] += factor * row[t]
 
 
 @fast
-def weighted(weights, products, out):
+def weighted(weights: np.ndarray, products: np.ndarray, out: np.ndarray) -> None:
     """``out += sum_k weights_k products_k``."""
     for k in range(weights.size):
         _add(out, weights[k], products[k])
 
 
 @fast
-def finish_scores(at, rules):
+def finish_scores(at: Average, rules: Rules) -> None:
     """From the weighted sum of the products to scores."""
     factor = at.scale[0] / at.weights.sum()
     for t in range(at.beta.size):
@@ -147,7 +147,7 @@ def finish_scores(at, rules):
 
 
 @fast
-def _lowest(at, rules, sign):
+def _lowest(at: Average, rules: Rules, sign: float) -> int:
     best, lowest = -1, 1e300
     for t in range(at.beta.size):
         if rules.y[t] == sign and rules.caps[t] > 0.0 and at.scores[t] < lowest:
@@ -156,7 +156,7 @@ def _lowest(at, rules, sign):
 
 
 @fast
-def _next(order, place, rules, sign):
+def _next(order: np.ndarray, place: int, rules: Rules, sign: float) -> int:
     """The next place in the order that holds a point of this class."""
     while place < order.size and not (
         rules.y[order[place]] == sign and rules.caps[order[place]] > 0.0
@@ -166,7 +166,7 @@ def _next(order, place, rules, sign):
 
 
 @fast
-def choose(at, rules, share):
+def choose(at: Average, rules: Rules, share: np.ndarray) -> None:
     """The round's coefficients: the lowest scores of both classes are filled up to their caps, pair
     by pair.
     """
@@ -194,7 +194,9 @@ def choose(at, rules, share):
 
 
 @fast
-def changes(at, rules, share, taken, coefficients):
+def changes(
+    at: Average, rules: Rules, share: np.ndarray, taken: np.ndarray, coefficients: np.ndarray
+) -> int:
     """Points whose columns the round needs, and their signed coefficients; returns how many there
     are.
     """
@@ -208,7 +210,7 @@ def changes(at, rules, share, taken, coefficients):
 
 
 @fast
-def move(at, rules, share, step):
+def move(at: Average, rules: Rules, share: np.ndarray, step: float) -> float:
     """beta and what the round moved to; returns the factor on the old products."""
     for t in range(share.size):
         at.beta[t] += step * (rules.y[t] * share[t] - at.beta[t])
@@ -217,7 +219,18 @@ def move(at, rules, share, step):
 
 
 @fast
-def blend(products, towards, forms, beta, store, first, places, coefficients, keep, step):
+def blend(
+    products: np.ndarray,
+    towards: np.ndarray,
+    forms: np.ndarray,
+    beta: np.ndarray,
+    store: np.ndarray,
+    first: int,
+    places: np.ndarray,
+    coefficients: np.ndarray,
+    keep: float,
+    step: float,
+) -> None:
     """``products = keep products + step (towards + columns)`` and the forms, for some kernels.
 
     Column p of kernel k is ``store[places[p], first + k]``. Where towards is not empty, the columns
@@ -235,7 +248,7 @@ def blend(products, towards, forms, beta, store, first, places, coefficients, ke
 
 
 @fast
-def _mix(out, keep, row, step, beta):
+def _mix(out: np.ndarray, keep: float, row: np.ndarray, step: float, beta: np.ndarray) -> float:
     form = 0.0
     for t in range(out.size):
         out[t] = keep * out[t] + step * row[t]
@@ -244,7 +257,7 @@ def _mix(out, keep, row, step, beta):
 
 
 @fast
-def rescale(at, rules):
+def rescale(at: Average, rules: Rules) -> None:
     """beta times the factor that makes the dual value largest: the sum of coefficients over the
     largest form, as caps allow.
     """
@@ -265,7 +278,18 @@ def rescale(at, rules):
 
 
 @fast
-def rounds(at, rules, store, slots, stamps, done, aim, share, taken, coefficients):
+def rounds(
+    at: Average,
+    rules: Rules,
+    store: np.ndarray,
+    slots: np.ndarray,
+    stamps: np.ndarray,
+    done: int,
+    aim: int,
+    share: np.ndarray,
+    taken: np.ndarray,
+    coefficients: np.ndarray,
+) -> tuple[int, int]:
     """Play rounds until their number is reached or a column is missing from the store.
 
     Parameters

@@ -24,7 +24,7 @@ KEYS_PER_BLOCK = 256
 
 
 @fast
-def _largest_key(bits):
+def _largest_key(bits: np.ndarray) -> np.int64:
     """The largest of some float64 numbers as an ordered integer; bits are those of the numbers."""
     best = np.int64(-(2**63))
     for t in range(bits.size):
@@ -34,7 +34,7 @@ def _largest_key(bits):
 
 
 @fast
-def position_of_max(values):
+def position_of_max(values: np.ndarray) -> int:
     """Index of the largest value of a contiguous float64 array."""
     bits = values.view(np.int64)
     best, where = np.int64(-(2**63)), 0
@@ -49,25 +49,33 @@ def position_of_max(values):
 
 
 @fast
-def _curvature(Kii, Kjj, Kij):
+def _curvature(Kii: float, Kjj: float, Kij: float) -> float:
     # rounding can make the curvature of a pair of near-equal points zero or negative
     return max(Kii + Kjj - 2.0 * Kij, 1e-12 * (Kii + Kjj) + 1e-300)
 
 
 @fast
-def _scores_up(F, barred_up, out):
+def _scores_up(F: np.ndarray, barred_up: np.ndarray, out: np.ndarray) -> None:
     for t in range(out.size):
         out[t] = -F[t] - barred_up[t]
 
 
 @fast
-def _scores_down(F, barred_down, out):
+def _scores_down(F: np.ndarray, barred_down: np.ndarray, out: np.ndarray) -> None:
     for t in range(out.size):
         out[t] = F[t] - barred_down[t]
 
 
 @fast
-def _gains(F, barred_down, Ki, diagonal, Kii, top, out):
+def _gains(
+    F: np.ndarray,
+    barred_down: np.ndarray,
+    Ki: np.ndarray,
+    diagonal: np.ndarray,
+    Kii: float,
+    top: float,
+    out: np.ndarray,
+) -> None:
     """Second-order gain of pairing each variable with i, whose ``-F`` is top."""
     for t in range(out.size):
         difference = max(top + F[t] - barred_down[t], 0.0)
@@ -75,7 +83,7 @@ def _gains(F, barred_down, Ki, diagonal, Kii, top, out):
 
 
 @fast
-def _update(F, Ki, Kj, step):
+def _update(F: np.ndarray, Ki: np.ndarray, Kj: np.ndarray, step: float) -> None:
     for t in range(F.size):
         F[t] += step * (Ki[t] - Kj[t])
 
@@ -90,7 +98,9 @@ class Bounds(NamedTuple):
 
 
 @fast
-def bar(t, beta, bounds, barred_up, barred_down):
+def bar(
+    t: int, beta: np.ndarray, bounds: "Bounds", barred_up: np.ndarray, barred_down: np.ndarray
+) -> None:
     """Write what moving variable t costs in either direction."""
     kink = bounds.kink[t]
     barred_up[t] = BARRED if beta[t] >= bounds.upper[t] else (kink if beta[t] >= 0.0 else -kink)
@@ -98,31 +108,39 @@ def bar(t, beta, bounds, barred_up, barred_down):
 
 
 @fast
-def room_up(t, beta, bounds):
-    """How far variable t may move up: to its bound, or to zero if there is a kink between."""
+def room_up(t: int, beta: np.ndarray, bounds: "Bounds") -> float:
+    """Distance that variable t may move up: to its bound, or to zero if there is a kink between."""
     return -beta[t] if beta[t] < 0.0 and bounds.kink[t] > 0.0 else bounds.upper[t] - beta[t]
 
 
 @fast
-def room_down(t, beta, bounds):
+def room_down(t: int, beta: np.ndarray, bounds: "Bounds") -> float:
     return beta[t] if beta[t] > 0.0 and bounds.kink[t] > 0.0 else beta[t] - bounds.lower[t]
 
 
 @fast
-def move_up(t, beta, bounds, step, room):
+def move_up(t: int, beta: np.ndarray, bounds: "Bounds", step: float, room: float) -> None:
     """Move a variable; the whole way lands exactly on the bound or on zero."""
     at_zero = beta[t] < 0.0 and bounds.kink[t] > 0.0
     beta[t] = (0.0 if at_zero else bounds.upper[t]) if step == room else beta[t] + step
 
 
 @fast
-def move_down(t, beta, bounds, step, room):
+def move_down(t: int, beta: np.ndarray, bounds: "Bounds", step: float, room: float) -> None:
     at_zero = beta[t] > 0.0 and bounds.kink[t] > 0.0
     beta[t] = (0.0 if at_zero else bounds.lower[t]) if step == room else beta[t] - step
 
 
 @fast
-def smo(K, diagonal, bounds, beta, F, tol, max_iter):
+def smo(
+    K: np.ndarray,
+    diagonal: np.ndarray,
+    bounds: "Bounds",
+    beta: np.ndarray,
+    F: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
     """Ascend until the largest violation of the optimality conditions is below tol; beta and F are
     updated in place.
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .conjugates import SQUARED, respond
+from .conjugates import SQUARED, Law, respond
 from .rbf import fast
 from .smo import BARRED, Bounds, bar, move_down, move_up, position_of_max, room_down, room_up
 
@@ -51,32 +51,42 @@ class Ascent(NamedTuple):
 
 
 @fast
-def _accumulate(out, factor, row):
+def _accumulate(out: np.ndarray, factor: float, row: np.ndarray) -> None:
     for t in range(out.size):
         out[t] += factor * row[t]
 
 
 @fast
-def _accumulate_squares(out, factor, center, row):
+def _accumulate_squares(out: np.ndarray, factor: float, center: float, row: np.ndarray) -> None:
     for t in range(out.size):
         out[t] += factor * (center - row[t]) * (center - row[t])
 
 
 @fast
-def _move(row, step, Ki, Kj):
+def _move(row: np.ndarray, step: float, Ki: np.ndarray, Kj: np.ndarray) -> None:
     for t in range(row.size):
         row[t] += step * (Ki[t] - Kj[t])
 
 
 @fast
-def _gains(F, barred, curvature, top, out):
+def _gains(
+    F: np.ndarray, barred: np.ndarray, curvature: np.ndarray, top: float, out: np.ndarray
+) -> None:
     for t in range(out.size):
         difference = max(top + F[t] - barred[t], 0.0)
         out[t] = difference * difference / curvature[t]
 
 
 @fast
-def _finish_curvature(curvature, diagonal, scores, ridge, column, i, factor):
+def _finish_curvature(
+    curvature: np.ndarray,
+    diagonal: np.ndarray,
+    scores: np.ndarray,
+    ridge: np.ndarray,
+    column: np.ndarray,
+    i: int,
+    factor: float,
+) -> None:
     """Turn ``sum_k 2 J_k (M_k(i) - M_k)^2`` into the curvature along every pair with i, which is
     never negative.
     """
@@ -96,14 +106,25 @@ def _finish_curvature(curvature, diagonal, scores, ridge, column, i, factor):
 
 
 @fast
-def combined_diagonal(weights, diagonals, out):
+def combined_diagonal(weights: np.ndarray, diagonals: np.ndarray, out: np.ndarray) -> None:
     out[:] = 0.0
     for k in range(weights.size):
         _accumulate(out, weights[k], diagonals[k])
 
 
 @fast
-def _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal):
+def _slope(
+    law: Law,
+    s: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    linear: float,
+    ridge: float,
+    x: float,
+    forms: np.ndarray,
+    d: np.ndarray,
+    diagonal: np.ndarray,
+) -> tuple[float, float]:
     """First derivative of D along the pair at x, and minus the second; ``linear - ridge x`` is the
     part of the loss.
     """
@@ -121,7 +142,7 @@ def _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal):
 
 
 @fast
-def _cubic_root(c0, c1, c2, c3, highest):
+def _cubic_root(c0: float, c1: float, c2: float, c3: float, highest: float) -> float:
     """The root in [0, highest] of ``c0 + c1 x + c2 x^2 + c3 x^3``, which decreases from above zero
     to below.
     """
@@ -147,7 +168,15 @@ def _cubic_root(c0, c1, c2, c3, highest):
 
 
 @fast
-def _quadratic_norm_step(strength, s, a, b, linear, ridge, highest):
+def _quadratic_norm_step(
+    strength: float,
+    s: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    linear: float,
+    ridge: float,
+    highest: float,
+) -> float:
     """The best step for the squared 2-norm: the derivative is a cubic."""
     c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
     for k in range(s.size):
@@ -163,7 +192,19 @@ def _quadratic_norm_step(strength, s, a, b, linear, ridge, highest):
 
 
 @fast
-def _best_step(law, s, a, b, linear, ridge, highest, guess, forms, d, diagonal):
+def _best_step(
+    law: Law,
+    s: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    linear: float,
+    ridge: float,
+    highest: float,
+    guess: float,
+    forms: np.ndarray,
+    d: np.ndarray,
+    diagonal: np.ndarray,
+) -> float:
     """The x in [0, highest] that maximizes D along the pair: Newton–Raphson inside a bracket."""
     if law.kind == SQUARED and law.q == 2.0:
         return _quadratic_norm_step(law.strength, s, a, b, linear, ridge, highest)
@@ -186,12 +227,14 @@ def _best_step(law, s, a, b, linear, ridge, highest, guess, forms, d, diagonal):
 
 
 @fast
-def _walls(ascent, c):
+def _walls(ascent: Ascent, c: int) -> Bounds:
     return Bounds(ascent.lower[c], ascent.upper[c], ascent.kink[c], ascent.ridge[c])
 
 
 @fast
-def _choose_output(ascent, barred_up, barred_down, scratch):
+def _choose_output(
+    ascent: Ascent, barred_up: np.ndarray, barred_down: np.ndarray, scratch: np.ndarray
+) -> tuple[int, float, int]:
     """The output with the largest violation, this violation, and who wants up most."""
     chosen, worst, best_i = 0, -BARRED, 0
     for c in range(ascent.beta.shape[0]):
@@ -209,7 +252,16 @@ def _choose_output(ascent, barred_up, barred_down, scratch):
 
 
 @fast
-def ascend(law, ascent, store, slots, stamps, clock, tol, max_steps):
+def ascend(
+    law: Law,
+    ascent: Ascent,
+    store: np.ndarray,
+    slots: np.ndarray,
+    stamps: np.ndarray,
+    clock: int,
+    tol: float,
+    max_steps: int,
+) -> tuple[int, float, int]:
     """Improve until the largest violation is below tol, the steps are used up, or a column is not
     in the store.
 

@@ -1,4 +1,4 @@
-"""What a kernel is: a small value object that computes a block of its matrix."""
+"""Kernels: small value objects, each of which computes blocks of its matrix."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Kernel(ABC):
         The columns of X that the kernel sees; None for all. Names refer to the columns of a
         DataFrame.
     reads : {"numbers", "categories", "strings"}
-        What the kernel makes of a column of strings or categories. ``"numbers"`` refuses it;
+        Handling of a column of strings or categories. ``"numbers"`` refuses it;
         ``"categories"`` gets numbers that are equal where the entries are; ``"strings"`` gets the
         entries themselves, as an array of objects.
     """
@@ -53,7 +53,7 @@ class Kernel(ABC):
 
     @property
     def needs_data(self) -> bool:
-        """Whether `resolved` looks at the data."""
+        """True if `resolved` looks at the data."""
         return False
 
     def resolved(self, A: Any, sample_weight: np.ndarray | None) -> "Kernel":
@@ -70,7 +70,7 @@ class Kernel(ABC):
 
     @property
     def label(self) -> str:
-        """What the kernel is, without its features."""
+        """The kernel in words, without its features."""
         return type(self).__name__
 
     def name(

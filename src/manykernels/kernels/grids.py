@@ -30,8 +30,8 @@ def auto_bank(
     feature_names: Sequence[str] | None = None,
     single: bool = True,
 ) -> KernelCollection:
-    """What ``kernels="auto"`` makes for a table whose columns of numbers have unit variance, or,
-    without kernels on single columns, ``kernels="whole"``.
+    """The kernels of ``kernels="auto"`` for a table whose columns of numbers have unit variance,
+    or, without kernels on single columns, of ``kernels="whole"``.
 
     On all d columns of numbers, Gaussians with gamma ``1 / 8d … 2 / d`` and a linear kernel: widths
     that follow the distances between points, which grow with d (the papers' widths do not, and on
@@ -48,7 +48,7 @@ def auto_bank(
     categorical, feature_names
         As for `paper_bank`.
     single : bool
-        Whether to make kernels on single columns.
+        Make kernels on single columns too.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def auto_bank(
 
 
 def auto_count(columns: int, single: bool = True) -> int:
-    """How many kernels `auto_bank` makes for so many columns of numbers, none constant."""
+    """Number of kernels that `auto_bank` makes for so many columns of numbers, none constant."""
     return len(AUTO_FACTORS) + 1 + (columns if single and 1 < columns <= AUTO_MOST else 0)
 
 

@@ -10,12 +10,12 @@ MOST_COLUMNS = 10**8
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether the points are a sparse matrix."""
+    """True if the points are a sparse matrix."""
     return sparse.issparse(X)
 
 
 def has_holes(X: Any) -> bool:
-    """Whether a dense table of numbers has NaN."""
+    """True if a dense table of numbers has NaN."""
     return not is_sparse(X) and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
@@ -40,7 +40,7 @@ def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
     like : array or CSR array, optional
         Points whose width and kind the result must have, such as those a bank was fitted on.
     missing : bool
-        Whether an array may hold NaN.
+        Allow NaN in an array.
     """
     if is_sparse(X):
         X = sparse.csr_array(X)

@@ -16,7 +16,7 @@ DENSE_SHARE = 0.05
 
 
 class Counts(NamedTuple):
-    """How often each substring comes in some strings.
+    """Counts of every substring in some strings.
 
     Attributes
     ----------
