@@ -46,7 +46,7 @@ PARTS = {
     "distinct rows": ("manykernels.estimators.data.prepare", "canonical_rows"),
     "landmarks": ("manykernels.lowrank.nystroem.Nystroem", "features_there"),
     "making factors": ("manykernels.lowrank.base", "device_factors"),
-    "small space": ("manykernels.estimators.data.prepare", "reduced_on_device"),
+    "small space": ("manykernels.estimators.data.prepare", "reduced"),
     "Gram matrices": ("manykernels.banks.torch.factors.DeviceFactorBank", "_gram"),
     "Cholesky": ("manykernels.banks.lowrank.systems.Rooted", "__init__"),
     "substitution": ("manykernels.banks.lowrank.systems.Rooted", "solve"),

@@ -345,7 +345,7 @@ def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
     lower(device_entries=0)
     if not resident:
         computed = replace(TOLERANCES, resident_share=0.0)
-        monkeypatch.setattr(place, "MACHINE_TOLERANCES", computed)
+        monkeypatch.setattr("manykernels.banks.torch.place.MACHINE_TOLERANCES", computed)
     X, y = toy(60)
     MKLClassifier([RBF(1.0), Linear()], device=device.name, verbose=2).fit(X, y)
     words = capfd.readouterr().err
@@ -353,6 +353,6 @@ def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
     assert ("stays there" if resident else "rows of it") in words
     some = KernelCollection.masked_rbf(np.ones(3), np.ones((3, X.shape[1]), dtype=bool))
     MKLClassifier(some, device=device.name, verbose=2).fit(X, y)
-    assert "3 kernels on 60 points" in capfd.readouterr().err
+    assert "products of 3 kernels with all points" in capfd.readouterr().err
     MKLClassifier([RBF(1.0), Linear()], device=device.name).fit(X, y)
     assert "device" not in capfd.readouterr().err

@@ -19,6 +19,7 @@ import numpy as np
 from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
+from .banks.torch import work_in_words
 from .banks.wrappers.delegating import DelegatingBank
 from .banks.wrappers.shared import is_worth_holding, width
 from .regularizers import Regularizer
@@ -118,7 +119,8 @@ class Plan:
         firsts = "".join(f"{one.what}, then " for one in self.first)
         return (
             f"plan: {self.statement}; {firsts}{self.solver.what}; {self.kernels.what}, "
-            f"{self.precision.what}; {self.problems.what}; about {megabytes(self.memory)}"
+            f"{self.precision.what}, {self.place.what}; {self.problems.what}; about "
+            f"{megabytes(self.memory)}"
         )
 
     def decisions(self) -> dict[str, Decision]:
@@ -380,7 +382,8 @@ def _kernels(run: RunState, request: Request) -> Decision:
             ("cache_size",),
         )
     if bank.on_device:
-        return Decision(f"computed on {bank.device.name} in every pass", "", ("device",))
+        what = f"computed on the device in every pass; {work_in_words(bank)}"
+        return Decision(what, "", ("device",))
     size = megabytes(gram_bytes(bank))
     return Decision(
         f"computed on the fly, in tiles, in every pass; the matrices would take {size}",
@@ -437,7 +440,7 @@ def _place(run: RunState, request: Request) -> Decision:
         why = "it was asked for"
         if request.device == "auto":
             why = "there is a GPU and the kernels have enough entries for it"
-        return Decision(f"{bank.device.name}", why, ("device",))
+        return Decision(f"device {bank.device.name}", why, ("device",))
     threads = f"this machine, {count(bank.threads.count, 'thread')}"
     if request.device == "cpu":
         return Decision(threads, "device='cpu'", ("device", "n_jobs"))

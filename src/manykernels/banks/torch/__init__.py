@@ -4,7 +4,6 @@
 is done. Arrays go in and come out as NumPy arrays.
 """
 
-from ..lowrank.basis import reduced as reduced_on_device
-from .place import device_for_factors, moved_to_device, plan
+from .place import device_for_factors, moved_to_device, work_in_words
 
-__all__ = ["device_for_factors", "moved_to_device", "plan", "reduced_on_device"]
+__all__ = ["device_for_factors", "moved_to_device", "work_in_words"]

@@ -133,22 +133,18 @@ _ON_DEVICE = {
 GIGABYTE = 2**30
 
 
-def plan(bank: Any) -> str:
-    """A sentence or two on the memory that a bank's work will take on its device."""
+def work_in_words(bank: Any) -> str:
+    """The memory that a bank's work will take on its device."""
     device, n, itemsize = bank.device, bank.n, bank.dtype.itemsize
-    words = (
-        f"device {device.name}: {device.free() / GIGABYTE:.1f} GB free; {bank.m:,} kernels on "
-        f"{n:,} points in {bank.dtype}; "
-    )
     if isinstance(bank, DeviceMaskedBank):
         rows = bank._chunks_for(n)[0].stop
-        return f"{words}products of {rows:,} kernels with all points at a time."
+        return f"products of {rows:,} kernels with all points at a time"
     whole = n**2 * itemsize
     stays = whole <= MACHINE_TOLERANCES.resident_share * device.free()
     if stays:
-        return f"{words}a combined kernel takes {whole / GIGABYTE:.2f} GB and stays there."
+        return f"a combined kernel takes {whole / GIGABYTE:.2f} GB and stays there"
     return (
-        f"{words}a combined kernel would take {whole / GIGABYTE:.0f} GB: {min(SIZE, n):,} rows of "
+        f"a combined kernel would take {whole / GIGABYTE:.0f} GB: {min(SIZE, n):,} rows of "
         f"it, {min(SIZE, n) * n * itemsize / GIGABYTE:.1f} GB, are computed for a working set; "
-        "where memory runs out, tiles of half as many rows."
+        "where memory runs out, tiles of half as many rows"
     )

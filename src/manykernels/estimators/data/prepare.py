@@ -12,7 +12,7 @@ from ..._canonical import Canonical, canonical_rows, fixed_rows, taken
 from ...banks import Bank, CombinationBank, ResolvedKernels, make_bank
 from ...banks.codes import refuse_categories
 from ...banks.lowrank.basis import reduced
-from ...banks.torch import device_for_factors, moved_to_device, reduced_on_device
+from ...banks.torch import device_for_factors, moved_to_device
 from ...banks.views import Views, listed_rows
 from ...kernels import KernelCollection, auto_bank
 from ...kernels.collection import MaskedCollection
@@ -230,9 +230,8 @@ def _factors(estimator, kernels, X, options):
     if plan_blocks(request(estimator), kernels, n):
         return approximation.fit(kernels, X, **options, on_demand=True)
     device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
-    if device is None:
-        return reduced(approximation.fit(kernels, X, **options), options["memory_budget"])
-    return reduced_on_device(approximation.fit(kernels, X, **options, device=device))
+    fitted = approximation.fit(kernels, X, **options, device=device)
+    return reduced(fitted, options["memory_budget"])
 
 
 def request(estimator):
