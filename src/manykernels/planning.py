@@ -329,11 +329,16 @@ def _inmost(bank: Any) -> Any:
     return _inmost(bank._inner) if passes_on else bank
 
 
+def _device(bank: Any) -> Any:
+    """The device where a bank or its factors are; None for the host."""
+    return getattr(_inmost(bank), "device", None)
+
+
 def _bank_ways(bank: Any) -> set[Way]:
     found, bank = set(), _inmost(bank)
     if isinstance(bank, DenseBank):
         found.add(Way.MATRICES_HELD)
-    if bank.on_device:
+    if _device(bank) is not None:
         found.add(Way.ON_DEVICE)
     if bank.is_remote:
         found.add(Way.ON_CLUSTER)
@@ -381,7 +386,7 @@ def _kernels(run: RunState, request: Request) -> Decision:
             "reads them",
             ("cache_size",),
         )
-    if bank.on_device:
+    if _device(bank) is not None:
         what = f"computed on the device in every pass; {work_in_words(bank)}"
         return Decision(what, "", ("device",))
     size = megabytes(gram_bytes(bank))
@@ -407,7 +412,7 @@ def _why_not_held(bank: Any, request: Request, size: str) -> str:
 
 def _factors(bank: Any) -> Decision:
     columns = bank.points.width
-    where = f" on {bank.device.name}" if bank.on_device else ""
+    where = "" if _device(bank) is None else f" on {_device(bank).name}"
     if bank.points is not bank:
         return Decision(
             f"low-rank factors{where} in a common space of {columns:,} dimensions, for "
@@ -436,11 +441,12 @@ def _place(run: RunState, request: Request) -> Decision:
     bank = run.bank
     if bank.is_remote:
         return Decision("the workers of the cluster and this machine")
-    if bank.on_device:
+    device = _device(bank)
+    if device is not None:
         why = "it was asked for"
         if request.device == "auto":
             why = "there is a GPU and the kernels have enough entries for it"
-        return Decision(f"device {bank.device.name}", why, ("device",))
+        return Decision(f"device {device.name}", why, ("device",))
     threads = f"this machine, {count(bank.threads.count, 'thread')}"
     if request.device == "cpu":
         return Decision(threads, "device='cpu'", ("device", "n_jobs"))

@@ -116,7 +116,7 @@ class ForeseenFactors(FactorBank):
             return
         device = device_for_factors(estimator.device, n, kernels.m * rank)
         if device is not None:
-            self.on_device, self.device, self.by_blocks = True, device, False
+            self.device, self.by_blocks = device, False
 
     @property
     def nbytes(self) -> int:
