@@ -21,7 +21,6 @@ from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
 from manykernels.solvers import SOLVERS, SPG, choose_solver, solve
-from manykernels.solvers import choose as choosing
 from manykernels.testing import check_combination
 
 X, y = toy(60)
@@ -177,8 +176,8 @@ class TestManyPoints:
     """Above the size from which sums begin with a sample of the points."""
 
     @pytest.fixture(autouse=True)
-    def few_are_many(self, monkeypatch):
-        monkeypatch.setattr(choosing, "LARGE", 20)
+    def few_are_many(self, lower):
+        lower(points_for_sample=20)
 
     @pytest.mark.parametrize("combination", [Product(starts=1), PolynomialMixture(starts=1)])
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])

@@ -274,18 +274,18 @@ class TestParts:
 
 
 class TestChoice:
-    def test_by_size(self, monkeypatch):
+    def test_by_size(self, monkeypatch, lower):
         task = RunState(problem(BANKS["masked"], PNormBall(1.33)))
         assert not Newton()._streams(task)
-        monkeypatch.setattr(newton, "HELD", 0)
+        lower(held_product_bytes=0)
         monkeypatch.setattr(newton, "_sizes", lambda run: (16 * 120 * 36, 8 * 36**2))
         assert Newton()._streams(task)
         assert not Newton()._streams(RunState(problem(BANKS["mixed"], PNormBall(1.33))))
         newton_alone = Newton()
         assert newton_alone.specialize(task) is newton_alone
 
-    def test_memory_budget_counts_what_is_held(self, monkeypatch):
-        monkeypatch.setattr(newton, "HELD", 2**17)
+    def test_memory_budget_counts_what_is_held(self, lower):
+        lower(held_product_bytes=2**17)
         bank = make_bank(masked_kernels(3000), X, n_jobs=1)
         task = RunState(problem(bank, PNormBall(1.33)), memory_budget=2**18)
         assert isinstance(choose_solver("auto", task), Newton)
@@ -294,8 +294,8 @@ class TestChoice:
         assert not Newton().fits(tight)
 
     @pytest.mark.parametrize("p", [1.0, 1.33])
-    def test_memory_does_not_hold_the_products(self, monkeypatch, p):
-        monkeypatch.setattr(newton, "HELD", 2**20)
+    def test_memory_does_not_hold_the_products(self, lower, p):
+        lower(held_product_bytes=2**20)
         A, b = toy(60)
         kernels = masked_kernels(20_000)
         MKLClassifier(masked_kernels(2000), p=p, n_jobs=2).fit(A, b)  # compiles

@@ -20,7 +20,6 @@ from manykernels.regularizers import Curvature, PNormBall
 from manykernels.result import Status
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, solve
-from manykernels.solvers import choose as choosing
 from manykernels.solvers.wrappers.points_first import FromPoints
 
 ERROR = {np.float32: 3e-7, np.float64: 3e-14}
@@ -193,7 +192,7 @@ class TestSample:
         assert sampled.status is Status.OPTIMAL
         assert sampled.objective == pytest.approx(plain.objective, rel=2e-4)
 
-    def test_auto_begins_with_a_sample_of_many_points(self, monkeypatch):
+    def test_auto_begins_with_a_sample_of_many_points(self, lower):
         X, y = data()
         assert not isinstance(
             choose_solver(
@@ -201,7 +200,7 @@ class TestSample:
             ),
             FromPoints,
         )
-        monkeypatch.setattr(choosing, "LARGE", 500)
+        lower(points_for_sample=500)
         assert isinstance(
             choose_solver(
                 "auto", RunState(Problem(make_bank(KERNELS, X), y, np.ones(600), PNormBall(2)))

@@ -71,7 +71,8 @@ class ReadTable:
 
     def rows(self, chosen: np.ndarray) -> "ReadTable":
         """Some of the rows."""
-        given = None if self.given is None else rows_of(as_table(self.given), chosen)
+        given = as_table(self.given)
+        given = rows_of(given.tocsr() if sparse.issparse(given) else given, chosen)
         return replace(self, given=given, X=self.X[chosen], y=self.y[chosen])
 
 
