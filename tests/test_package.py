@@ -43,7 +43,7 @@ import numpy as np
 from manykernels import MKLClassifier
 X = np.random.default_rng(0).standard_normal((20, 2))
 MKLClassifier(checkpoint=sys.argv[1] or None).fit(X, X[:, 0] > 0).predict(X)
-above = ("display", "persistence", "omics", "readers", "cli")
+above = ("display", "persistence", "omics", "readers", "cli", "solvers.reference.")
 above = (*(f"manykernels.{one}" for one in above), "anndata", "mudata")
 print(sorted(name for name in sys.modules if name.startswith(above)))
 """

@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...kernels import KernelCollection
 from ...kernels.points import has_holes
-from ...solvers.reference.fixed import Alignment, Uniform
 from ..checks import check_parameters, check_weights
 from ..copies import like
 from ..data.decision import weighted_forms
@@ -31,7 +30,7 @@ from ..search.tuned import Tuned
 from ..session import FitSession
 from .contributions import grouped
 
-RULES = {"uniform": Uniform, "alignment": Alignment}  # solvers whose weights are no optimum
+RULES = ("uniform", "alignment")  # solvers whose weights are no optimum
 
 
 class Resample(NamedTuple):
@@ -107,7 +106,7 @@ class Resampling:
             template._y_ndim_ = y.ndim
         self.template, self._whole = template, None
         # a kernel that is zero has no weight at an optimum, but may have some by a rule
-        by_rule = template.solver in RULES or isinstance(template.solver, tuple(RULES.values()))
+        by_rule = template.solver in RULES or getattr(template.solver, "follows_rule", False)
         self._shared = can_share(template, has_holes(read)) and not by_rule
         if self._shared:
             everything = np.arange(len(y)), np.arange(0)

@@ -39,6 +39,8 @@ class FixedWeights(Solver):
     stay.
     """
 
+    follows_rule = True
+
     max_iter = 50
 
     def weights(self, run: RunState) -> np.ndarray:
