@@ -9,18 +9,8 @@ from .records import BENCHMARKS, Job
 ORDER = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
     *("compare", "groups", "pays", "defaults", "tuning", "auto", "edges", "foundations"),
-    *(
-        "cross",
-        "missing",
-        "readers",
-        "kill",
-        "shape",
-        "structure",
-        "mutants",
-        "dask",
-        "gpu",
-        "gpu_lowrank",
-    ),
+    *("cross", "missing", "readers", "kill", "shape", "structure", "versions", "mutants"),
+    *("dask", "gpu", "gpu_lowrank"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
 ON_DEVICE = {("gpu", "all"), ("gpu_lowrank", "all"), ("tuning", "device")}
