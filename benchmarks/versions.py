@@ -11,14 +11,13 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from .common import run_parts, table
 
 HERE = Path(__file__).parents[1] / "src"
-ROUNDS, FITS = 3, 3
+ROUNDS, FITS = 2, 2
 DATA = "rng = np.random.default_rng(0); "
 WORKLOADS = {
     "small": (
@@ -96,46 +95,46 @@ def _timed(source, setup):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def _beside(name):
-    """One workload with both checkouts."""
+def _beside(*names):
+    """Some workloads with both checkouts."""
     before = Path(os.environ.get("MANYKERNELS_BEFORE", ""))
     if not (before / "manykernels").is_dir():
         print("MANYKERNELS_BEFORE names no folder with another manykernels: nothing to compare")
         return []
-    found = {"before": [], "after": []}
-    try:
-        for _ in range(ROUNDS):
-            found["before"].append(_timed(before, WORKLOADS[name]))
-            found["after"].append(_timed(HERE, WORKLOADS[name]))
-    except RuntimeError as error:
-        print(f"{name}: {error}")
-        return []
-    seconds = {which: min(one[0] for one in runs) for which, runs in found.items()}
-    objectives = {which: runs[-1][1] for which, runs in found.items()}
-    return [
-        {
-            "workload": name,
-            "before s": seconds["before"],
-            "after s": seconds["after"],
-            "ratio": seconds["after"] / seconds["before"],
-            "objective apart": abs(objectives["after"] / objectives["before"] - 1.0),
-        }
-    ]
-
-
-def all_workloads():
-    """Every workload that can be run here."""
     lines = []
-    for name in WORKLOADS:
-        lines += _beside(name)
-        print(*lines[-1:], flush=True)
-    if lines:
-        table("this checkout beside another", lines)
-        print(f"largest ratio {np.max([line['ratio'] for line in lines]):.2f}")
+    for name in names:
+        found = {"before": [], "after": []}
+        try:
+            for _ in range(ROUNDS):
+                found["before"].append(_timed(before, WORKLOADS[name]))
+                found["after"].append(_timed(HERE, WORKLOADS[name]))
+        except RuntimeError as error:
+            print(f"{name}: {error}")
+            continue
+        seconds = {which: min(one[0] for one in runs) for which, runs in found.items()}
+        objectives = {which: runs[-1][1] for which, runs in found.items()}
+        lines.append(
+            {
+                "workload": name,
+                "before s": seconds["before"],
+                "after s": seconds["after"],
+                "ratio": seconds["after"] / seconds["before"],
+                "objective apart": abs(objectives["after"] / objectives["before"] - 1.0),
+            }
+        )
+    table("this checkout beside another", lines)
     return lines
 
 
-STEPS = {"all": all_workloads}
+STEPS = {
+    "small": partial(_beside, "small", "small, p = 2"),
+    "tuning": partial(_beside, "tuning"),
+    "million": partial(_beside, "million"),
+    "large": partial(_beside, "large"),
+    "lowrank": partial(_beside, "lowrank", "lowrank, p = 2, squared hinge"),
+    "gpu": partial(_beside, "gpu", "gpu, low rank"),
+    "dask": partial(_beside, "dask"),
+}
 
 
 def main(out, parts=None):
