@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import manykernels
 from manykernels import thresholds
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial
@@ -32,6 +35,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def examples(thorough):
     """How many examples a property takes: ``thorough`` in `make test-all`, else ten at most."""
     return thorough if THOROUGH else min(thorough, FEW)
+
+
+def pytest_configure(config):
+    """Compile the loops of a new checkout before several processes run its tests, a part in each of
+    two processes: each would compile all of them otherwise.
+    """
+    is_worker, several = hasattr(config, "workerinput"), getattr(config.option, "numprocesses", 0)
+    loops = Path(manykernels.__file__).parent / "_loops"
+    if is_worker or not several or config.option.collectonly or any(loops.rglob("*.nbi")):
+        return
+    program = [sys.executable, str(Path(__file__).with_name("compiled.py"))]
+    parts = [subprocess.Popen([*program, part]) for part in ("kernels", "factors")]
+    for part in parts:
+        part.wait()
 
 
 @contextmanager

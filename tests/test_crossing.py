@@ -29,7 +29,7 @@ def _runs():
             marks = [] if usual else [pytest.mark.long]
             marks += [pytest.mark.device] if way.needs == "torch" else []
             ident = f"{number}-{name}".replace(" ", "_")
-            yield pytest.param(row, name, (number + place) % 2 == 0, id=ident, marks=marks)
+            yield pytest.param(row, name, (number + place) % 4 == 0, id=ident, marks=marks)
 
 
 @pytest.fixture(scope="module")
