@@ -54,9 +54,9 @@ from manykernels.kernels import (
 from manykernels.losses import Logistic
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.persistence.banks import _rebuild_points
-from manykernels.persistence.values import CannotSave
+from manykernels.persistence.values import CLASSES, CannotSave
 from manykernels.regularizers import L1, BlockNorm, ElasticNet, GeneralizedKL
-from manykernels.solvers import SPG
+from manykernels.solvers import SOLVERS, SPG
 
 X, y = toy(60)
 three = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.5, 0.5])]
@@ -1059,3 +1059,9 @@ def test_no_pickle_in_the_package():
             for line in path.read_text().splitlines()
         )
         assert "allow_pickle=True" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_every_solver_may_be_in_a_file(name):
+    kind = type(SOLVERS[name]())
+    assert CLASSES[kind.__name__] is kind

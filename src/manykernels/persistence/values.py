@@ -22,6 +22,9 @@ from ..kernels.collection import MaskedCollection
 from ..kernels.groups import GroupedCollection
 from ..kernels.precomputed import GramElsewhere
 from ..solvers import SOLVERS
+from ..solvers.reference.fixed import Alignment, Uniform
+from ..solvers.reference.gfb import GFB
+from ..solvers.reference.simplex import SILP, MirrorDescent, SimpleMKL
 
 INLINE = 32  # entries of an array that is written as text
 DEPTH = 30  # of values within values
@@ -77,6 +80,7 @@ def _classes():
     known += [getattr(regularizers, name) for name in balls]
     known += losses.LOSSES.values()
     known += [solver for solver in SOLVERS.values() if isinstance(solver, type)]
+    known += [GFB, SILP, Alignment, MirrorDescent, SimpleMKL, Uniform]
     return {one.__name__: one for one in known}
 
 
