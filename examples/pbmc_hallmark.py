@@ -22,8 +22,7 @@ from sklearn.metrics import roc_auc_score
 from manykernels import MKLClassifier, path, stability
 from manykernels.display import PathDisplay, StabilityDisplay
 from manykernels.kernels import on_groups
-from manykernels.omics import read_gmt
-from manykernels.omics import views
+from manykernels.omics import read_gmt, views
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -218,6 +218,7 @@ TIGHT = {"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-9, "maxcor"
 LOOSE = {"xatol": 1e-5, "fatol": 1e-9, "maxiter": 2000}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("p", [1.0, 2.0])
 def test_the_optimum_is_that_of_scipy(p, loss):
     X, y = toy(24)
@@ -231,6 +232,7 @@ def test_the_optimum_is_that_of_scipy(p, loss):
     assert result.objective == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("p", [1.0, 2.0])
 @pytest.mark.parametrize(
     "approximation", [None, Nystroem(20, random_state=0)], ids=["exact", "low"]
@@ -265,6 +267,7 @@ def test_solvers_that_need_a_quadratic_dual_say_so(loss):
         MKLClassifier(KERNELS, loss=loss, p=2.0, solver="smo").fit(X, y)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("solver", ["newton", "primal", "blocks", "distributed", "spg"])
 def test_solvers_on_factors_agree(solver, loss):
     X, y = toy(100)

@@ -385,6 +385,7 @@ WAYS = {
 
 
 class TestFaults:
+    @pytest.mark.long
     def test_workers_come_and_go(self, data, processes):
         """Killed in the middle of a fit, retired, and new ones: every fit ends at its tolerance."""
         with Client(scheduler_file=str(processes.file)) as client:

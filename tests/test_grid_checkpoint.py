@@ -176,7 +176,7 @@ print("done", model.C_, model.p_)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
-@pytest.mark.parametrize("kind", ["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("kind", ["SIGTERM", pytest.param("SIGKILL", marks=pytest.mark.long)])
 def test_killed_processes_go_on(tmp_path, kind):
     program, path = tmp_path / "program.py", tmp_path / "grid.mk"
     program.write_text(textwrap.dedent(PROGRAM))
