@@ -22,7 +22,7 @@ from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polyno
 THOROUGH = os.environ.get("MANYKERNELS_THOROUGH", "0") not in ("", "0")
 
 # a run before a change lands takes both
-FEW, MANY = 5, 60
+FEW, MANY = 5, 40
 settings.register_profile("default", max_examples=FEW, deadline=None)
 settings.register_profile("thorough", max_examples=MANY, deadline=None)
 settings.load_profile("thorough" if THOROUGH else "default")
