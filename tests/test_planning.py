@@ -1,10 +1,14 @@
 """Plans: what a fit will do, before it and after it, and the table of thresholds that decides."""
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from conftest import MIXED, toy
 from manykernels import (
@@ -18,8 +22,8 @@ from manykernels import (
 )
 from manykernels.combinations import Product
 from manykernels.estimators.data.inputs import ReadsTables
-from manykernels.kernels import KernelCollection, on_groups
-from manykernels.lowrank import Nystroem
+from manykernels.kernels import RBF, KernelCollection, on_groups
+from manykernels.lowrank import Nystroem, RandomFourier
 from manykernels.planning import Plan, Way
 from manykernels.regularizers import L1
 
@@ -117,6 +121,40 @@ class TestPlan:
         lower(**changed)
         assert way in plan(model, X, Y).ways
         assert way in model.fit(X, Y).plan_.ways
+
+    def test_pipelines(self):
+        steps = make_pipeline(StandardScaler(), MKLClassifier(MIXED))
+        assert plan(steps, X, Y) == steps.fit(X, Y)[-1].plan_
+        assert not hasattr(make_pipeline(StandardScaler())[0], "mean_")
+
+    @pytest.mark.parametrize("model", [3, SVC(), make_pipeline(SVC())], ids=repr)
+    def test_others_are_told_what_has_a_plan(self, model):
+        with pytest.raises(TypeError, match="of manykernels"):
+            plan(model, X, Y)
+
+    @pytest.mark.parametrize(
+        "options", [{"solver": "silp", "p": 2.0}, {"solver": "smo"}, {"solver": "primal"}]
+    )
+    def test_solvers_that_do_not_fit_are_refused(self, options):
+        model = MKLClassifier(MIXED, **options)
+        with pytest.raises(ValueError, match="solver") as foreseen:
+            plan(model, X, Y)
+        with pytest.raises(ValueError, match=re.escape(str(foreseen.value))):
+            model.fit(X, Y)
+
+    def test_random_features_may_be_more_than_points(self):
+        model = MKLClassifier([RBF(0.1), RBF(1.0)], approximation=RandomFourier(100))
+        assert "200 columns" in plan(model, X, Y).kernels.what
+        assert "200 columns" in model.fit(X, Y).plan_.kernels.what
+
+    def test_outputs_with_weights_of_their_own(self):
+        three = np.digitize(X[:, 0], [-0.5, 0.5])
+        model = MKLClassifier(MIXED, share_weights=False)
+        assert plan(model, X, three) == model.fit(X, three).plan_
+
+    def test_all_problems_of_a_grid_are_counted(self):
+        model = MKLClassifierCV(Cs=2, ps=[1.0], cv=2)
+        assert "8 problems (2 choices of kernels" in plan(model, X, Y).problems.what
 
     def test_a_small_budget_is_named(self):
         text = str(plan(MKLClassifier(MIXED, cache_size=0.001), X, Y))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from .._canonical import taken
 from .._threads import Threads, thread_count
@@ -14,6 +16,7 @@ from ..banks import FactorBank, ResolvedKernels
 from ..banks.dense import DenseBank
 from ..banks.torch import device_for_factors
 from ..banks.wrappers.shared import is_worth_holding
+from ..lowrank import RandomFourier
 from ..planning import (
     Plan,
     Way,
@@ -23,6 +26,8 @@ from ..planning import (
     plan_precision,
     problems_of,
 )
+from ..solvers import choose_solver
+from .base import MKLEstimator
 from .checks import Points, check_parameters, choose_combination, memory_budget
 from .copies import unfitted
 from .data.prepare import RowsElsewhere, collection, make_kernels, request
@@ -44,8 +49,8 @@ def plan(
 
     Parameters
     ----------
-    model : MKL estimator
-        It is not changed.
+    model : MKL estimator, or a scikit-learn pipeline that ends in one
+        It is not changed; copies of the steps before it are fitted.
     X, y, sample_weight
         As for `fit`.
 
@@ -61,6 +66,16 @@ def plan(
     >>> plan(MKLClassifier(), X, y).solver.what
     "Newton's method by sequential quadratic programming"
     """
+    if isinstance(model, Pipeline):
+        for _, step in model.steps[:-1]:
+            if step is not None and step != "passthrough":
+                X = clone(step).fit_transform(X, y)
+        return plan(model.steps[-1][1], X, y, sample_weight)
+    if not isinstance(model, MKLEstimator):
+        raise TypeError(
+            "A plan is made for a classifier, regressor or one-class model of manykernels, or a "
+            f"pipeline that ends in one, got {model!r}."
+        )
     if isinstance(model, Tuned):
         return _plan_of_grid(unfitted(model), X, y, sample_weight)
     twin = unfitted(model).set_params(checkpoint=None, callbacks=None, verbose=0)
@@ -68,11 +83,13 @@ def plan(
     if twin.p == "auto":
         twin.p_ = min(NORMS)
     prepared = twin._data(X, y, sample_weight, _foreseen)
+    prepared = prepared if twin.share_weights else prepared.part(0)
     session = FitSession(twin)
     bank, regularizer = prepared.bank, session.regularizer
     if plan_matrices(bank, twin.solver, regularizer, memory_budget(twin.cache_size)):
         prepared = prepared._replace(bank=_held(bank))
     state = run_state(twin, prepared, None)
+    choose_solver(twin.solver, state).check(state)
     return make_plan(state, request(twin), batch=session.batch_of(state))
 
 
@@ -104,7 +121,9 @@ class ForeseenFactors(FactorBank):
     """Low-rank factors as large as they will be at most, of which nothing was computed."""
 
     def __init__(self, estimator: Any, kernels: ResolvedKernels, n: int) -> None:
-        rank = min(estimator.approximation.rank, n)
+        approximation = estimator.approximation
+        many = isinstance(approximation, RandomFourier)  # which may be more than points
+        rank = approximation.rank if many else min(approximation.rank, n)
         # an array without memory: all its strides are zero
         nothing: np.ndarray = np.zeros((), plan_precision(estimator.tol))
         factors = np.broadcast_to(nothing, (n, kernels.m * rank))
@@ -148,5 +167,6 @@ def _plan_of_grid(model: Any, X: Any, y: Any, sample_weight: Any) -> Plan:
     budget = memory_budget(task.template.cache_size)
     whole = _held(bank) if is_worth_holding(bank, budget) else bank
     prepared = alone.prepared._replace(bank=alone.bank(whole, bank.scales))
+    prepared = prepared if task.template.share_weights else prepared.part(0)
     state = run_state(task.model(place, alone.template), prepared, None)
     return make_plan(state, request(task.model(place, alone.template)), batch=task.batch(at_once))

@@ -163,7 +163,8 @@ class Tuned:
             quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
             values = self._grid(quiet, table, y, weight, costs)
             places = splits, *values, [], number
-            tasks.append(GridTask(quiet, X, table, y, weight, *places, self.verbose, incomplete))
+            options = self.verbose, incomplete, len(self._choices())
+            tasks.append(GridTask(quiet, X, table, y, weight, *places, *options))
         return Grid(tasks, scorer, routed.scorer.score)
 
     def _solved(self, grid):

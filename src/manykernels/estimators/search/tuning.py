@@ -77,6 +77,8 @@ class GridTask(NamedTuple):
         Whether to say what is going on.
     incomplete : bool
         Whether rows lack views.
+    choices : int
+        How many sets of kernels there are to choose from.
     """
 
     template: Any
@@ -91,6 +93,7 @@ class GridTask(NamedTuple):
     kernels: int = 0
     verbose: int = 0
     incomplete: bool = False
+    choices: int = 1
 
     def places(self, costs=None):
         """All cells, or those of some C."""
@@ -106,8 +109,10 @@ class GridTask(NamedTuple):
         """The problems of the grid, for their plans."""
         sizes = len(self.splits), len(self.costs), len(self.norms)
         words = "{} folds, {} values of C, {} of p".format(*sizes)
+        if self.choices > 1:
+            words = f"{self.choices} choices of kernels, {words}"
         ways = (Way.MODELS_IN_TURN,) if at_once == 1 else ()
-        return Batch(math.prod(sizes), at_once, words, ways, ("cv", "Cs", "ps"))
+        return Batch(self.choices * math.prod(sizes), at_once, words, ways, ("cv", "Cs", "ps"))
 
     def model(self, place, template):
         """An estimator for a cell, like that of its fold."""
