@@ -39,7 +39,8 @@ class TestOnGroups:
         bank = on_groups(GROUPS)
         assert bank.groups == ["clinical"] * 5 + ["mrna"] * 5
         assert bank.kernels[:5] == [
-            *(RBF("median", ("age", "dose"), factor) for factor in (0.125, 0.5, 2.0, 8.0)),
+            *(RBF("median", ("age", "dose"), factor) for factor in (0.125, 0.5)),
+            *(RBF("near", ("age", "dose"), factor) for factor in (1.0, 2.0)),
             Linear(features=("age", "dose")),
         ]
         assert bank.names()[0] == "clinical: RBF(gamma=0.125 median) on age, dose"
@@ -161,19 +162,19 @@ class TestMedianWidths:
             make_bank(KernelCollection([RBF("median")]), points)
 
     def test_unknown_words(self):
-        with pytest.raises(ValueError, match="gamma > 0, 'scale' or 'median', got 'mean'"):
+        with pytest.raises(ValueError, match="gamma > 0, 'scale', 'median' or 'near', got 'mean'"):
             make_bank(KernelCollection([RBF("mean")]), X)
 
     def test_widths_of_a_group_are_computed_once(self, monkeypatch):
         calls = []
-        real = vector.median_distance
+        real = vector.distance_quantiles
         monkeypatch.setattr(
-            vector, "median_distance", lambda *given: calls.append(1) or real(*given)
+            vector, "distance_quantiles", lambda *given: calls.append(1) or real(*given)
         )
         bank = make_bank(on_groups(GROUPS), X, feature_names=list(FRAME.columns))
         assert len(calls) == len(GROUPS)
         gammas = [kernel.gamma for kernel in bank.kernels[:4]]
-        np.testing.assert_allclose(np.divide(gammas, gammas[0]), [1.0, 4.0, 16.0, 64.0])
+        np.testing.assert_allclose(np.divide(gammas, gammas[0]), [1.0, 4.0, 32.0, 64.0])
         assert bank.kernels[1] == on_groups(GROUPS)[1].resolved(X[:, :2], None)
 
     def test_folds_see_their_training_rows_only(self):

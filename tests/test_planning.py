@@ -154,7 +154,7 @@ class TestPlan:
 
     def test_all_problems_of_a_grid_are_counted(self):
         model = MKLClassifierCV(Cs=2, ps=[1.0], cv=2)
-        assert "8 problems (2 choices of kernels" in plan(model, X, Y).problems.what
+        assert "32 problems (8 choices of kernels" in plan(model, X, Y).problems.what
 
     def test_a_small_budget_is_named(self):
         text = str(plan(MKLClassifier(MIXED, cache_size=0.001), X, Y))

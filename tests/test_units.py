@@ -21,7 +21,7 @@ from manykernels.banks.torch.tiled import DeviceTiledBank
 from manykernels.display.facts import training_rows
 from manykernels.estimators.data.silent import silent_kernels
 from manykernels.estimators.data.units import in_units
-from manykernels.kernels import RBF, KernelCollection, Linear, auto_bank
+from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed, auto_bank, on_groups
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 4))
@@ -100,6 +100,86 @@ class TestUnits:
             np.testing.assert_allclose(
                 model.decision_function(OTHER), alone.decision_function(OTHER), atol=0.1
             )
+
+
+GROUPS = {"near": [0, 1], "far": [2, 3]}
+
+
+class TestScale:
+    def test_default_kernels_of_groups(self):
+        one, other = (MKLClassifier(on_groups(GROUPS), tol=1e-6).fit(T, y) for T in (X, OTHER))
+        np.testing.assert_allclose(one.kernel_weights_, other.kernel_weights_, atol=1e-3)
+        np.testing.assert_allclose(other.feature_means_, OTHER.mean(axis=0))
+        own = MKLClassifier(on_groups(GROUPS, [Linear()]))
+        assert not hasattr(own.fit(X, y), "feature_spreads_")
+
+    def test_kernels_of_ones_own(self):
+        kernels = [RBF(0.3), Linear(features=[0, 1])]
+        scaled = StandardScaler().fit_transform(OTHER)
+        model = MKLClassifier(kernels, scale="standard", tol=1e-6).fit(OTHER, y)
+        same = MKLClassifier(kernels, tol=1e-6).fit(scaled, y)
+        np.testing.assert_allclose(
+            model.decision_function(OTHER), same.decision_function(scaled), atol=5e-3
+        )
+
+    def test_none(self):
+        raw = MKLClassifier(on_groups(GROUPS), scale=None).fit(X, y)
+        assert not hasattr(raw, "feature_spreads_")
+        own = MKLClassifier(auto_bank(X)).fit(X, y)
+        made = MKLClassifier(scale=None).fit(X, y)
+        np.testing.assert_allclose(own.decision_function(X), made.decision_function(X), atol=1e-6)
+
+    def test_rows_without_a_group(self, tmp_path):
+        """Means and spreads are those of the rows that have the group."""
+        table = OTHER.copy()
+        table[:20, 2:] = np.nan
+        model = MKLClassifier(on_groups(GROUPS), missing="mean").fit(table, y)
+        np.testing.assert_allclose(model.feature_means_, np.nanmean(table, axis=0))
+        np.testing.assert_allclose(model.feature_spreads_, np.nanstd(table, axis=0))
+        save(model, tmp_path / "model.mk")
+        np.testing.assert_array_equal(
+            model.predict(table), load(tmp_path / "model.mk").predict(table)
+        )
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match="numbers of samples"):
+            MKLClassifier([Precomputed(X @ X.T)], scale="standard").fit(np.arange(80)[:, None], y)
+        with pytest.raises(ValueError, match="fitted bank"):
+            MKLClassifier(make_bank(KernelCollection([RBF(0.3)]), X), scale="standard").fit(X, y)
+        with pytest.raises(ValueError, match="scale"):
+            MKLClassifier(scale="robust").fit(X, y)
+
+
+class TestVariance:
+    def test_unit_variance(self):
+        """The mean diagonal less the mean entry is one, for weighted rows too."""
+        weights = rng.integers(1, 4, 80).astype(float)
+        kernels = KernelCollection([RBF(0.1), RBF(2.0), Linear(), RBF(0.5, features=[1])])
+        bank = make_bank(kernels, X, normalize="variance", sample_weight=weights)
+        share = weights / weights.sum()
+        variance = bank.diagonal() @ share - bank.products(share) @ share
+        np.testing.assert_allclose(variance, 1.0, rtol=1e-5)
+
+    def test_a_sample_of_many_rows(self):
+        many = rng.normal(size=(3000, 4))
+        bank = make_bank(KernelCollection([RBF(0.3), Linear()]), many, normalize="variance")
+        share = np.full(3000, 1.0 / 3000)
+        variance = bank.diagonal() @ share - bank.products(share) @ share
+        np.testing.assert_allclose(variance, 1.0, rtol=0.1)
+
+    def test_constant_kernels_are_left_out(self):
+        with pytest.warns(UserWarning, match="is constant on the training data; it is left out"):
+            bank = make_bank(KernelCollection([RBF(0.3), RBF(1e-15)]), X, normalize="variance")
+        assert bank.scales[1] == 0.0
+
+    def test_the_optimum_of_centered_kernels(self):
+        kernels = [RBF(0.1), RBF(1.0), Linear()]
+        one, other = (
+            MKLClassifier(kernels, normalize=how, tol=1e-6).fit(X, y)
+            for how in ("variance", "center")
+        )
+        np.testing.assert_allclose(one.kernel_weights_, other.kernel_weights_, atol=1e-3)
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=5e-3)
 
 
 class TestDisplay:

@@ -23,7 +23,7 @@ from .torch import moved_to_device
 from .views import RULES, Views
 from .wrappers.centered import CenteredBank
 
-NORMALIZATIONS = ("diagonal", "trace", "cosine", "center", None)
+NORMALIZATIONS = ("diagonal", "variance", "trace", "cosine", "center", None)
 STORAGES = ("auto", "dense", "fly")
 # Rows on which a kernel that is not held is checked. With more of them fewer faults stay unseen.
 CHECKED_ROWS = 256
@@ -52,9 +52,9 @@ def make_bank(
     ----------
     collection : KernelCollection
     X : array, CSR matrix or DataFrame of shape (n, n_features)
-    normalize : {"diagonal", "trace", "cosine", "center", None}
-        Divide each kernel by its mean diagonal, its trace, the roots of its diagonal, center it in
-        feature space (then mean diagonal one), or leave it.
+    normalize : {"diagonal", "variance", "trace", "cosine", "center", None}
+        Divide each kernel by its mean diagonal, its variance in feature space, its trace, the roots
+        of its diagonal, center it in feature space (then mean diagonal one), or leave it.
     sample_weight : (n,) array, optional
         How often each point counts in those means.
     feature_names : sequence of str, optional

@@ -22,6 +22,13 @@ WIDTHS = (RBF, Laplacian)  # with a gamma that may come from the data, times a f
 # Highest degree of polynomials that are summed from one dot product. The powers of a float32 number
 # lose too many digits beyond it.
 HIGHEST_FUSED_DEGREE = 3
+# Rows at whose pairs the mean of a kernel is taken: more make it slower and hardly more exact.
+VARIANCE_SAMPLE = 256
+# Least variance, as a share of the mean diagonal, that a kernel is scaled by: what is left of a
+# float32 number after larger factors would be rounding.
+LEAST_VARIANCE = 1e-3
+# Share below which the variance itself is rounding: the kernel is constant.
+CONSTANT = 1e-9
 
 
 class Training(NamedTuple):
@@ -101,7 +108,7 @@ class BankSpec:
         plain = cls(
             list(collection.kernels), groups, columns, [], normalize, np.empty(0), categories
         )
-        known: dict[tuple, float] = {}
+        known: dict[tuple, dict[str, float]] = {}
         kernels = [plain._resolved(k, training, known) for k in range(len(groups))]
         for k, kernel in enumerate(kernels):
             if isinstance(kernel, Precomputed):
@@ -144,11 +151,10 @@ class BankSpec:
             return kernel.resolved(None, weight)
         if type(kernel) not in WIDTHS:
             return kernel.resolved(self._given(k, training), weight)
-        key = type(kernel), kernel.gamma, self.columns_key(k)
+        key = type(kernel), kernel.gamma == "scale", self.columns_key(k)
         if key not in known:
-            seen = self._given(k, training)
-            known[key] = replace(kernel, factor=1.0).resolved(seen, weight).gamma
-        return replace(kernel, gamma=known[key]).resolved(None, weight)
+            known[key] = kernel.gammas(self._given(k, training), weight)
+        return replace(kernel, gamma=known[key][kernel.gamma]).resolved(None, weight)
 
     def _given(self, k: int, training: Any) -> Any:
         """The part that kernel k sees of the training points that have its columns."""
@@ -264,10 +270,43 @@ class BankSpec:
         scales = usable.astype(float)
         if self.normalize in ("diagonal", "trace", "center"):
             scales[usable] /= mean[usable]
+        if self.normalize == "variance":
+            return self._unit_variance(usable, mean, training)
         if self.normalize == "trace":
             # of all points: those that lack a kernel do not make it larger than others
             scales /= training.weights.sum()
         return scales
+
+    def _unit_variance(self, usable: Any, mean: Any, training: Any) -> Any:
+        """Scales that give the images of the training points unit variance in feature space, which
+        is the mean diagonal less the mean entry.
+        """
+        scales, constant = np.zeros(self.m), []
+        for k in np.flatnonzero(usable).tolist():
+            share = 1.0 - self._mean_entry(k, training) / mean[k]
+            if share > CONSTANT:
+                scales[k] = 1.0 / (mean[k] * max(share, LEAST_VARIANCE))
+            else:
+                constant.append(k)
+        _warn_left_out(constant, "is constant on the training data", self.names)
+        return scales
+
+    def _mean_entry(self, k: int, training: Any) -> Any:
+        """Mean of kernel k over all pairs of training points, that of pairs of different points
+        over a sample.
+        """
+        rows = np.arange(training.X.shape[0]) if training.rows is None else training.rows[k]
+        weights = training.weights[rows]
+        weights = weights / weights.sum()
+        size = min(rows.size, VARIANCE_SAMPLE)
+        chosen = np.sort(np.random.default_rng(0).permutation(rows.size)[:size])
+        A = self._given(k, training._replace(rows=None, X=training.X[rows[chosen]]))
+        gram = np.asarray(self.kernels[k].block(A, A), dtype=float)
+        pairs = np.outer(weights[chosen], weights[chosen])
+        np.fill_diagonal(pairs, 0.0)
+        apart = float((gram * pairs).sum() / pairs.sum()) if size > 1 else 0.0
+        together = float(np.square(weights) @ self.kernels[k].diagonal(self._given(k, training)))
+        return together + (1.0 - float(np.square(weights).sum())) * apart
 
     def _mean_diagonal(self, k: int, training: Any) -> Any:
         if self.kernels[k].unit_diagonal:
@@ -392,19 +431,19 @@ def _inverse_roots(diagonal: np.ndarray) -> Any:
 
 
 def _warn_unusable(usable: Any, mean: Any, names: Any) -> None:
-    unusable = np.flatnonzero(~usable)
-    for k in unusable[:5]:
-        what = (
-            "is zero on the training data"
-            if np.isfinite(mean[k])
-            else "overflows on the training data"
-        )
+    finite = np.isfinite(mean)
+    _warn_left_out(np.flatnonzero(~usable & finite), "is zero on the training data", names)
+    _warn_left_out(np.flatnonzero(~usable & ~finite), "overflows on the training data", names)
+
+
+def _warn_left_out(kernels: Any, what: str, names: Any) -> None:
+    for k in kernels[:5]:
         warnings.warn(
             f"Kernel {k} ({names[k]}) {what}; it is left out and its weight means nothing.",
             stacklevel=user_stacklevel(),
         )
-    if unusable.size > 5:
+    if len(kernels) > 5:
         warnings.warn(
-            f"… and {unusable.size - 5} more kernels are left out for such reasons.",
+            f"… and {len(kernels) - 5} more kernels are left out for such reasons.",
             stacklevel=user_stacklevel(),
         )

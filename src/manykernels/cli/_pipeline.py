@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 
 from .. import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV, kernels
 from ..estimators.checks import check_parameters, choose_regularizer
-from ..estimators.data.units import MADE
 from ..kernels import RBF, Laplacian, Linear, Polynomial
 from ..kernels.points import as_points
 from ..kernels.vector import weighted_variance
@@ -31,6 +30,7 @@ WORDS = (
     "auto, whole, or some of rbf, laplacian, linear, poly and polyN with commas between them, or a "
     "JSON file"
 )
+TABLES = ("auto", "whole")  # kernels that an estimator makes for a table
 FACTORS = 2.0 ** np.arange(-5, 5)  # of gamma="scale", for ten widths
 TUNING_FOLDS = 5
 NOT_IN_FILES = ("Kernel", "FunctionKernel", "Precomputed")
@@ -209,7 +209,7 @@ def kernels_from(text, X):
     ``rbf`` and ``laplacian`` are ten widths around scikit-learn's ``gamma="scale"``, ``poly`` the
     degrees 2 and 3, all on all features that are numbers.
     """
-    if text in MADE:
+    if text in TABLES:
         return text
     if text.lower().endswith(".json"):
         return _from_file(text)
@@ -223,7 +223,7 @@ def check_kernels(text):
     """Raise unless an option asks for kernels that there are, whatever the data."""
     if text.lower().endswith(".json"):
         _from_file(text)
-    elif text not in MADE:
+    elif text not in TABLES:
         for word in text.split(","):
             _from_word(word.strip(), None, 1.0)
 

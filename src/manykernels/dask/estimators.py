@@ -229,7 +229,7 @@ def factor_columns(approximation: Any, kernels: Any, n: int, features: int) -> i
     if approximation is None:
         return None
     if isinstance(kernels, str):
-        count = auto_count(features, single=kernels == "auto")
+        count = auto_count(features, kernels)
     else:
         count = len(KernelCollection.of(kernels))
     return count * min(approximation.rank, n)

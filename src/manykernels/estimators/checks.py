@@ -35,6 +35,7 @@ def check_parameters(estimator):
             f"{estimator.approximation!r}."
         )
     check_missing(estimator)
+    check_choice("scale", estimator.scale, ("auto", "standard", None))
     check_callbacks(estimator.callbacks)
     check_checkpoint(estimator.checkpoint)
     for name in estimator._automatic:
@@ -278,7 +279,8 @@ Kernels = (
     | KernelCollection
     | Bank
 )
-Normalization = Literal["diagonal", "trace", "cosine", "center"] | None
+Normalization = Literal["diagonal", "variance", "trace", "cosine", "center"] | None
+Scale = Literal["auto", "standard"] | None
 Missing = Literal["error", "mean", "scaled"]
 RandomState = int | np.random.RandomState | None
 CheckpointLike = str | os.PathLike[str] | Checkpoint | None

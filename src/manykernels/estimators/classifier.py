@@ -27,6 +27,7 @@ from .checks import (
     Normalization,
     Points,
     RandomState,
+    Scale,
     check_bool,
     check_choice,
     check_parameters,
@@ -67,7 +68,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         same in meters and in millimeters: Gaussians of five widths and a linear kernel on all
         columns, a Gaussian on each (of at most 500), and `Hamming` for categories; ``"whole"`` is
         the same without kernels on single columns. Kernels that are given see the columns as they
-        are. `on_groups` makes kernels for groups of columns,
+        are (see `scale`). `on_groups` makes kernels for groups of columns,
         `paper_bank` is that of the papers.
     combination : {"sum", "product"} or Combination
         ``"product"`` is ``exp(-sum_k d_k (x_k - z_k)^2)`` with one weight per feature (see
@@ -112,11 +113,19 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         its own.
     multiclass : {"ovr", "ovo"}
         One output per class, against the rest, or one per pair of classes.
-    normalize : {"diagonal", "trace", "cosine", "center", None}
+    normalize : {"diagonal", "variance", "trace", "cosine", "center", None}
         ``"diagonal"`` gives every kernel mean diagonal one, so that C means what it means in SVC;
+        ``"variance"`` unit variance in feature space (the mean diagonal less the mean entry, over
+        the pairs of at most 256 rows), so that narrow kernels are not larger than wide ones;
         ``"trace"`` (unit trace) is the papers' choice and goes with C of 100 and more; ``"cosine"``
         divides by the roots of the diagonal; ``"center"`` moves the mean to the origin of feature
         space and then gives mean diagonal one.
+    scale : {"auto", "standard", None}
+        Whether kernels see columns of numbers in standard deviations from their mean, both learned
+        on the training rows (``feature_means_`` and ``feature_spreads_``); sparse tables are
+        divided only, and so stay sparse. ``"auto"`` does it for the kernels that the library
+        chooses: ``"auto"``, ``"whole"`` and those of `on_groups` without kernels of your own;
+        ``"standard"`` for any.
     missing : {"error", "mean", "scaled"}
         Whether rows may lack whole views, in training and in prediction: NaN in all columns that a
         kernel sees. ``"mean"`` takes such a row to be at the mean, in the feature space of the
@@ -191,7 +200,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
     feature_means_, feature_spreads_ : (n_features,) arrays
-        For ``kernels="auto"``: what columns are measured from, and in.
+        What columns are measured from, and in; see `scale`.
     categories_ : dict from column to list
         What the columns of strings and categories held in training; a column without a name is
         ``"x0"``, ``"x1"`` …
@@ -239,6 +248,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         share_weights: bool = True,
         multiclass: Literal["ovr", "ovo"] = "ovr",
         normalize: Normalization = "diagonal",
+        scale: Scale = "auto",
         missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
@@ -262,6 +272,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
+        self.scale = scale
         self.missing = missing
         self.cache_size = cache_size
         self.device = device

@@ -22,6 +22,7 @@ from .checks import (
     Normalization,
     Points,
     RandomState,
+    Scale,
     check_choice,
     class_factors,
 )
@@ -55,9 +56,10 @@ class MKLClassifierCV(Tuned, MKLClassifier):
     Parameters
     ----------
     kernels
-        As for `MKLClassifier`; ``"auto"`` also tries ``"whole"``, and takes what does better.
+        As for `MKLClassifier`; ``"auto"`` also tries ``"whole"`` and each of its kernels alone,
+        as an SVM of one kernel is tuned, and takes what does best.
     loss, solver, approximation, tol, max_iter, class_weight, share_weights, multiclass, \
-normalize, missing, cache_size, device, n_jobs, random_state
+normalize, scale, missing, cache_size, device, n_jobs, random_state
         As for `MKLClassifier`.
     Cs : int or sequence of floats
         Values of C, or how many to make from the data: from where every point is at its bound
@@ -98,8 +100,9 @@ normalize, missing, cache_size, device, n_jobs, random_state
     C_, p_ : float
         What was chosen; also ``C`` and ``p``.
     kernels_ : str
-        With ``kernels="auto"``, which of ``"auto"`` and ``"whole"`` was chosen; ``Cs_`` and
-        ``scores_`` are those of its grid.
+        With ``kernels="auto"``, what was chosen: ``"auto"``, ``"whole"``, ``"linear"``, or a
+        Gaussian such as ``"rbf 1/2"``, whose gamma is one half over the number of columns.
+        ``Cs_``, ``ps_`` and ``scores_`` are those of its grid.
     best_score_ : float
         Its mean score on held-out folds.
     best_index_ : list of two int
@@ -158,6 +161,7 @@ normalize, missing, cache_size, device, n_jobs, random_state
         share_weights: bool = True,
         multiclass: Literal["ovr", "ovo"] = "ovr",
         normalize: Normalization = "diagonal",
+        scale: Scale = "auto",
         missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
@@ -184,6 +188,7 @@ normalize, missing, cache_size, device, n_jobs, random_state
         self.share_weights = share_weights
         self.multiclass = multiclass
         self.normalize = normalize
+        self.scale = scale
         self.missing = missing
         self.cache_size = cache_size
         self.device = device
@@ -305,8 +310,8 @@ class MKLRegressorCV(Tuned, MKLRegressor):
     Parameters
     ----------
     kernels
-        As for `MKLRegressor`; ``"auto"`` also tries ``"whole"``, and takes what does better.
-    epsilon, loss, solver, approximation, tol, max_iter, normalize, missing, cache_size, \
+        As for `MKLRegressor`; ``"auto"`` also tries ``"whole"`` and each of its kernels alone.
+    epsilon, loss, solver, approximation, tol, max_iter, normalize, scale, missing, cache_size, \
 device, n_jobs, random_state
         As for `MKLRegressor`.
     Cs, ps, cv, scoring, refit, rule, checkpoint, callbacks, verbose
@@ -358,6 +363,7 @@ cv_results_
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        scale: Scale = "auto",
         missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
@@ -381,6 +387,7 @@ cv_results_
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.scale = scale
         self.missing = missing
         self.cache_size = cache_size
         self.device = device

@@ -21,6 +21,7 @@ from .checks import (
     Normalization,
     Points,
     RandomState,
+    Scale,
     check_parameters,
     check_weights,
 )
@@ -53,7 +54,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     nu : float
         Upper bound on the share of training points outside, lower bound on the share of support
         vectors, in (0, 1].
-    solver, approximation, tol, max_iter, normalize, missing, cache_size, device, n_jobs,
+    solver, approximation, tol, max_iter, normalize, scale, missing, cache_size, device, n_jobs,
     random_state, checkpoint, callbacks, verbose
         As for `MKLClassifier`.
 
@@ -91,6 +92,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        scale: Scale = "auto",
         missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
@@ -110,6 +112,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.scale = scale
         self.missing = missing
         self.cache_size = cache_size
         self.device = device

@@ -22,6 +22,7 @@ from .checks import (
     Normalization,
     Points,
     RandomState,
+    Scale,
     check_parameters,
     check_weights,
     choose_loss,
@@ -50,7 +51,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
     loss : {"epsilon_insensitive", "squared"} or Loss
         As in scikit-learn's SVR, or ``C (y - f)^2``: kernel ridge regression with an intercept and
         penalty ``1 / (2 C)``.
-    solver, approximation, tol, max_iter, normalize, missing, cache_size, device, n_jobs,
+    solver, approximation, tol, max_iter, normalize, scale, missing, cache_size, device, n_jobs,
     random_state, checkpoint, callbacks, verbose
         As for `MKLClassifier`.
 
@@ -94,6 +95,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         tol: float = 1e-3,
         max_iter: int | None = None,
         normalize: Normalization = "diagonal",
+        scale: Scale = "auto",
         missing: Missing = "error",
         cache_size: float | None = None,
         device: str = "cpu",
@@ -115,6 +117,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.normalize = normalize
+        self.scale = scale
         self.missing = missing
         self.cache_size = cache_size
         self.device = device

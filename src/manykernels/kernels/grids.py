@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ from .vector import RBF, Linear, Polynomial, weighted_variance
 # Gaussians on all columns of a table, in units of the mean squared distance and half of it; one
 # Gaussian on each column; and how many columns have one of their own
 AUTO_FACTORS, AUTO_SINGLE, AUTO_MOST = 2.0 ** np.arange(-3, 2), 0.5, 500
+# One of the kernels on all columns alone: an SVM of one kernel, as others tune it. A Gaussian is
+# named by gamma times the number of columns.
+AUTO_ALONE = {
+    **{f"rbf {Fraction(float(factor))}": factor for factor in AUTO_FACTORS},
+    "linear": None,
+}
 PAPER_WIDTHS = 2.0 ** np.arange(-3, 7)
 PAPER_DEGREES = (1, 2, 3)
 # Variance of which one over is a number, and widths are: larger ones are refused.
@@ -28,10 +35,11 @@ def auto_bank(
     X: Any,
     categorical: Iterable[int] = (),
     feature_names: Sequence[str] | None = None,
-    single: bool = True,
+    kind: str = "auto",
 ) -> KernelCollection:
-    """The kernels of ``kernels="auto"`` for a table whose columns of numbers have unit variance,
-    or, without kernels on single columns, of ``kernels="whole"``.
+    """The kernels of ``kernels="auto"`` for a table whose columns of numbers have unit variance;
+    without kernels on single columns, of ``kernels="whole"``; and with one of those alone, such as
+    ``kernels="rbf 1/2"`` or ``kernels="linear"``.
 
     On all d columns of numbers, Gaussians with gamma ``1 / 8d … 2 / d`` and a linear kernel: widths
     that follow the distances between points, which grow with d (the papers' widths do not, and on
@@ -47,8 +55,8 @@ def auto_bank(
     X : array or CSR matrix of shape (n_samples, n_features)
     categorical, feature_names
         As for `paper_bank`.
-    single : bool
-        Make kernels on single columns too.
+    kind : {"auto", "whole", "rbf 1/8", "rbf 1/4", "rbf 1/2", "rbf 1", "rbf 2", "linear"}
+        Which kernels; a number is gamma times d.
 
     Returns
     -------
@@ -66,13 +74,16 @@ def auto_bank(
     kernels: list[Kernel] = []
     if numeric:
         together = None if len(numeric) == X.shape[1] else numeric
-        kernels += [
-            RBF(gamma=float(factor / len(numeric)), features=together) for factor in AUTO_FACTORS
-        ]
-        kernels.append(Linear(features=together))
-        if single and 1 < len(numeric) <= AUTO_MOST:
+        for name, factor in AUTO_ALONE.items():
+            if kind in ("auto", "whole", name):
+                kernels.append(
+                    Linear(features=together)
+                    if factor is None
+                    else RBF(gamma=float(factor / len(numeric)), features=together)
+                )
+        if kind == "auto" and 1 < len(numeric) <= AUTO_MOST:
             kernels += [RBF(gamma=AUTO_SINGLE, features=(f,)) for f in numeric]
-    kernels += _on_categories(_kinds(X, categorical, feature_names), single)
+    kernels += _on_categories(_kinds(X, categorical, feature_names), kind == "auto")
     if not kernels:
         raise ValueError(
             "No column says anything about more than one row: all are constant, or hold categories "
@@ -81,9 +92,11 @@ def auto_bank(
     return KernelCollection(kernels)
 
 
-def auto_count(columns: int, single: bool = True) -> int:
+def auto_count(columns: int, kind: str = "auto") -> int:
     """Number of kernels that `auto_bank` makes for so many columns of numbers, none constant."""
-    return len(AUTO_FACTORS) + 1 + (columns if single and 1 < columns <= AUTO_MOST else 0)
+    if kind in AUTO_ALONE:
+        return 1
+    return len(AUTO_ALONE) + (columns if kind == "auto" and 1 < columns <= AUTO_MOST else 0)
 
 
 def _span(X: Any) -> np.ndarray:

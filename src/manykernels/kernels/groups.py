@@ -10,8 +10,9 @@ from .categorical import Hamming
 from .collection import KernelCollection, Some
 from .vector import RBF, Linear
 
-# of gamma="median": around twice what it gives, which is "scale" where points are spread normally
-FACTORS = (0.125, 0.5, 2.0, 8.0)
+# Widths: two that see far, and two that follow the distances to near points. In many dimensions all
+# distances are about the same, and a width far below them is an identity matrix.
+FAR, NEAR = (0.125, 0.5), (1.0, 2.0)
 
 
 def on_groups(
@@ -28,16 +29,16 @@ def on_groups(
     kernels : kernel, list of kernels, or mapping from group to such, optional
         To be put on the groups; they must not have features of their own. By default, and for
         groups that a mapping leaves out, Gaussians of four widths and a linear kernel. The widths
-        are multiples of the median distance within the group (``gamma="median"``), so that groups
-        of fifteen and of three hundred columns have the same chances, and a few odd samples do not
-        change them. In an estimator that finds categories among the columns of a group, `Hamming`
-        on those and the others on the rest.
+        follow the distances that occur within the group (``gamma="median"`` and ``"near"``), so
+        that groups of fifteen and of three hundred columns have the same chances, none is nearly
+        the identity, and a few odd samples do not change them. In an estimator that finds
+        categories among the columns of a group, `Hamming` on those and the others on the rest.
 
     Returns
     -------
     KernelCollection
-        With the names in ``groups``. Linear kernels see columns as they are: bring them to one
-        scale before.
+        With the names in ``groups``. Where all groups have the default kernels, an estimator
+        standardizes their columns (``scale="auto"``); kernels of your own see columns as they are.
 
     Examples
     --------
@@ -125,8 +126,10 @@ class GroupedCollection(KernelCollection):
 
 def default_kernels(features: Features) -> list[Kernel]:
     """Gaussians of some widths and a linear kernel."""
-    return [RBF("median", features=features, factor=factor) for factor in FACTORS] + [
-        Linear(features=features)
+    return [
+        *(RBF("median", features=features, factor=factor) for factor in FAR),
+        *(RBF("near", features=features, factor=factor) for factor in NEAR),
+        Linear(features=features),
     ]
 
 

@@ -1,6 +1,7 @@
 """Kernels of feature vectors."""
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,6 +17,9 @@ from .points import is_sparse
 DENSE_ROWS = 8
 # Rows whose distances gamma="median" looks at: more make it slower and hardly more exact.
 MEDIAN_SAMPLE = 300
+# Share of all distances that count as near, and least near distance in units of the median.
+NEAR_LEVEL, NEAR_SHARE = 0.1, 0.25
+FROM_DATA = ("scale", "median", "near")  # values of gamma that come from the training points
 # Rows of a table that are worked on together: more do not stay in cache.
 ROWS_PER_TASK = 4096
 
@@ -100,9 +104,11 @@ def check_number(kernel: Kernel, value: Any, what: str, positive: bool = True) -
         )
 
 
-def median_distance(A: Any, sample_weight: np.ndarray | None, metric: Any) -> float:
-    """Median distance between rows that differ, over at most 300 rows chosen once for all; zero if
-    none differ.
+def distance_quantiles(
+    A: Any, sample_weight: np.ndarray | None, metric: Any, levels: Sequence[float]
+) -> list[float]:
+    """Quantiles of the distances between rows that differ, over at most 300 rows chosen once for
+    all; zeros if none differ.
 
     Rows that are equal are left out: half of all pairs of cells may have none of a few genes. Each
     pair counts as often as its rows do together, so that a row that comes twice and one of weight
@@ -117,10 +123,11 @@ def median_distance(A: Any, sample_weight: np.ndarray | None, metric: Any) -> fl
     pairs = (counts[first] * counts[second])[distances > 0.0]
     distances = distances[distances > 0.0]
     if not distances.size:
-        return 0.0
+        return [0.0] * len(levels)
     order = np.argsort(distances, kind="stable")
     below = np.cumsum(pairs[order])
-    return float(distances[order[np.searchsorted(below, 0.5 * below[-1])]])
+    places = np.searchsorted(below, np.asarray(levels) * below[-1])
+    return distances[order[places]].tolist()
 
 
 @dataclass(frozen=True)
@@ -139,14 +146,14 @@ class _Scaled(Kernel):
 
     @property
     def needs_data(self) -> bool:
-        return isinstance(self.gamma, str) and self.gamma in ("scale", "median")
+        return isinstance(self.gamma, str) and self.gamma in FROM_DATA
 
     def resolved(self, A: Any, sample_weight: np.ndarray | None) -> Self:
         check_number(self, self.factor, "factor")
         if not self.needs_data:
             if isinstance(self.gamma, str):
                 raise ValueError(
-                    f"{type(self).__name__} needs gamma > 0, 'scale' or 'median', got "
+                    f"{type(self).__name__} needs gamma > 0, 'scale', 'median' or 'near', got "
                     f"{self.gamma!r}."
                 )
             check_number(self, self.gamma, "gamma")
@@ -155,21 +162,29 @@ class _Scaled(Kernel):
                 if self.factor == 1.0
                 else replace(self, gamma=float(self._number()), factor=1.0)
             )
+        return replace(self, gamma=self.gammas(A, sample_weight)[str(self.gamma)]).resolved(
+            None, None
+        )
+
+    def gammas(self, A: Any, sample_weight: np.ndarray | None) -> dict[str, float]:
+        """What gamma is on these training points, and what other names for it are that come with
+        it.
+        """
+        check_number(self, self.factor, "factor")
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            unit = self._unit(A, sample_weight)
-            gamma = self.factor * (1.0 / unit) if unit > 0 else self.factor
-        if not (np.isfinite(unit) and np.isfinite(gamma) and gamma > 0):
+            if self.gamma == "scale":
+                units = {"scale": float(weighted_variance(A, sample_weight).sum())}
+            else:
+                near, median = distance_quantiles(A, sample_weight, self.metric, (NEAR_LEVEL, 0.5))
+                units = {"median": median, "near": max(near, NEAR_SHARE * median)}
+            gammas = {name: 1.0 / unit if unit > 0 else 1.0 for name, unit in units.items()}
+        largest = max(gammas.values()) * self.factor
+        if not (np.isfinite(list(units.values())).all() and 0.0 < largest < np.inf):
             raise ValueError(
                 f"gamma={self.gamma!r} is out of range: the variance of the features is too large "
                 "or small; rescale them."
             )
-        return replace(self, gamma=float(gamma), factor=1.0)
-
-    def _unit(self, A: Any, sample_weight: np.ndarray | None) -> float:
-        """The pairwise number at which gamma times it is one; zero if all points are equal."""
-        if self.gamma == "median":
-            return median_distance(A, sample_weight, self.metric)
-        return weighted_variance(A, sample_weight).sum()
+        return gammas
 
     def _number(self) -> float:
         if isinstance(self.gamma, str):
@@ -194,11 +209,13 @@ class RBF(_Scaled):
 
     Parameters
     ----------
-    gamma : float, "scale" or "median"
+    gamma : float, "scale", "median" or "near"
         ``"scale"`` is one over the summed variance of its features, ``"median"`` one over the
         median of the squared distances between training points that differ (over 300 of them),
         which a few far points do not change. Between points of a normal distribution ``"median"``
-        is about half of ``"scale"``.
+        is about half of ``"scale"``. ``"near"`` is one over their tenth percentile, or over a
+        quarter of the median where that is larger: with many columns, where all distances are
+        about the same, hardly more than ``"median"``, with few columns four times as much.
     features : as for `Kernel`
     factor : float
         What gamma is gets multiplied by it: ``RBF(factor=4)`` is half as wide as ``RBF()``.
@@ -219,7 +236,7 @@ class Laplacian(_Scaled):
     Parameters
     ----------
     gamma, features, factor : as for `RBF`
-        ``gamma="median"`` is one over the median of ``|x - y|_1``.
+        ``gamma="median"`` and ``"near"`` are of ``|x - y|_1``.
     """
 
     unit_diagonal = True

@@ -24,6 +24,7 @@ from ..copies import like
 from ..data.decision import weighted_forms
 from ..data.frames import as_table, rows_of
 from ..data.prepare import collection
+from ..data.units import standardizes
 from ..engine import Job
 from ..search.folds import can_share, fold_engine, make_folds
 from ..search.tuned import Tuned
@@ -186,7 +187,8 @@ class Resampling:
         template, kept = self.template, np.ones(self.members.shape[1], dtype=bool)
         if job.left_out is not None:
             kept = ~self.members[job.left_out]
-            template = like(template, kernels=_some(template, self._read, kept))
+            scale = "standard" if standardizes(template) else None
+            template = like(template, kernels=_some(template, self._read, kept), scale=scale)
             train = self._with_something(train, kept)
         model = self._fitted(template, train)
         if len(model.bank_.names) != kept.sum():

@@ -258,7 +258,7 @@ def collection(estimator, X):
             f"kernels={kernels!r} is not known; use 'auto', 'whole', kernels, a mapping or a "
             "KernelCollection."
         )
-    return auto_bank(X, list(categories), estimator._column_names(), single=kernels == "auto")
+    return auto_bank(X, list(categories), estimator._column_names(), kernels)
 
 
 def _given_bank(estimator):

@@ -3,8 +3,9 @@ given kernels see columns of very different spreads.
 
 With ``kernels="auto"`` nobody has thought about units, so a model must be the same in metres and in
 millimetres: every column of numbers is measured from its mean, in standard deviations of the
-training rows. (Zeros of sparse tables stay zeros: their columns are divided only.) Kernels that
-were given see the table as it is.
+training rows. (Zeros of sparse tables stay zeros: their columns are divided only.) So it is with
+the default kernels of `on_groups`. Kernels that were given see the table as it is, unless
+``scale="standard"`` asks for the same.
 """
 
 import warnings
@@ -13,18 +14,22 @@ import numpy as np
 from scipy import sparse
 
 from ..._callers import user_stacklevel
+from ...banks import Bank
+from ...kernels import KernelCollection, Precomputed
 from ...kernels.base import resolve_features
+from ...kernels.grids import AUTO_ALONE
+from ...kernels.groups import GroupedCollection
 from ...kernels.points import as_points, is_sparse
 from ...kernels.vector import RBF, Laplacian, Linear, Polynomial, weighted_variance
 
-MADE = ("auto", "whole")  # kernels that an estimator makes for a table
+MADE = ("auto", "whole", *AUTO_ALONE)  # kernels that an estimator makes for a table
 LARGEST = 1e150  # standard deviations whose squares are numbers
 APART = 1e3  # ratio of standard deviations in one kernel from which on there is a warning
 TOGETHER = (RBF, Laplacian, Linear, Polynomial)  # kernels of distances and products of rows
 
 
 def learn_units(estimator, X, sample_weight):
-    """Set ``feature_means_`` and ``feature_spreads_`` of an estimator that makes its own kernels.
+    """Set ``feature_means_`` and ``feature_spreads_`` of an estimator that standardizes columns.
 
     Parameters
     ----------
@@ -35,17 +40,15 @@ def learn_units(estimator, X, sample_weight):
     """
     for name in ("feature_means_", "feature_spreads_"):
         vars(estimator).pop(name, None)
-    if not _makes_kernels(estimator):
+    if not standardizes(estimator):
         return
-    X, codes = as_points(X), list(estimator._by_column(estimator.categories_))
-    spreads = np.sqrt(weighted_variance(X, sample_weight))
+    X, codes = as_points(X, missing=True), list(estimator._by_column(estimator.categories_))
+    means, variances = _moments(X, sample_weight)
+    spreads = np.sqrt(variances)
     spreads[codes] = 1.0
     if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
         raise ValueError("The variance of the features is too large or small; rescale them.")
-    means = np.zeros(X.shape[1])
-    if not is_sparse(X):
-        means = sample_weight @ X / sample_weight.sum()
-        means[codes] = 0.0
+    means[codes] = 0.0
     estimator.feature_means_ = means
     estimator.feature_spreads_ = np.where(spreads > 0.0, spreads, 1.0)
 
@@ -84,7 +87,7 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
     if not seen:
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = np.sqrt(_variance(as_points(X, missing=True), sample_weight))
+        spreads = np.sqrt(_moments(as_points(X, missing=True), sample_weight)[1])
     for columns in sorted(seen, key=str):
         chosen = np.arange(X.shape[1]) if columns is None else np.asarray(columns)
         used = chosen[spreads[chosen] > 0.0]
@@ -97,27 +100,48 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
             warnings.warn(
                 f"A kernel sees columns of very different spreads ({names[0]}: "
                 f"{spreads[largest]:.3g}, {names[1]}: {spreads[least]:.3g}): the largest decide "
-                "what is near. Standardize the columns, or leave kernels='auto', which does.",
+                "what is near. Give scale='standard', or leave kernels='auto', which does it.",
                 stacklevel=user_stacklevel(),
             )
             return
 
 
-def _variance(X, sample_weight):
-    """Variance of each column over the rows that have it."""
-    if is_sparse(X) or not np.isnan(X).any():
-        return weighted_variance(X, sample_weight)
-    return np.array(
-        [
-            weighted_variance(column[has, None], sample_weight[has])[0]
-            for column, has in zip(X.T, ~np.isnan(X.T), strict=True)
-        ]
-    )
+def _moments(X, sample_weight):
+    """Mean and variance of each column over the rows that have it; means of sparse tables are taken
+    to be zero, which keeps their zeros.
+    """
+    if is_sparse(X):
+        return np.zeros(X.shape[1]), weighted_variance(X, sample_weight)
+    if not np.isnan(X).any():
+        return sample_weight @ X / sample_weight.sum(), weighted_variance(X, sample_weight)
+    means, variances = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for f, has in enumerate(~np.isnan(X.T)):
+        if has.any():
+            column, weight = X[has, f : f + 1], sample_weight[has]
+            means[f] = weight @ column[:, 0] / weight.sum()
+            variances[f] = weighted_variance(column, weight)[0]
+    return means, variances
 
 
-def _makes_kernels(estimator):
-    return (
-        isinstance(estimator.kernels, str)
-        and estimator.kernels in MADE
-        and estimator.combination == "sum"
-    )
+def standardizes(estimator):
+    """True if the kernels of an estimator see columns in units of their spread."""
+    kernels = estimator.kernels
+    if estimator.scale == "auto":
+        made = kernels in MADE if isinstance(kernels, str) else _made_for_groups(kernels)
+        return made and estimator.combination == "sum"
+    if estimator.scale is None:
+        return False
+    if isinstance(kernels, Bank):
+        raise ValueError("scale='standard' needs the kernels themselves, not a fitted bank.")
+    if not isinstance(kernels, str) and any(
+        isinstance(kernel, Precomputed) for kernel in KernelCollection.of(kernels).kernels
+    ):
+        raise ValueError(
+            "scale='standard' is for columns of numbers, and precomputed kernels read the numbers "
+            "of samples: leave scale='auto'."
+        )
+    return True
+
+
+def _made_for_groups(kernels):
+    return isinstance(kernels, GroupedCollection) and not kernels.own

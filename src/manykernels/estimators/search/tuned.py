@@ -24,6 +24,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from ..._callers import user_stacklevel
+from ...kernels.grids import AUTO_ALONE
 from ...kernels.points import has_holes
 from ..checks import Points, check_bool, check_choice, check_parameters, check_real, check_weights
 from ..data.frames import as_table, data_frame
@@ -124,7 +125,7 @@ class Tuned:
                 stacklevel=user_stacklevel(),
             )
         task = self._choose_cell(judged)
-        plans = [plan for one in (task, *grid.tasks) for plan in one.plans]
+        plans = [plan for one in grid.tasks for plan in one.plans]
         if plans:  # else the whole grid comes from a checkpoint
             self.plan_ = plans[0]
         self._keep_held_out(task, found)
@@ -159,13 +160,15 @@ class Tuned:
             refuse_weightless_tests(splits, weight)
         incomplete = missing is not None and has_holes(table.X)
         tasks = []
-        for number, kernels in enumerate(self._choices()):
+        choices = self._choices()
+        for number, kernels in enumerate(choices):
             quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
             values = self._grid(quiet, table, y, weight, costs)
             places = splits, *values, [], number
-            options = self.verbose, incomplete, len(self._choices())
+            options = self.verbose, incomplete, len(choices)
             tasks.append(GridTask(quiet, X, table, y, weight, *places, *options))
-        return Grid(tasks, scorer, routed.scorer.score)
+        total = sum(len(task.places()) for task in tasks)
+        return Grid([task._replace(total=total) for task in tasks], scorer, routed.scorer.score)
 
     def _solved(self, grid):
         """The finished cells of a grid, and whether all are finished."""
@@ -173,7 +176,7 @@ class Tuned:
         journal, table = None, grid.tasks[0].table
         if self.checkpoint is not None:
             journal = GridJournal(self.checkpoint, grid.tasks, table.X, table.y)
-        problems = sum(len(task.places()) for task in grid.tasks)
+        problems = grid.tasks[0].total
 
         def note(done):
             if journal is not None:
@@ -198,6 +201,8 @@ class Tuned:
         norms = [float(norm) for norm in np.atleast_1d(np.asarray(self.ps, dtype=float))]
         if not norms or not all(norm >= 1.0 for norm in norms):
             raise ValueError(f"ps must be numbers of at least 1, got {self.ps!r}.")
+        if isinstance(plain.kernels, str) and plain.kernels in AUTO_ALONE:
+            norms = [min(norms)]  # of one weight all are the same
         if isinstance(self.Cs, numbers.Integral) and not isinstance(self.Cs, bool):
             if self.Cs < 1:
                 raise ValueError(f"Cs must be at least 1, got {self.Cs!r}.")
@@ -241,7 +246,7 @@ class Tuned:
 
     def _choices(self):
         """The kernels to choose from: where they are made for the table, with those on single
-        columns and without.
+        columns and without, and each on all columns alone, as an SVM of one kernel is tuned.
         """
         is_free = isinstance(self.kernels, str) and self.kernels == "auto"
         return MADE if is_free and self.combination == "sum" else [self.kernels]

@@ -5,7 +5,6 @@ differ from fold to fold; then every fold has a bank. Where passes cannot be sha
 masked kernels, combinations, devices, rows that lack views), every fold is a path of its own.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -79,6 +78,8 @@ class GridTask(NamedTuple):
         Whether rows lack views.
     choices : int
         How many sets of kernels there are to choose from.
+    total : int
+        How many problems there are, for all kernels.
     """
 
     template: Any
@@ -94,6 +95,7 @@ class GridTask(NamedTuple):
     verbose: int = 0
     incomplete: bool = False
     choices: int = 1
+    total: int = 0
 
     def places(self, costs=None):
         """All cells, or those of some C."""
@@ -112,7 +114,7 @@ class GridTask(NamedTuple):
         if self.choices > 1:
             words = f"{self.choices} choices of kernels, {words}"
         ways = (Way.MODELS_IN_TURN,) if at_once == 1 else ()
-        return Batch(self.choices * math.prod(sizes), at_once, words, ways, ("cv", "Cs", "ps"))
+        return Batch(self.total, at_once, words, ways, ("cv", "Cs", "ps"))
 
     def model(self, place, template):
         """An estimator for a cell, like that of its fold."""
