@@ -7,7 +7,8 @@ beside SVC with 32 values of C and gamma. ``numbers``: the same with the coeffic
 determination, on the regression sets that scikit-learn bundles and on Friedman's three functions.
 Columns are standardized for those who need it. The last rows are the means, the mean ranks among
 all, and how often each wins and loses against SVC (tuned ones against the tuned one); then every
-set on which ours loses.
+set on which ours loses. ``tables``, ``groups``, ``sources``, ``relevance``: the evidence for each
+default, see `benchmarks.choices`.
 
 What was learned
 ----------------
@@ -50,7 +51,9 @@ from sklearn.svm import SVC, SVR
 
 from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV
 
+from . import choices
 from .common import read, run_parts, table
+from .views import DESIGNS
 
 SETS = (
     *("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc", "heart"),
@@ -58,7 +61,8 @@ SETS = (
     *("a8a", "a9a", "w7a", "w8a", "cod_rna", "ijcnn1", "covtype", "leukemia"),
 )
 REGRESSIONS = ("diabetes", "linnerud", "friedman1", "friedman2", "friedman3")
-ROWS, FOLDS, TIE = 400, 5, 1e-9
+ROWS, FEW, FOLDS, TIE = 400, 300, 5, 1e-9
+VIEW_ROWS, SIMULATED, SEEDS = (80, 300), tuple(DESIGNS), 3  # of tables with groups
 CANDIDATES = {"svc__C": np.logspace(-1, 2.5, 8), "svc__gamma": [0.001, 0.01, 0.1, "scale"]}
 
 
@@ -151,17 +155,48 @@ def _compared(what, models, data, cv):
     return {"sets": rows, "summary": summary, "lost": lost}
 
 
-def _sample(name):
+def _sample(name, most=None):
     X, y = read(name)[:2]
-    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    rows = np.random.default_rng(0).permutation(len(y))[: most or ROWS]
     X = X[rows].toarray() if sparse.issparse(X) else np.asarray(X[rows], dtype=float)
     return X, y[rows]
 
 
-STEPS = {"classes": classes, "numbers": numbers}
+def tables():
+    """The evidence on plain tables of at most 300 rows."""
+    return choices.tables((name, *_sample(name, FEW)) for name in SETS if read(name) is not None)
+
+
+def groups():
+    """The evidence on groups of columns."""
+    return choices.groups(VIEW_ROWS, SIMULATED, SEEDS)
+
+
+def sources():
+    """Models of groups beside models of all columns."""
+    return choices.sources(VIEW_ROWS, SIMULATED)
+
+
+def relevance():
+    """Which groups matter, told by several methods."""
+    return choices.relevance(SIMULATED, SEEDS)
+
+
+STEPS = {
+    "classes": classes,
+    "numbers": numbers,
+    "tables": tables,
+    "groups": groups,
+    "sources": sources,
+    "relevance": relevance,
+}
 QUICK = {
     "SETS": ("heart",),
     "ROWS": 60,
+    "FEW": 60,
+    "VIEW_ROWS": (40,),
+    "SIMULATED": ("few rows",),
+    "SEEDS": 1,
     "REGRESSIONS": ("friedman1",),
     "FOLDS": 2,
     "CANDIDATES": {"svc__C": [1.0, 10.0], "svc__gamma": ["scale"]},

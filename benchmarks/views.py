@@ -2,10 +2,10 @@
 
 ``real`` has the sets that are beside the checkout, ``simulated`` tables with groups of known
 relevance. A group is a block of columns that depend on a few latent factors and noise, as genes
-depend on pathways; the label depends on the latent factors of some groups. The designs differ in
-the number of groups, in how many columns each has, in how its columns are scaled, in whether the
-label depends on the factors linearly, and in whether an irrelevant group is correlated with a
-relevant one.
+depend on pathways; labels depend on the first factor of some groups. The designs differ in the
+number of groups, in how many columns each has, in the units of the columns, in whether labels
+depend on the factors linearly, in how many groups matter, and in whether a group that does not is
+correlated with one that does.
 """
 
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from scipy.special import expit
 from .common import DATA
 
 LATENT = 4  # factors of a group
+STEEP = 3.0  # log-odds of a label for a factor of one and a strength of one
 
 
 class Views(NamedTuple):
@@ -29,14 +30,26 @@ class Views(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A simulated study: columns and strength of every group, and what is special about it."""
+    """A simulated study.
+
+    Attributes
+    ----------
+    sizes, strengths : columns of each group, and how much labels depend on it
+    rows : int
+    shape : {"linear", "square"}
+        How labels depend on factors.
+    units : {"equal", "unit interval", "mixed"}
+        Of the columns.
+    twins : pairs of groups
+        The first follows the second.
+    """
 
     sizes: tuple[int, ...]
     strengths: tuple[float, ...]
     rows: int = 300
-    shape: str = "linear"  # how labels depend on factors: linear, square
-    units: str = "equal"  # of columns: equal, unit interval, mixed
-    twins: tuple[tuple[int, int], ...] = ()  # irrelevant groups that follow relevant ones
+    shape: str = "linear"
+    units: str = "equal"
+    twins: tuple[tuple[int, int], ...] = ()
 
 
 DESIGNS = {
@@ -48,6 +61,9 @@ DESIGNS = {
     "correlated": Design((40, 40, 40, 40), (1.0, 0.6, 0.0, 0.0), twins=((2, 0),)),
     "many groups": Design((10,) * 20, (1.0, 0.8, 0.6, 0.4) + (0.0,) * 16),
     "few rows": Design((100, 100, 100), (1.0, 0.5, 0.0), rows=100),
+    "all matter": Design((200, 200, 200), (1.0, 0.8, 0.6), units="unit interval"),
+    "all matter, many": Design((30,) * 8, (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)),
+    "all matter, curved": Design((20,) * 4, (1.0, 0.8, 0.6, 0.4), shape="square"),
 }
 
 
@@ -58,62 +74,76 @@ def simulated(name, seed=0, rows=None):
     factors = rng.normal(size=(len(design.sizes), n, LATENT))
     for group, other in design.twins:
         factors[group] = 0.8 * factors[other] + 0.6 * factors[group]
-    blocks, groups, first = [], {}, 0
-    for g, size in enumerate(design.sizes):
-        block = factors[g] @ rng.normal(size=(LATENT, size)) / np.sqrt(LATENT)
-        block += rng.normal(size=(n, size))
-        blocks.append(_in_units(block, design.units, rng))
-        groups[f"group {g}"] = list(range(first, first + size))
-        first += size
+    blocks = []
+    for own, size in zip(factors, design.sizes, strict=True):
+        block = own @ rng.normal(size=(LATENT, size)) / np.sqrt(LATENT)
+        blocks.append(_in_units(block + rng.normal(size=(n, size)), design.units, rng))
     signal = factors[:, :, 0]
     if design.shape == "square":
         signal = (np.square(signal) - 1.0) / np.sqrt(2.0)
-    score = 3.0 * np.asarray(design.strengths) @ signal
+    score = STEEP * np.asarray(design.strengths) @ signal
     y = np.where(rng.random(n) < expit(score), 1, -1)
-    return Views(name, np.hstack(blocks), y, groups, np.asarray(design.strengths))
+    named = {f"group {g}": block for g, block in enumerate(blocks)}
+    return _joined(name, named, y)._replace(relevance=np.asarray(design.strengths))
 
 
 def _in_units(block, units, rng):
+    """Columns as a study may have measured them."""
+    count = block.shape[1]
     if units == "unit interval":
-        return expit(rng.normal(scale=2.0, size=block.shape[1]) + 0.7 * block)
+        return expit(rng.normal(scale=2.0, size=count) + 0.7 * block)
     if units == "mixed":
-        return block * 10.0 ** rng.uniform(-2.0, 2.0, block.shape[1]) + rng.normal(
-            scale=10.0, size=block.shape[1]
-        )
+        return block * 10.0 ** rng.uniform(-2.0, 2.0, count) + rng.normal(scale=10.0, size=count)
     return block
 
 
-def real(rows=None):
-    """The sets with views that are here."""
-    for name, labels in (("mfeat", "even"), ("mfeat", "small"), ("tcga_breast", "LumA")):
-        path = DATA / f"{name}.npz"
-        if path.exists():
-            data = np.load(path)
-            y = data["y_multi"] < 5 if labels == "small" else data["y"] > 0
-            yield _sampled(_joined(f"{name} {labels}", data, np.where(y, 1, -1)), rows)
+def real(rows):
+    """The sets with views that are here, at most so many rows of each."""
+    for read in (_digits, _tumors, _cells):
+        for views in read():
+            chosen = np.random.default_rng(0).permutation(len(views.y))[:rows]
+            yield views._replace(X=views.X[chosen], y=views.y[chosen])
+
+
+def _digits():
+    if (data := _opened("mfeat")) is not None:
+        blocks, digits = _blocks(data), data["y_multi"]
+        yield _joined("mfeat even", blocks, np.where(data["y"] > 0, 1, -1))
+        yield _joined("mfeat small", blocks, np.where(digits < 5, 1, -1))
+        yield _joined("mfeat three or eight", blocks, np.where(np.isin(digits, (3, 8)), 1, -1))
+
+
+def _tumors():
+    if (data := _opened("tcga_breast")) is not None:
+        for name, kind in (("Her2", 1), ("LumA", 2)):
+            labels = np.where(data["y_multi"] == kind, 1, -1)
+            yield _joined(f"tcga_breast {name}", _blocks(data), labels)
+
+
+def _cells():
     for name in ("pbmc_dc_mono", "pbmc_t_rest"):
-        path = DATA / f"{name}.npz"
-        if path.exists():
-            data = np.load(path)
+        if (data := _opened(name)) is not None:
             ends = zip(data["offsets"], data["offsets"][1:], strict=False)
             sets = [data["members"][first:last].tolist() for first, last in ends]
             groups = dict(zip(map(str, data["names"]), sets, strict=True))
-            y = np.where(data["y"] > 0, 1, -1)
-            yield _sampled(Views(name, data["X"].astype(float), y, groups), rows)
+            yield Views(name, data["X"].astype(float), np.where(data["y"] > 0, 1, -1), groups)
 
 
-def _joined(name, data, y):
-    groups, first, blocks = {}, 0, []
-    for view in map(str, data["views"]):
-        block = np.asarray(data[f"X_{view}"], dtype=float)
-        groups[view] = list(range(first, first + block.shape[1]))
-        first += block.shape[1]
-        blocks.append(block)
-    return Views(name, np.hstack(blocks), y, groups)
+def _opened(name):
+    path = DATA / f"{name}.npz"
+    if path.exists():
+        return np.load(path)
+    print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
+    return None
 
 
-def _sampled(views, rows):
-    if rows is None or rows >= len(views.y):
-        return views
-    chosen = np.random.default_rng(0).permutation(len(views.y))[:rows]
-    return views._replace(X=views.X[chosen], y=views.y[chosen])
+def _blocks(data):
+    return {str(view): np.asarray(data[f"X_{view}"], dtype=float) for view in data["views"]}
+
+
+def _joined(name, blocks, y):
+    """The table of some blocks of columns side by side."""
+    ends = np.cumsum([block.shape[1] for block in blocks.values()]).tolist()
+    pairs = zip([0, *ends], ends, strict=False)
+    groups = {group: list(range(*pair)) for group, pair in zip(blocks, pairs, strict=True)}
+    return Views(name, np.hstack(list(blocks.values())), y, groups)

@@ -104,6 +104,7 @@ AXES: dict[str, dict[str, Any]] = {
     },
     "normalize": {
         "diagonal": "diagonal",
+        "variance": "variance",
         "trace": "trace",
         "cosine": "cosine",
         "center": "center",
@@ -116,6 +117,7 @@ AXES: dict[str, dict[str, Any]] = {
         "fourier": RandomFourier(16, random_state=0),
         "cholesky": IncompleteCholesky(6),
     },
+    "scale": {"auto": "auto", "standard": "standard"},
     "weights": {"equal": None, "zeros": "zeros", "balanced": "balanced"},
     "input": {
         "dense": "dense",
@@ -169,7 +171,11 @@ REFUSED = [
     ),
     Refusal(
         "is for sums of kernels; a combination is taken as it is",
-        {"kernels": tuple(MIXTURES), "normalize": ("trace", "cosine", "center")},
+        {"kernels": tuple(MIXTURES), "normalize": ("variance", "trace", "cosine", "center")},
+    ),
+    Refusal(
+        "precomputed kernels read the numbers of samples",
+        {"kernels": ("matrices",), "scale": ("standard",)},
     ),
     Refusal(
         "Novelty detection needs a sum of kernels",
@@ -281,6 +287,7 @@ def case(row, n=40, seed=0, points=None):
         parameters["class_weight"] = "balanced"
     parameters |= {
         "normalize": AXES["normalize"][row["normalize"]],
+        "scale": AXES["scale"][row["scale"]],
         "approximation": AXES["approximation"][row["approximation"]],
     }
     if row["task"] not in TUNED:

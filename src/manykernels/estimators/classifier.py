@@ -67,7 +67,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ``"auto"`` is `auto_bank` on columns in units of their own spread, so that the model is the
         same in meters and in millimeters: Gaussians of five widths and a linear kernel on all
         columns, a Gaussian on each (of at most 500), and `Hamming` for categories; ``"whole"`` is
-        the same without kernels on single columns. Kernels that are given see the columns as they
+        the same without kernels on single columns, and ``"linear"``, ``"rbf 1/8"``, …, ``"rbf 2"``
+        are one of those alone. Kernels that are given see the columns as they
         are (see `scale`). `on_groups` makes kernels for groups of columns,
         `paper_bank` is that of the papers.
     combination : {"sum", "product"} or Combination
