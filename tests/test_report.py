@@ -124,7 +124,8 @@ class TestText:
         assert f"support vectors {model.support_.size} " in page.text
         assert "one 6 all" in page.text  # kernels and features of the groups
         assert "two 2 2" in page.text
-        heaviest = model.weights_frame()["kernel"].iloc[0]
+        frame = model.weights_frame()
+        heaviest = frame["kernel"][frame["remark"] == ""].iloc[0]
         assert heaviest in page.text
         assert heaviest in seen(charts, "name")
         assert len(charts) == 5  # confusion, groups, kernels, gap, objective

@@ -18,6 +18,7 @@ from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
+from .answers.contributions import ExplainsItself
 from .base import MKLEstimator
 from .checks import (
     Callbacks,
@@ -52,7 +53,7 @@ def knows_probabilities(estimator):
     return True
 
 
-class MKLClassifier(ClassifierMixin, MKLEstimator):
+class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     """Support vector classification with a learned combination of kernels.
 
     Learns weights d >= 0 of the kernels together with an SVM on ``sum_k d_k K_k``, or on another

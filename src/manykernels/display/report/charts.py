@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ..._words import percent
-from ..axes import OTHERS, PALETTE, color_of
+from ..axes import PALETTE
 from ..runs import from_zero
 
 BAND = 50  # pixels of a kernel: its name above its bars, so that long names fit on a telephone
@@ -59,29 +58,26 @@ def is_cut(rows):
     """Whether the bar of all others would leave the rest too short; it is cut then, its number is
     not.
     """
-    return rows[-1].share > _longest(rows)
+    return any(row.share > _longest(rows) for row in rows if row.stands_for)
 
 
 def _longest(rows):
     """Length that no bar exceeds."""
-    single = [
-        max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group
-    ]
+    single = [max(row.share, row.contribution or 0.0) for row in rows if not row.stands_for]
     return LONGEST * max(single, default=1.0)
 
 
 def _bar_values(rows):
     longest = _longest(rows)
-    colors = color_of(row.group for row in rows)
     return [
         {
             "place": place,
             "name": row.name,
             "share": min(row.share, longest),
             "part": min(row.contribution or 0.0, longest),
-            "weight": percent(row.share),
-            "decision": "" if row.contribution is None else percent(row.contribution),
-            "color": colors[row.group] if row.group or row.count == 1 else OTHERS,
+            "weight": row.weight,
+            "decision": row.decision,
+            "color": row.color,
         }
         for place, row in enumerate(rows)
     ]

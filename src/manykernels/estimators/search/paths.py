@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
+from ..._shares import mean_shares
 from ...banks import Bank
 from ...planning import Batch, Way, plan_width
 from ..answers.contributions import by_group
@@ -175,7 +176,8 @@ def _check_max_groups(estimator, p, max_groups):
 
 
 def _used_groups(model):
-    found = model.group_weights_.items()
+    weights = mean_shares(model.kernel_weights_)
+    found = by_group(model.bank_.names, model.bank_.groups, weights).items()
     return frozenset(group for group, weight in found if weight > 0.0)
 
 
