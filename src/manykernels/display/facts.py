@@ -91,6 +91,10 @@ class Shares:
         self.colors = color_of(self._groups if self.grouped else ())
         self.outputs = output_names(estimator) if estimator.kernel_weights_.ndim == 2 else []
 
+    def color(self, group):
+        """The color of a group in all pictures."""
+        return self.colors.get(group, self.colors[""])
+
     @property
     def m(self):
         return self.share.size
@@ -145,7 +149,7 @@ class Shares:
         )
         used = int(np.count_nonzero(self.weights[:, kernels].any(axis=0)))
         share, shares = float(self.share[kernels].sum()), self.shares[:, kernels].sum(axis=1)
-        color = OTHERS if stands_for else self.colors.get(group, OTHERS)
+        color = OTHERS if stands_for else self.color(group)
         found = share, contribution, shares, color, stands_for
         return Row(str(name), str(group), kernels.size, used, *found)
 

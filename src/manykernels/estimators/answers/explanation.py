@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state
 
 from ..._html import element
 from ..._html import table as html_table
-from ..._words import count, number, percent
+from ..._words import count, number, percent, thousandths
 from ..checks import Points, RandomState, check_choice
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
-from .contributions import REGULARIZATION
+from .contributions import REGULARIZATION, ExplainsItself
 from .importance import METHODS, Importance, held_out_splits, importance_of, mixed_up
 from .resampling import Resample, plain, resampled
 from .stability import Stability, halves_of, stability_of
@@ -120,11 +120,11 @@ class Explanation:
         for g in self._used()[:most]:
             low, high = self.intervals[g]
             line = [self.groups[g], percent(self.weights[g]), percent(self.contributions[g])]
-            line += [f"{self.drops[g]:.3f}"]
-            line += [f"{low:.3f} to {high:.3f}" if np.isfinite(low) else "–"]
+            line += [thousandths(self.drops[g])]
+            line += [f"{thousandths(low)} to {thousandths(high)}" if np.isfinite(low) else "–"]
             line += [f"{self.adjusted[g]:.2g}"]
-            line += [f"{self.selected[g]:.0%}"] if selects else []
-            lines.append([*line, f"{self.helped[g]:.0%}"])
+            line += [f"{100 * self.selected[g]:.0f} %"] if selects else []
+            lines.append([*line, f"{100 * self.helped[g]:.0f} %"])
         if self.regularization:
             words = [REGULARIZATION, f"{percent(self.regularization)} of all"]
             lines.append([*words, *[""] * (len(head) - len(words))])
@@ -285,12 +285,8 @@ def _notes(rows, models, importance, rng):
             f"{percent(regularization)} of all weight is on kernels that say nothing about other "
             "rows and only regularize; the groups share the rest."
         )
-    weights = whole.weights[many.groups.heard.any(axis=0)]
-    if weights.size and weights.min() > 0.0 and np.ptp(weights) <= EQUAL * weights.max():
-        notes.append(
-            f"All kernels have the same weight (p = {number(float(many.template.p))}), so that "
-            "shares of the weight count kernels and tell no group from another: read the drop."
-        )
+    equal = words_on_equal_weights(whole.weights[many.groups.heard.any(axis=0)])
+    notes += [equal] if equal else []
     scores = importance.scores
     if scores.mean() <= importance.baseline + scores.std() / np.sqrt(len(scores)):
         notes.append(
@@ -303,6 +299,16 @@ def _notes(rows, models, importance, rng):
             like = like[np.argsort(-decision[like], kind="stable")]
             notes.append(_words_on_likes(rows, models, importance, like, rng))
     return notes
+
+
+def words_on_equal_weights(weights):
+    """A sentence where all weights of kernels (m,) or (t, m) are the same; empty if not."""
+    if not weights.size or np.ptp(weights) > EQUAL * weights.max() or weights.max() == 0.0:
+        return ""
+    return (
+        "All kernels have the same weight, as with p = inf, so that shares of the weight count "
+        "kernels and tell no group from another: read the drop."
+    )
 
 
 def _words_on_likes(rows, models, importance, like, rng):
@@ -319,7 +325,8 @@ def _words_on_likes(rows, models, importance, like, rng):
     return (
         f"{', '.join(names[:NAMED])} and {last} say much the same of these rows: weight may be "
         "split among them, or given to one of them by chance, and each can make up for another. "
-        f"Mixing up all of them costs {np.mean(together):.3f}, one of them at most {largest:.3f}."
+        f"Mixing up all of them costs {thousandths(np.mean(together))}, one of them at most "
+        f"{thousandths(largest)}."
     )
 
 
@@ -364,3 +371,6 @@ def _correlations(values):
     lengths = np.linalg.norm(flat, axis=1)
     flat = np.divide(flat, lengths[:, None], out=np.zeros_like(flat), where=lengths[:, None] > 0.0)
     return flat @ flat.T
+
+
+ExplainsItself._explain = staticmethod(explain)
