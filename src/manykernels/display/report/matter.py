@@ -35,11 +35,11 @@ def matter_section(story):
         f"{count(len(found.groups), 'group')}. It is that of one model: for intervals, and for how "
         f"often a group helps on halves of the rows, run {ASK}."
     )
-    drops = found.drops[0]
+    drops, used = found.drops[0], np.array(list(story.model.group_weights_.values())) > 0.0
     order = np.lexsort((-drops, found.adjusted > 0.05))
     return section(
         TITLE,
-        _chart(story, [(found.groups[g], drops[g], None) for g in order]),
+        _chart(story, [(found.groups[g], drops[g], None) for g in order if used[g]]),
         element("p", words),
         _table(story, found, order),
         *equal,
@@ -104,7 +104,7 @@ def _table(story, found=None, order=None):
 
 def _chart(story, bars):
     """Drops of the score, (group, drop, interval or None), most important first."""
-    shown = [bar for bar in bars if abs(bar[1]) > 1e-12][:MOST]
+    shown = bars[:MOST]
     if not shown:
         return ""
     caption = "Lines are 95 % intervals." if shown[0][2] is not None else None

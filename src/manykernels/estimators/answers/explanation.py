@@ -117,7 +117,7 @@ class Explanation:
         head = ["group", "weight", "decision", "drop", "95 % interval", "p"]
         head += [*(["selected"] if selects else []), "helped"]
         lines = []
-        for g in self._used()[:most]:
+        for g in self.used()[:most]:
             low, high = self.intervals[g]
             line = [self.groups[g], percent(self.weights[g]), percent(self.contributions[g])]
             line += [thousandths(self.drops[g])]
@@ -134,7 +134,7 @@ class Explanation:
         """Sentences on what the table says, and on what it cannot say."""
         found, splits = self.importance, len(self.importance.drops)
         what = "mixed up" if found.method == "permutation" else "left out of the training"
-        used, unused = len(self._used()), len(self.groups) - len(self._used())
+        used, unused = len(self.used()), len(self.groups) - len(self.used())
         return [
             *([f"{count(used - LISTED, 'other group')} below these."] if used > LISTED else []),
             *([f"{count(unused, 'group')} without weight in any model."] if unused else []),
@@ -147,8 +147,8 @@ class Explanation:
             *self.notes,
         ]
 
-    def _used(self):
-        """Groups that have weight in some model."""
+    def used(self) -> np.ndarray:
+        """Numbers of the groups that have weight in some model, most reliable first."""
         return np.flatnonzero((self.weights > 0.0) | (self.selected > 0.0) | (self.drops != 0.0))
 
     def __repr__(self) -> str:
