@@ -126,14 +126,11 @@ class TestExplain:
         wider = np.hstack([X, X[:, :2] + 0.01 * RNG.normal(size=(120, 2))])
         kernels = on_groups({**GROUPS, "copy": [6, 7]}, [RBF(0.5), Linear()])
         found = explain(MKLClassifier(kernels, p=p), wider, y, cv=3, n_halves=4)
-        (words,) = (note for note in found.notes if "much the same" in note)
-        assert "signal" in words
-        assert "copy" in words
-        assert "noise" not in words
-        together, alone = (
-            float(word.strip(".")) for word in words.replace(",", "").split() if word[0] == "0"
-        )
-        assert together > alone
+        (together,) = found.alike
+        assert sorted(together.groups) == ["copy", "signal"]
+        assert together.drop > max(together.largest, 0.1)
+        assert together.interval[0] < together.drop < together.interval[1]
+        assert any("say much the same" in note for note in found.notes)
 
     def test_nothing_to_learn(self):
         found = explain(MKLClassifier(KERNELS), X, RNG.permutation(y), cv=3, n_halves=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,14 @@ from ..checks import Points, RandomState, check_choice
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
 from .contributions import REGULARIZATION, ExplainsItself
-from .importance import METHODS, Importance, held_out_splits, importance_of, mixed_up
+from .importance import (
+    METHODS,
+    Importance,
+    held_out_splits,
+    importance_of,
+    intervals_of,
+    mixed_up,
+)
 from .resampling import Resample, plain, resampled
 from .stability import Stability, halves_of, stability_of
 
@@ -31,6 +38,38 @@ EQUAL = 1e-3  # relative difference of weights that are the same
 ALIKE = 0.75  # correlation of kernels, or of parts of the decision, from which on groups are alike
 NAMED, WEIGHTY = 4, 0.05  # of groups that are alike: names, and their share of the decision
 SAMPLE, MOST = 48, 2**20  # rows whose kernels are compared, and values in a row of all kernels
+
+
+class Alike(NamedTuple):
+    """Groups that say much the same of the rows, so that each can make up for another.
+
+    Attributes
+    ----------
+    groups : list of str
+        Those that decide most first.
+    drop : float
+        Of the held-out score if all of them are mixed up at once, the mean over the splits.
+    interval : (2,) array
+        Its 95 % interval.
+    largest : float
+        The largest drop of one of them.
+    """
+
+    groups: list[str]
+    drop: float
+    interval: np.ndarray
+    largest: float
+
+    def __str__(self) -> str:
+        *names, last = self.groups
+        if len(self.groups) > NAMED:
+            names, last = names[:NAMED], count(len(self.groups) - NAMED, "other")
+        return (
+            f"{', '.join(names)} and {last} say much the same of these rows: weight may be "
+            "split among them, or given to one of them by chance, and each can make up for "
+            f"another. Mixing up all of them costs {thousandths(self.drop)}, one of them at most "
+            f"{thousandths(self.largest)}."
+        )
 
 
 @dataclass(eq=False)
@@ -61,6 +100,8 @@ class Explanation:
         up. A group that says nothing, but has weight, is at about one half.
     regularization : float
         Share of all weight on kernels that say nothing about other points.
+    alike : list of Alike
+        Groups that say much the same, and what they are worth together.
     notes : list of str
         What the numbers cannot tell here.
     importance : Importance
@@ -77,6 +118,7 @@ class Explanation:
     selected: np.ndarray
     helped: np.ndarray
     regularization: float
+    alike: list[Alike]
     notes: list[str]
     importance: Importance
     stability: Stability
@@ -240,6 +282,7 @@ def explain(
     importance = importance_of(rows, of_splits, rng, method, n_permutations, correction)
     stability = stability_of(rows, of_halves, len(splits))
     helped = _helped(rows, of_halves, len(splits), rng)
+    alike = _alike(rows, of_splits, importance, rng)
     drops, decision = importance.drops.mean(axis=0), stability.whole_contributions
     evident = importance.adjusted <= SURE
     order = np.lexsort((-decision, np.where(evident, -drops, importance.p_values), ~evident))
@@ -254,7 +297,8 @@ def explain(
         selected=stability.frequencies[order],
         helped=helped[order],
         regularization=many.groups.regularization(many.of_all_rows()),
-        notes=_notes(rows, of_splits, importance, rng),
+        alike=alike,
+        notes=[*_notes(many, importance), *map(str, alike)],
         importance=importance,
         stability=stability,
     )
@@ -276,8 +320,7 @@ def _helped(rows, models, first, rng):
 # --- what the numbers cannot tell -----------------------------------------------------------------
 
 
-def _notes(rows, models, importance, rng):
-    many = rows.many
+def _notes(many, importance):
     whole, notes = many.of_all_rows(), []
     regularization = many.groups.regularization(whole)
     if regularization:
@@ -293,11 +336,6 @@ def _notes(rows, models, importance, rng):
             "The model is no better at held-out rows than an answer that does not look at the "
             "data: nothing here says which groups matter."
         )
-    decision = many.groups.contributions(whole)
-    for like in _alike(many, models):
-        if decision[like].sum() >= WEIGHTY:
-            like = like[np.argsort(-decision[like], kind="stable")]
-            notes.append(_words_on_likes(rows, models, importance, like, rng))
     return notes
 
 
@@ -311,34 +349,30 @@ def words_on_equal_weights(weights):
     )
 
 
-def _words_on_likes(rows, models, importance, like, rng):
-    """A sentence on groups that say much the same, those that decide most first."""
-    together = []
-    for split, one in enumerate(models):
-        part = one.parts[like].sum(axis=0)
-        lower = mixed_up(rows, split, one.scores - part, part, rng)
-        together.append(importance.scores[split] - lower)
-    names = [importance.groups[g] for g in like]
-    others = count(len(names) - NAMED, "other")
-    last = others if len(names) > NAMED else names.pop()
-    largest = importance.drops.mean(axis=0)[like].max()
-    return (
-        f"{', '.join(names[:NAMED])} and {last} say much the same of these rows: weight may be "
-        "split among them, or given to one of them by chance, and each can make up for another. "
-        f"Mixing up all of them costs {thousandths(np.mean(together))}, one of them at most "
-        f"{thousandths(largest)}."
-    )
-
-
-def _alike(many, models):
-    """Lists of groups that say much the same: whose kernels are alike, or, where they have weight,
-    whose parts of the decision are.
+def _alike(rows, models, importance, rng):
+    """Groups that say much the same, a list of `Alike`: whose kernels are alike, or, where they
+    have weight, whose parts of the decision are; without those that decide little.
     """
+    many, out = rows.many, []
+    decision = many.groups.contributions(many.of_all_rows())
     kernels = _kernel_correlations(many.bank, many.groups.heard)
-    alike = np.maximum(kernels, _part_correlations(models))
-    _, labels = connected_components(alike >= ALIKE, directed=False)
-    lists = [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
-    return [like for like in lists if like.size > 1]
+    alike = np.maximum(kernels, _part_correlations(models)) >= ALIKE
+    number, labels = connected_components(alike, directed=False)
+    for label in range(number):
+        like = np.flatnonzero(labels == label)
+        if like.size == 1 or decision[like].sum() < WEIGHTY:
+            continue
+        like = like[np.argsort(-decision[like], kind="stable")]
+        together = np.empty((len(models), 1))
+        for split, one in enumerate(models):
+            part = one.parts[like].sum(axis=0)
+            lower = mixed_up(rows, split, one.scores - part, part, rng)
+            together[split] = importance.scores[split] - lower
+        largest = importance.drops.mean(axis=0)[like].max()
+        names = [importance.groups[g] for g in like]
+        (interval,) = intervals_of(together, importance.held_out)
+        out.append(Alike(names, float(together.mean()), interval, float(largest)))
+    return out
 
 
 def _part_correlations(models):

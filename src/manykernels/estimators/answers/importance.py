@@ -70,13 +70,7 @@ class Importance:
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1, got {level!r}.")
-        count = len(self.drops)
-        if count < 2:
-            return np.full((len(self.groups), 2), np.nan)
-        spread = self.drops.std(axis=0, ddof=1) * np.sqrt(1.0 / count + self.held_out)
-        reach = t.ppf(0.5 + 0.5 * level, count - 1) * spread
-        means = self.drops.mean(axis=0)
-        return np.column_stack([means - reach, means + reach])
+        return intervals_of(self.drops, self.held_out, level)
 
     def frame(self, backend: str = "pandas") -> Any:
         """The groups as a table, most important first: mean and standard deviation of the drop of
@@ -247,6 +241,16 @@ def importance_of(rows, models, rng, method, n_permutations=None, correction="ho
         baseline=rows.baseline(chosen),
         held_out=_held_out(many.splits[: len(models)]),
     )
+
+
+def intervals_of(drops, held_out, level=0.95):
+    """Intervals of the means of drops (n_splits, g), (g, 2); see `Importance.intervals`."""
+    count, means = len(drops), drops.mean(axis=0)
+    if count < 2:
+        return np.full((means.size, 2), np.nan)
+    spread = drops.std(axis=0, ddof=1) * np.sqrt(1.0 / count + held_out)
+    reach = t.ppf(0.5 + 0.5 * level, count - 1) * spread
+    return np.column_stack([means - reach, means + reach])
 
 
 def _held_out(splits):
