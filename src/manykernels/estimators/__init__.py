@@ -1,7 +1,7 @@
 """Estimators with scikit-learn's interface."""
 
 from .answers.contributions import GroupShares
-from .answers.explanation import Explanation, explain
+from .answers.explanation import Alike, Explanation, explain
 from .answers.importance import Importance, group_importance
 from .answers.stability import Stability, stability
 from .checkpoints import Checkpoint, OtherProblem
@@ -16,6 +16,7 @@ from .search.paths import path
 from .selector import MKLFeatureSelector
 
 __all__ = [
+    "Alike",
     "Checkpoint",
     "Choice",
     "Explanation",
