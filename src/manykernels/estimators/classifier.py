@@ -163,9 +163,10 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     kernel_contributions_ : (m,) array
         Share of each kernel in the squared norm of the decision function; computed when it is asked
         for.
-    group_weights_, group_contributions_ : dict
-        Share of each group of kernels in the weights and in the contributions; a kernel without a
-        group is one by itself.
+    group_weights_, group_contributions_ : GroupShares
+        Share of each group of kernels in the weights and in the contributions, dicts that sum to
+        one; a kernel without a group is one by itself. Those of `silent_kernels_` belong to no
+        group: their share of all is the attribute ``regularization``.
     dual_coef_ : (n_outputs, n_support) array
         Signed dual coefficients, as in SVC; one output for two classes.
     support_ : (n_support,) indices of the support vectors in the training data

@@ -36,7 +36,7 @@ class GroupShares(dict):
         words = super().__repr__()
         if not self.regularization:
             return words
-        return f"{words} without {percent(self.regularization)} of all for regularization"
+        return f"{words} beside regularization: {percent(self.regularization)} of all"
 
 
 class TellsWeights:
