@@ -89,7 +89,7 @@ class TestRegularization:
 class TestExplain:
     def test_signal_before_noise(self):
         model = MKLClassifier(KERNELS, p=1.33)
-        found = model.explain(X, y, scoring="roc_auc", n_halves=8)
+        found = model.explain(X, y, scoring="roc_auc", cv=5, n_halves=4)
         assert found.groups == ["signal", "weak", "noise"]
         assert found.adjusted[0] < 0.01
         assert found.intervals[0, 0] > 0.1

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..._html import element, table
 from ..._words import count, percent, thousandths
+from ...estimators.answers.contributions import regularization_name
 from ...estimators.answers.explanation import words_on_equal_weights
 from ...estimators.answers.importance import fitted_importance
 from . import charts
@@ -47,7 +48,7 @@ def matter_section(story):
 
 
 def _explained(story, found):
-    head, lines = found.rows(MOST)
+    head, lines = found.rows()
     bars = [(found.groups[g], found.drops[g], found.intervals[g]) for g in range(len(found.groups))]
     words = [element("p", sentence) for sentence in found.summary()]
     return section(TITLE, _chart(story, bars), table(head, lines), *words)
@@ -96,7 +97,7 @@ def _table(story, found=None, order=None):
         )
         rows.append(row)
     if weights.regularization:
-        row = ["(regularization)", f"{percent(weights.regularization)} of all"]
+        row = [regularization_name(names), f"{percent(weights.regularization)} of all"]
         row += [f"{percent(decision.regularization)} of all"] if decision is not None else []
         rows.append([*row, *[""] * (len(head) - len(row))])
     return table(head, rows)

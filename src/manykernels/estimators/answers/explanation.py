@@ -19,7 +19,7 @@ from ..._words import count, number, percent, thousandths
 from ..checks import Points, RandomState, check_choice
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
-from .contributions import REGULARIZATION, ExplainsItself
+from .contributions import ExplainsItself, regularization_name
 from .importance import (
     METHODS,
     Importance,
@@ -145,21 +145,16 @@ class Explanation:
         }
         return data_frame(columns, backend)
 
-    def rows(self, most: int = LISTED) -> tuple[list[str], list[list[str]]]:
-        """Head and lines of the table as words, for people; without groups that have no weight in
-        any model.
-
-        Parameters
-        ----------
-        most : int
-            Groups with a line of their own.
+    def rows(self) -> tuple[list[str], list[list[str]]]:
+        """Head and lines of the table as words, for people: the first groups that have weight in
+        some model, and what regularizes.
         """
         # where every half gives every group weight, it says nothing
         selects = not (self.selected == 1.0).all()
         head = ["group", "weight", "decision", "drop", "95 % interval", "p"]
         head += [*(["selected"] if selects else []), "helped"]
         lines = []
-        for g in self.used()[:most]:
+        for g in self.used()[:LISTED]:
             low, high = self.intervals[g]
             line = [self.groups[g], percent(self.weights[g]), percent(self.contributions[g])]
             line += [thousandths(self.drops[g])]
@@ -168,7 +163,7 @@ class Explanation:
             line += [f"{100 * self.selected[g]:.0f} %"] if selects else []
             lines.append([*line, f"{100 * self.helped[g]:.0f} %"])
         if self.regularization:
-            words = [REGULARIZATION, f"{percent(self.regularization)} of all"]
+            words = [regularization_name(self.groups), f"{percent(self.regularization)} of all"]
             lines.append([*words, *[""] * (len(head) - len(words))])
         return head, lines
 
@@ -183,9 +178,10 @@ class Explanation:
             f"drop: of the score at held-out rows if the group is {what}, over "
             f"{count(splits, 'split')}; the score is {number(found.scores.mean())} ± "
             f"{found.scores.std():.2g}, and {number(found.baseline)} without looking at the data. "
-            f"p is corrected for {count(len(self.groups), 'group')}. helped: share of "
-            f"{len(self.stability.weights)} halves of the rows in which the group helps with the "
-            "other half.",
+            f"p is {'' if found.correction else 'not '}corrected for "
+            f"{count(len(self.groups), 'group')}. selected, helped: share of "
+            f"{len(self.stability.weights)} halves of the rows whose model gives the group weight, "
+            "and in which it helps with the other half.",
             *self.notes,
         ]
 
@@ -243,8 +239,9 @@ def explain(
     Parameters
     ----------
     model : MKL estimator, or a scikit-learn pipeline or search that ends in one
-        Fitted or not; a cross-validated one must have chosen its C and p. The steps before it are
-        fitted on the training rows of each part.
+        Fitted or not. A cross-validated one must have chosen its C and p, once for all parts; if
+        that was on these rows, scores are a little too good. The steps before it are fitted on the
+        training rows of each part.
     X, y, sample_weight
         As for `fit`: the rows to train on.
     method, cv, scoring, n_permutations, correction
