@@ -189,7 +189,7 @@ class PathDisplay:
             self.ax_.set_xticks(x, [f"{value:g}".replace("inf", "∞") for value in self.values])
         else:
             _readable_log(self.ax_)
-        self.ax_.set(ylabel="share of the total weight", ylim=(-0.02, None))
+        self.ax_.set(ylabel="share of the weight", ylim=(-0.02, None))
         bottom = self.ax_ if self.score_ax_ is None else self.score_ax_
         words = "C: the larger, the closer to the training data" if self.parameter == "C" else "p"
         bottom.set_xlabel(words)

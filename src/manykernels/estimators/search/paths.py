@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
-from ..._shares import mean_shares
 from ...banks import Bank
 from ...planning import Batch, Way, plan_width
 from ..answers.contributions import by_group
@@ -176,8 +175,7 @@ def _check_max_groups(estimator, p, max_groups):
 
 
 def _used_groups(model):
-    weights = mean_shares(model.kernel_weights_)
-    found = by_group(model.bank_.names, model.bank_.groups, weights).items()
+    found = model.group_weights_.items()
     return frozenset(group for group, weight in found if weight > 0.0)
 
 
