@@ -2,10 +2,10 @@
 
 150 tumours of The Cancer Genome Atlas with 200 mRNAs, 184 miRNAs and 142 proteins each, and 70 more
 whose proteins were never measured. A path with p = 1 lets the views enter one after the other, and
-cross-validation says which are needed; mixing up one view at a time says what each adds that the
-others do not have. One learns that mRNA does most of it, that proteins add a little and miRNA
-nothing that the others lack, and that the model still serves the 70 tumours without proteins
-(missing="scaled"). Writes out/tcga_breast.png, and a report, out/tcga_breast.html.
+cross-validation says which are needed; `explain` mixes up one view at a time and says what each
+adds that the others do not have. One learns that mRNA does most of it, that proteins add a little
+and miRNA nothing that the others lack, and that the model still serves the 70 tumours without
+proteins (missing="scaled"). Writes out/tcga_breast.png, and a report, out/tcga_breast.html.
 Usage: python examples/tcga_breast.py [tcga_breast.npz]
 """
 
@@ -17,7 +17,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 
-from manykernels import MKLClassifier, group_importance, path, report, stability
+from manykernels import MKLClassifier, explain, path, report
 from manykernels.display import ImportanceDisplay, PathDisplay
 from manykernels.kernels import on_groups
 
@@ -61,9 +61,7 @@ print(choice)
 chosen = choice.best
 print(chosen.result_)
 print(f"accuracy on {len(y_other)} tumours without proteins: {chosen.score(X_other, y_other):.1%}")
-added = group_importance(chosen, X, y)
-print(added)
-found = stability(chosen, X, y, n_resamples=20)
+found = explain(chosen, X, y)
 print(found)
 
 figure, places = plt.subplot_mosaic(
@@ -75,7 +73,7 @@ figure, places = plt.subplot_mosaic(
 )
 PathDisplay.from_path(steps, choice=choice, ax=[places["weights"], places["scores"]])
 places["weights"].set_title("Views enter one by one: how many are enough?", pad=14)
-ImportanceDisplay.from_importance(added, ax=places["importance"])
+ImportanceDisplay.from_importance(found.importance, ax=places["importance"])
 places["importance"].set(
     title="What each adds to the others", xlabel="drop of accuracy if a view is mixed up"
 )
@@ -84,5 +82,4 @@ picture.parent.mkdir(exist_ok=True)
 figure.savefig(picture, dpi=80)
 print("picture:", picture)
 page, title = here / "out" / "tcga_breast.html", "Breast cancer subtypes from three omics views"
-sure = {"stability": found, "importance": added}
-print("report:", report(chosen, X_other, y_other, path=page, title=title, **sure))
+print("report:", report(chosen, X_other, y_other, path=page, title=title, explanation=found))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -124,10 +125,11 @@ class TestText:
         assert f"support vectors {model.support_.size} " in page.text
         assert "one 6 all" in page.text  # kernels and features of the groups
         assert "two 2 2" in page.text
-        heaviest = model.weights_frame()["kernel"].iloc[0]
+        frame = model.weights_frame()
+        heaviest = frame["kernel"][frame["remark"] == ""].iloc[0]
         assert heaviest in page.text
         assert heaviest in seen(charts, "name")
-        assert len(charts) == 5  # confusion, groups, kernels, gap, objective
+        assert len(charts) == 8  # drops, confusion, two curves, groups, kernels, gap, objective
 
     def test_training_data_are_called_so(self, read):
         page, _ = read(MKLClassifier(MIXED).fit(X, y), X, y)
@@ -138,7 +140,7 @@ class TestText:
     def test_confusion(self, read):
         model = MKLClassifier(MIXED).fit(X, THREE)
         _, charts = read(model, X_new, THREE_NEW)
-        cells, predicted = rows_of(charts["chart-1"]), model.predict(X_new)
+        cells, predicted = rows_of(charts["chart-2"]), model.predict(X_new)
         assert len(cells) >= 9
         for cell in cells:
             count = int(np.sum((THREE_NEW == cell["true"]) & (predicted == cell["predicted"])))
@@ -165,7 +167,7 @@ class TestText:
         model = MKLRegressor(MIXED, C=10.0).fit(X, X[:, 0] * X[:, 1])
         page, charts = read(model, X_new, X_new[:, 0] * X_new[:, 1])
         assert f"{model.score(X_new, X_new[:, 0] * X_new[:, 1]):.3f} R² on 40 points" in page.text
-        assert "predicted value" in json.dumps(charts["chart-1"])
+        assert "predicted value" in json.dumps(charts["chart-2"])
 
     def test_several_targets_and_no_truth(self, read):
         model = MKLRegressor(MIXED, loss="squared", p=2).fit(X, X[:, :2])
@@ -223,6 +225,48 @@ class TestText:
         truth = y == model.classes_[1]
         brier = np.mean((model.predict_proba(X)[:, 1] - truth) ** 2)
         assert f"{brier:.4f}" in text
+
+    def test_which_groups_matter(self, read):
+        """The first section: of an explanation, of held-out rows, or of the model alone."""
+        model = MKLClassifier(SURE, p=1.33).fit(X, y)
+        found = model.explain(X, y, cv=2, n_halves=4)
+        page, charts = read(model, X_new, y_new, explanation=found)
+        first, second = page.text.split("How well it does")[0], rows_of(charts["chart-1"])
+        assert first.rindex("Which groups matter") < first.index(found.summary()[0])
+        assert [row["drop"] for row in second[:2]] == pytest.approx(found.drops)
+        page, charts = read(model, X_new, y_new)
+        assert "for intervals, and for how often a group helps" in page.text
+        colors = {
+            row["name"]: row["color"] for row in rows_of(list(charts.values())) if "drop" in row
+        }
+        assert len(set(colors.values())) == 2
+        shares = [row for row in rows_of(list(charts.values())) if row.get("name") in colors]
+        assert all(row["color"] == colors[row["name"]] for row in shares)
+        assert "Receiver operating characteristic" in page.text
+        for data in ((), (X, y)):
+            page, charts = read(model, *data)
+            assert "give X and y that the model was not trained on" in page.text
+            assert not seen(charts, "drop")
+            assert not seen(charts, "curve")
+        assert (
+            "All kernels have the same weight" in read(model.set_params(p=np.inf).fit(X, y))[0].text
+        )
+
+    def test_curves(self, read):
+        model = MKLClassifierCV(SURE, Cs=[1.0], ps=[1.33], cv=3).fit(X, THREE)
+        _, charts = read(model, X_new, THREE_NEW)
+        areas = [
+            roc_auc_score(THREE_NEW == label, model.decision_function(X_new)[:, c])
+            for c, label in enumerate(model.classes_)
+        ]
+        words = {f"{label}: area {area:.3f}" for label, area in zip("abc", areas, strict=True)}
+        assert words <= set(seen(charts, "curve"))
+        assert "predicted probability of each of 3 classes" in json.dumps(charts)
+        model = MKLClassifierCV(SURE, Cs=[1.0], ps=[1.33], cv=3).fit(
+            X, np.where(y > 0, "yes", "no")
+        )
+        _, charts = read(model, X_new, np.where(y_new > 0, "yes", "no"))
+        assert "predicted probability of class yes" in json.dumps(charts)
 
     def test_how_sure(self, read):
         model = MKLClassifier(SURE, p=1.0).fit(X, y)

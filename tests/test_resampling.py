@@ -142,7 +142,7 @@ class TestRefits:
         for kernels, count in (("whole", 6), ("auto", 10)):
             model.kernels_ = kernels
             many = Resampling(model, A, np.square(A).sum(axis=1) > 3.4, None, [])
-            assert len(many.groups) == count
+            assert len(many.groups.names) == count
 
     def test_rows_of_weight_zero_do_not_count(self):
         junk = np.array([*y, *["junk"] * 20], dtype=object).astype(str)

@@ -16,6 +16,28 @@ def mean_shares(weights):
     return np.mean([shares(row) for row in np.atleast_2d(weights)], axis=0)
 
 
+def heard_shares(weights, silent):
+    """Shares of the kernels that say something about other points, and what regularizes.
+
+    Parameters
+    ----------
+    weights : (m,) or (t, m) array
+        Or other amounts of kernels; rows of outputs that have their own.
+    silent : (m,) bool array
+        Kernels that say nothing about other points.
+
+    Returns
+    -------
+    (m,) array
+        Shares in the weight of the others, zero for the silent ones; means over the outputs.
+    float
+        Share of the silent kernels in all the weight.
+    """
+    weights = np.atleast_2d(weights)
+    regularization = float(mean_shares(weights)[silent].sum())
+    return mean_shares(np.where(silent, 0.0, weights)), regularization
+
+
 def heaviest(share, most, ties=None):
     """Numbers of the heaviest, at most so many, and of all others.
 

@@ -28,6 +28,11 @@ def number(value, digits=4):
     return f"{value:.{digits}g}"
 
 
+def thousandths(value):
+    """A number with three digits after the point, and no sign before a zero."""
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
 def seconds(value):
     """A time with its unit."""
     if value < 1.0:

@@ -9,10 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._canonical import canonical_rows
-from .._shares import heaviest, shares
-from .._words import count
+from .._shares import heaviest
+from .._words import count, percent
 from ..banks import Bank
+from ..estimators.answers.contributions import regularization_name, told_apart
 from ..estimators.data.units import in_units
+from .axes import OTHERS, color_of
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,16 @@ class Row:
     count, used : int
         How many kernels the line stands for, and how many of them have weight.
     share : float
-        Of the total weight; the mean over the outputs where each has its own weights.
+        Of the weight of the kernels that say something about other points, and of all weight for
+        those that do not; the mean over the outputs where each has its own weights.
     contribution : float or None
-        Share of the decision (`kernel_contributions_`), where it is known.
+        Share of the decision, likewise, where it is known.
     shares : (t,) array
         The share in every output that has its own weights.
+    color : str
+        That of the group, the same in all pictures.
+    stands_for : {"", "others", "regularization"}
+        What the line has instead of a kernel or a group.
     """
 
     name: str
@@ -39,10 +46,28 @@ class Row:
     share: float
     contribution: float | None
     shares: np.ndarray
+    color: str
+    stands_for: str = ""
+
+    @property
+    def weight(self):
+        """The share of the weight, as words."""
+        return self._words(self.share)
+
+    @property
+    def decision(self):
+        """The share of the decision, as words; empty where it is not known."""
+        return "" if self.contribution is None else self._words(self.contribution)
+
+    def _words(self, share):
+        return percent(share) + " of all" * (self.stands_for == "regularization")
 
 
 class Shares:
     """Shares of the kernels of a fitted model, ready to be cut to the heaviest.
+
+    Kernels that say nothing about other points have a line of their own, the last, and their share
+    of everything; the others share the rest.
 
     Parameters
     ----------
@@ -58,12 +83,17 @@ class Shares:
         # the weights of a combination that is no sum belong to features, each a group of its own
         self.grouped = estimator.bank_.is_sum and any(self._groups)
         self.weights = np.atleast_2d(estimator.kernel_weights_)
-        self.shares = np.stack([shares(row) for row in self.weights])
+        self.silent = estimator._is_silent
+        self.shares = np.stack([told_apart(row, self.silent) for row in self.weights])
         self.share = self.shares.mean(axis=0)
-        self.contribution = (
-            getattr(estimator, "kernel_contributions_", None) if with_contributions else None
-        )
+        found = getattr(estimator, "kernel_contributions_", None) if with_contributions else None
+        self.contribution = None if found is None else told_apart(found, self.silent)
+        self.colors = color_of(self._groups if self.grouped else ())
         self.outputs = output_names(estimator) if estimator.kernel_weights_.ndim == 2 else []
+
+    def color(self, group):
+        """The color of a group in all pictures."""
+        return self.colors.get(group, self.colors[""])
 
     @property
     def m(self):
@@ -75,39 +105,53 @@ class Shares:
         return int(np.count_nonzero(self.weights.any(axis=0)))
 
     def kernels(self, most):
-        """The heaviest kernels, and one row for all others if there are more with weight."""
-        shown, left = heaviest(self.share, most, self.contribution)
+        """The heaviest kernels, one row for all others if there are more with weight, and one for
+        what regularizes.
+        """
+        heard = np.flatnonzero(~self.silent)
+        ties = None if self.contribution is None else self.contribution[heard]
+        shown, left = (heard[some] for some in heaviest(self.share[heard], most, ties))
         rows = [self._row(self.names[k], self._groups[k] if self.grouped else "", k) for k in shown]
         if np.count_nonzero(self.share[left]):
-            rows.append(self._row(count(left.size, "other"), "", left))
-        return rows
+            rows.append(self._row(count(left.size, "other"), "", left, "others"))
+        return [*rows, *self._regularization()]
 
     def groups(self, most=20):
-        """The groups of kernels, heaviest first, and one row for all beyond `most`; empty where
-        there are none.
+        """The groups of kernels, heaviest first, one row for all beyond `most`, and one for what
+        regularizes; empty where there are no groups.
         """
         if not self.grouped:
             return []
         members = {}
         for k, group in enumerate(self._groups):
-            members.setdefault(group or "no group", []).append(k)
+            heard = members.setdefault(group or "no group", [])
+            heard += [] if self.silent[k] else [k]
         rows = sorted(
-            (self._row(name, name, np.array(ks)) for name, ks in members.items()),
+            (self._row(name, name, ks) for name, ks in members.items()),
             key=lambda row: -row.share,
         )
-        if len(rows) <= most:
-            return rows
-        left = np.concatenate([members[row.name] for row in rows[most:]])
-        return [*rows[:most], self._row(count(len(rows) - most, "other group"), "", left)]
+        if len(rows) > most:
+            left = np.concatenate([members[row.name] for row in rows[most:]])
+            name = count(len(rows) - most, "other group")
+            rows = [*rows[:most], self._row(name, "", left, "others")]
+        return [*rows, *self._regularization()]
 
-    def _row(self, name, group, kernels):
-        kernels = np.atleast_1d(kernels)
+    def _regularization(self):
+        """A row for kernels with weight that say nothing about other points, if there are some."""
+        used = np.flatnonzero(self.silent & (self.share > 0.0))
+        name = regularization_name(self._groups)
+        return [self._row(name, "", used, "regularization")] if used.size else []
+
+    def _row(self, name, group, kernels, stands_for=""):
+        kernels = np.atleast_1d(kernels).astype(int)
         contribution = (
             None if self.contribution is None else float(self.contribution[kernels].sum())
         )
         used = int(np.count_nonzero(self.weights[:, kernels].any(axis=0)))
         share, shares = float(self.share[kernels].sum()), self.shares[:, kernels].sum(axis=1)
-        return Row(str(name), str(group), kernels.size, used, share, contribution, shares)
+        color = OTHERS if stands_for else self.color(group)
+        found = share, contribution, shares, color, stands_for
+        return Row(str(name), str(group), kernels.size, used, *found)
 
 
 def fitted_model(estimator):

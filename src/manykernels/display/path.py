@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from .._shares import mean_shares
 from .._words import count
 from ..estimators import Choice, Path, path
 from .axes import OTHERS, PALETTE, axes, pyplot, shortened
@@ -133,7 +134,7 @@ class PathDisplay:
             names, shares, what = steps.groups, steps.group_weights(), "groups"
         else:
             names, what = models[0].bank_.names, "kernels"
-            shares = np.stack([Shares(model).share for model in models])
+            shares = np.stack([mean_shares(model.kernel_weights_) for model in models])
         shown = np.argsort(-shares.max(axis=0), kind="stable")[:max_kernels]
         shown = shown[shares[:, shown].any(axis=0)]
         others = np.delete(shares, shown, axis=1).sum(axis=1)
@@ -188,7 +189,7 @@ class PathDisplay:
             self.ax_.set_xticks(x, [f"{value:g}".replace("inf", "∞") for value in self.values])
         else:
             _readable_log(self.ax_)
-        self.ax_.set(ylabel="share of the total weight", ylim=(-0.02, None))
+        self.ax_.set(ylabel="share of the weight", ylim=(-0.02, None))
         bottom = self.ax_ if self.score_ax_ is None else self.score_ax_
         words = "C: the larger, the closer to the training data" if self.parameter == "C" else "p"
         bottom.set_xlabel(words)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._words import percent
-from .axes import OTHERS, axes, color_of, shortened
+from .axes import axes, shortened
 from .facts import Row, Shares, fitted_model
 
 if TYPE_CHECKING:
@@ -22,7 +21,10 @@ NUMBERED = 12  # outputs whose shares are written into the cells
 
 
 class KernelWeightsDisplay:
-    """Kernels by their share of the total weight, heaviest first, colored by group.
+    """Kernels by their share of the weight, heaviest first, colored by group.
+
+    Kernels that say nothing about other points and only regularize (`silent_kernels_`) have a bar
+    of their own, with their share of everything; the others share the rest.
 
     Where every output has its own weights (``share_weights=False``) there is a column of cells for
     each instead of bars.
@@ -87,8 +89,8 @@ class KernelWeightsDisplay:
         else:
             self._bars(options)
         self.ax_.set_yticks(np.arange(len(names)), names)
-        if self.rows and self.rows[-1].count > 1:
-            self.ax_.get_yticklabels()[-1].set_style("italic")
+        for label, row in zip(self.ax_.get_yticklabels(), self.rows, strict=True):
+            label.set_style("italic" if row.stands_for else "normal")
         used, total = sum(row.used for row in self.rows), self.total or len(self.rows)
         self.ax_.set_title(
             f"{used:,} of {total:,} kernels have weight", loc="left", fontsize="medium"
@@ -96,20 +98,23 @@ class KernelWeightsDisplay:
         return self
 
     def _bars(self, options):
-        colors, places = color_of(row.group for row in self.rows), np.arange(len(self.rows))
-        named = [group for group in colors if group]
-        fill = [OTHERS if row.count > 1 else colors[row.group] for row in self.rows]
+        places, named = np.arange(len(self.rows)), {row.group: row.color for row in self.rows}
+        named.pop("", None)
+        fill = [row.color for row in self.rows]
         bars = self.ax_.barh(places, self._lengths(), **({"color": fill, "height": 0.7} | options))
-        if any(bar.get_width() < row.share for bar, row in zip(bars, self.rows, strict=True)):
-            bars[-1].set(hatch="//", edgecolor="w")  # cut
+        for bar, row in zip(bars, self.rows, strict=True):
+            if bar.get_width() < row.share:
+                bar.set(hatch="//", edgecolor="w")  # cut
         self.ax_.bar_label(
             bars,
-            [percent(row.share) for row in self.rows],
+            [row.weight for row in self.rows],
             padding=4,
             fontsize="small",
             color="0.35",
         )
-        self.ax_.set(xlabel="share of the total weight", ylim=(len(self.rows) - 0.4, -0.6))
+        regularized = any(row.stands_for == "regularization" for row in self.rows)
+        label = "share of the weight" + " without regularization" * regularized
+        self.ax_.set(xlabel=label, ylim=(len(self.rows) - 0.4, -0.6))
         self.ax_.margins(x=0.12)
         self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         self.ax_.tick_params(axis="y", length=0)
@@ -117,7 +122,7 @@ class KernelWeightsDisplay:
             from matplotlib.patches import Patch
 
             self.ax_.legend(
-                handles=[Patch(color=colors[group], label=group) for group in named],
+                handles=[Patch(color=color, label=group) for group, color in named.items()],
                 loc="lower right",
                 frameon=False,
             )
@@ -126,9 +131,9 @@ class KernelWeightsDisplay:
         """Lengths of the bars; a million others together are not drawn longer than would leave the
         rest visible.
         """
-        heaviest = max((row.share for row in self.rows if row.count == 1), default=1.0)
+        heaviest = max((row.share for row in self.rows if not row.stands_for), default=1.0)
         return [
-            row.share if row.count == 1 else min(row.share, LONGEST_BAR * heaviest)
+            min(row.share, LONGEST_BAR * heaviest) if row.stands_for else row.share
             for row in self.rows
         ]
 

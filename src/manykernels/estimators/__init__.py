@@ -1,5 +1,7 @@
 """Estimators with scikit-learn's interface."""
 
+from .answers.contributions import GroupShares
+from .answers.explanation import Alike, Explanation, explain
 from .answers.importance import Importance, group_importance
 from .answers.stability import Stability, stability
 from .checkpoints import Checkpoint, OtherProblem
@@ -14,8 +16,11 @@ from .search.paths import path
 from .selector import MKLFeatureSelector
 
 __all__ = [
+    "Alike",
     "Checkpoint",
     "Choice",
+    "Explanation",
+    "GroupShares",
     "Importance",
     "MKLClassifier",
     "MKLClassifierCV",
@@ -26,6 +31,7 @@ __all__ = [
     "OtherProblem",
     "Path",
     "Stability",
+    "explain",
     "group_importance",
     "path",
     "plan",

@@ -18,6 +18,7 @@ from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
+from .answers.contributions import ExplainsItself
 from .base import MKLEstimator
 from .checks import (
     Callbacks,
@@ -53,7 +54,7 @@ def knows_probabilities(estimator):
     return True
 
 
-class MKLClassifier(ClassifierMixin, MKLEstimator):
+class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     """Support vector classification with a learned combination of kernels.
 
     Learns weights d >= 0 of the kernels together with an SVM on ``sum_k d_k K_k``, or on another
@@ -172,9 +173,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     kernel_contributions_ : (m,) array
         Share of each kernel in the squared norm of the decision function; computed when it is asked
         for.
-    group_weights_, group_contributions_ : dict
-        Share of each group of kernels in the weights and in the contributions; a kernel without a
-        group is one by itself.
+    group_weights_, group_contributions_ : GroupShares
+        Share of each group of kernels in the weights and in the contributions, dicts that sum to
+        one; a kernel without a group is one by itself. Those of `silent_kernels_` belong to no
+        group: their share of all is the attribute ``regularization``.
     dual_coef_ : (n_outputs, n_support) array
         Signed dual coefficients, as in SVC; one output for two classes.
     support_ : (n_support,) indices of the support vectors in the training data

@@ -13,6 +13,7 @@ from ..losses import EpsilonInsensitive, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
+from .answers.contributions import ExplainsItself
 from .base import MKLEstimator
 from .checks import (
     Callbacks,
@@ -33,7 +34,7 @@ from .scikit_learn import with_callbacks
 FREE = 0.1  # of the spread of the targets is a free error
 
 
-class MKLRegressor(RegressorMixin, MKLEstimator):
+class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
     """Support vector or ridge regression with a learned combination of kernels.
 
     Several targets share the kernel weights.

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._html import MOST, Markup, element, result_html, table
-from .._shares import heaviest, mean_shares
+from .._shares import heard_shares, heaviest
 from .._words import count, percent
 from ..result import Result, Status
 
@@ -119,9 +119,12 @@ def fitted_html(estimator):
 
 
 def _rows(estimator):
-    share, names = mean_shares(estimator.kernel_weights_), estimator.bank_.names
+    names = estimator.bank_.names
+    share, regularization = heard_shares(estimator.kernel_weights_, estimator._is_silent)
     shown, left = heaviest(share, MOST)
     rows = [[str(names[k]), percent(float(share[k]))] for k in shown]
     if np.count_nonzero(share[left]):
         rows.append([count(left.size, "other"), percent(float(share[left].sum()))])
+    if regularization:
+        rows.append(["regularization", f"{percent(regularization)} of all"])
     return rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._shares import mean_shares
+from .._shares import heard_shares
 from .._version import __version__
 from .blocks import is_several
 from .report import some
@@ -38,8 +38,9 @@ def store(
     key : str
         ``uns[key]`` gets the tables ``weights`` (of kernels) and ``groups``, and C, p, the gap and
         the like. ``var[key + "_weight"]`` gets the weight of each gene: the shares of all kernels
-        that see it, summed; so genes of several groups have that of all of them. In a MuData it is
-        in the ``var`` of the modalities.
+        that see it, summed, without those that only regularize, whose share of everything is
+        ``uns[key]["regularization"]``; genes of several groups have that of all of them. In a
+        MuData it is in the ``var`` of the modalities.
     predict : bool
         Whether ``obs[key + "_prediction"]`` gets predictions, for the samples of `views` or all.
     """
@@ -69,6 +70,7 @@ def _facts(model):
         "groups": _groups_frame(model),
         "gap": float(model.result_.duality_gap),
         "converged": bool(model.result_.status.converged),
+        "regularization": float(model.group_weights_.regularization),
     }
     for name in ("C", "p", "nu"):
         value = getattr(model, f"{name}_", getattr(model, name, None))
@@ -97,7 +99,8 @@ def _groups_frame(model):
 def _column_weights(model):
     """Summed shares of the kernels that see each column, (n_features,)."""
     weights = np.zeros(model.n_features_in_)
-    for k, share in enumerate(mean_shares(model.kernel_weights_)):
+    heard, _ = heard_shares(model.kernel_weights_, model._is_silent)
+    for k, share in enumerate(heard):
         columns = model.bank_.columns_of(k)
         weights[slice(None) if columns is None else columns] += share
     return weights

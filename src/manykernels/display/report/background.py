@@ -43,12 +43,10 @@ def _distinct(model, points):
 
 def _groups_table(story):
     """How many kernels every group has, and how many features they see."""
-    groups = story.shares.groups()
-    if not groups:
-        return ""
-    sizes = _features_of_groups(story.model.bank_)
-    rows = [[group.name, f"{group.count:,}", sizes.get(group.name, "")] for group in groups]
-    return table(["group", "kernels", "features"], rows)
+    seen = _features_of_groups(story.model.bank_)
+    groups = [group.name for group in story.shares.groups() if group.name in seen]
+    rows = [[name, f"{len(seen[name]):,}", _size(seen[name])] for name in groups]
+    return table(["group", "kernels", "features"], rows) if rows else ""
 
 
 def _of(part, whole):
@@ -61,11 +59,11 @@ def _listed(labels, most=8):
 
 
 def _features_of_groups(bank):
-    """How many features the kernels of every group see together, as words."""
+    """The features that each kernel of every group sees."""
     seen = {}
     for k, group in enumerate(bank.groups):
         seen.setdefault(group or "no group", []).append(bank.columns_of(k))
-    return {group: _size(columns) for group, columns in seen.items()}
+    return seen
 
 
 def _size(columns):

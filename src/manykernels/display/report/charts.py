@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..._words import percent
-from ..axes import OTHERS, PALETTE, color_of
+from ..._words import thousandths
+from ..axes import PALETTE
 from ..runs import from_zero
 
 BAND = 50  # pixels of a kernel: its name above its bars, so that long names fit on a telephone
@@ -55,33 +55,91 @@ def bars(rows):
     return _dressed(alt.layer(*layers), (BAND if known else BAND - 8) * len(rows))
 
 
+def drops(bars, colors):
+    """Drops of a score, (group, drop, interval or None), with names above the bars."""
+    alt = altair()
+    values = [
+        {
+            "place": place,
+            "name": name,
+            "drop": float(drop),
+            "low": float(drop if ends is None else ends[0]),
+            "high": float(drop if ends is None else ends[1]),
+            "words": thousandths(drop),
+            "color": color,
+        }
+        for place, ((name, drop, ends), color) in enumerate(zip(bars, colors, strict=True))
+    ]
+    low = min(0.0, *(value["low"] for value in values))
+    high = max(0.0, *(value["high"] for value in values))
+    scale = alt.Scale(domain=[low, low + 1.15 * (high - low)], nice=False)
+    title = "drop of the score at held-out rows"
+    base = alt.Chart(alt.Data(values=values)).encode(
+        y=alt.Y("place:O", axis=None), color=alt.Color("color:N", scale=None)
+    )
+    x = alt.X("drop:Q", axis=_axis(alt, title, tickCount=5), scale=scale)
+    ink = {"color": _ink(alt)}
+    names = base.mark_text(**LEFT, dy=-14, limit={"expr": "width"})
+    line = base.mark_rule(strokeWidth=1.5, yOffset=2)
+    ends = alt.X("high:Q", scale=scale)
+    label = base.mark_text(**LEFT, dx=6, dy=2, fontSize=11, opacity=0.8)
+    layers = [
+        names.encode(x=alt.value(0), text="name:N", **ink),
+        base.mark_bar(height=9, yOffset=2, cornerRadiusEnd=2).encode(x=x),
+        line.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", **ink),
+        label.encode(x=ends, text="words:N", **ink),
+    ]
+    return _dressed(alt.layer(*layers), (BAND - 8) * len(bars))
+
+
+def curves(lines, titles, diagonal):
+    """Lines of classes in the unit square, (name, x, y), with axes of these titles; a dashed line
+    where guessing is, if it is the diagonal.
+    """
+    alt, names = altair(), [name for name, _, _ in lines]
+    values = [
+        {"curve": name, "x": float(a), "y": float(b), "order": place}
+        for name, *both in lines
+        for place, (a, b) in enumerate(zip(*both, strict=True))
+    ]
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    across = alt.X("x:Q", scale=scale, axis=_axis(alt, titles[0], format="~%", tickCount=5))
+    up = alt.Y("y:Q", scale=scale, axis=_axis(alt, titles[1], format="~%", tickCount=5))
+    colors = alt.Scale(domain=names, range=list(PALETTE[: len(names)]))
+    color = alt.Color("curve:N", scale=colors, legend=_legend(alt, names))
+    base = alt.Chart(alt.Data(values=values)).encode(x=across, y=up)
+    layers = [base.mark_line(strokeWidth=2).encode(color=color, order="order:Q")]
+    if diagonal:
+        line = alt.Chart(alt.Data(values=[{"x": end, "y": end} for end in (0.0, 1.0)]))
+        dashed = line.mark_line(color="currentColor", opacity=0.5, strokeDash=[4, 4])
+        layers.append(dashed.encode(x=across, y=up))
+    return _dressed(alt.layer(*layers), 300)
+
+
 def is_cut(rows):
     """Whether the bar of all others would leave the rest too short; it is cut then, its number is
     not.
     """
-    return rows[-1].share > _longest(rows)
+    return any(row.share > _longest(rows) for row in rows if row.stands_for)
 
 
 def _longest(rows):
     """Length that no bar exceeds."""
-    single = [
-        max(row.share, row.contribution or 0.0) for row in rows if row.count == 1 or row.group
-    ]
+    single = [max(row.share, row.contribution or 0.0) for row in rows if not row.stands_for]
     return LONGEST * max(single, default=1.0)
 
 
 def _bar_values(rows):
     longest = _longest(rows)
-    colors = color_of(row.group for row in rows)
     return [
         {
             "place": place,
             "name": row.name,
             "share": min(row.share, longest),
             "part": min(row.contribution or 0.0, longest),
-            "weight": percent(row.share),
-            "decision": "" if row.contribution is None else percent(row.contribution),
-            "color": colors[row.group] if row.group or row.count == 1 else OTHERS,
+            "weight": row.weight,
+            "decision": row.decision,
+            "color": row.color,
         }
         for place, row in enumerate(rows)
     ]
@@ -281,15 +339,17 @@ def surface(scores):
     return _dressed(alt.layer(*layers), 280)
 
 
-def reliability(said, found, counts):
-    """How often a class came true where a probability was said; on the line is right."""
+def reliability(said, found, counts, of):
+    """How often a class, named in words, came true where a probability was said; on the line is
+    right.
+    """
     alt = altair()
     values = [
         {"said": float(a), "found": float(b), "points": int(n)}
         for a, b, n in zip(said, found, counts, strict=True)
     ]
     scale = alt.Scale(domain=[0, 1], nice=False)
-    x = alt.X("said:Q", scale=scale, axis=_axis(alt, "predicted probability", format="~%"))
+    x = alt.X("said:Q", scale=scale, axis=_axis(alt, f"predicted probability of {of}", format="~%"))
     y = alt.Y("found:Q", scale=scale, axis=_axis(alt, "how often it was so", format="~%"))
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
     line = alt.Chart(alt.Data(values=[{"said": 0.0, "found": 0.0}, {"said": 1.0, "found": 1.0}]))

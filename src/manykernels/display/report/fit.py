@@ -31,7 +31,9 @@ def weights_section(story):
         _chart(story, shares.kernels(SHOWN), "Share of the weight by kernel, heaviest first")
     )
     listed = shares.kernels(LISTED)
-    heaviest = count(sum(row.count == 1 for row in listed), "kernel" if story.is_sum else "weight")
+    heaviest = count(
+        sum(not row.stands_for for row in listed), "kernel" if story.is_sum else "weight"
+    )
     parts.append(folded(f"Table of the heaviest {heaviest}", _kernels_table(listed, shares)))
     return section("Which kernels matter", *parts)
 
@@ -39,7 +41,10 @@ def weights_section(story):
 def _silent(story):
     """A word on kernels with weight that say nothing about new points."""
     words = story.model._words_on_silence()
-    return [element("p", words)] if words else []
+    if not words:
+        return []
+    said = "They are listed as regularization, with their share of all; the others share the rest."
+    return [element("p", f"{words} {said}")]
 
 
 def _missing(story):
@@ -115,7 +120,7 @@ def _chart(story, rows, label):
 
 def _weights_words(story, known):
     of = " of the normalized kernels" if story.is_sum else ""
-    words = f"Bars are shares of the total weight{of}."
+    words = f"Bars are shares of the weight{of}."
     if story.shares.outputs:
         words = (
             "Every output has weights of its own; shares are of the weight within an output, and "
@@ -151,8 +156,8 @@ def _groups_table(groups, known):
             g.name,
             f"{g.count:,}",
             f"{g.used:,}",
-            percent(g.share),
-            *([percent(g.contribution)] if known else []),
+            g.weight,
+            *([g.decision] if known else []),
         ]
         for g in groups
     ]
@@ -169,8 +174,8 @@ def _kernels_table(rows, shares):
         lines.append(
             [
                 row.name,
-                percent(row.share),
-                *([percent(row.contribution)] if known else []),
+                row.weight,
+                *([row.decision] if known else []),
                 *per_output,
             ]
         )

@@ -2,16 +2,18 @@
 
 import numpy as np
 from scipy.stats import binomtest
+from sklearn.metrics import auc, average_precision_score, precision_recall_curve, roc_curve
 
 from ..._html import element, table
 from ..._words import count, number, percent
-from ..facts import training_rows
 from . import charts
 from .page import facts, folded, section
 
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot
 MOST_TARGETS = 4
+MOST_CURVES, MOST_STEPS = 10, 300  # classes with a curve, and points of it
+WIDEST = 520  # pixels of a unit square
 DRAWS = 200  # of the points, for intervals
 BINS = 10  # groups of probabilities
 
@@ -48,12 +50,8 @@ def outcome_section(story):
 
 def _which_data(story):
     n = count(len(story.predicted), "point")
-    # others than a table are matrices K(test, train)
-    shape = getattr(story.rows, "shape", None) or np.shape(story.rows)
-    if len(shape) == 2 and shape[1] == story.model.n_features_in_:
-        y = np.zeros(len(story.predicted)) if story.y is None else story.y
-        if training_rows(story.model, story.rows, y) is not None:
-            return f"On the {n} that the model was trained on. Expect less on new ones."
+    if story.trained_on:
+        return f"On the {n} that the model was trained on. Expect less on new ones."
     return f"On the {n} given to this report."
 
 
@@ -80,7 +78,55 @@ def _classified(story):
             )
         )
     known = _chances(np.diagonal(counts).sum(), counts.sum(), counts.sum(axis=1).max())
-    return [known, *parts, _classes_table(counts, names), *_probabilities(story)]
+    by_class = _classes_table(counts, names)
+    return [known, *parts, by_class, *_curves(story), *_probabilities(story)]
+
+
+def _curves(story):
+    """Receiver operating characteristic, and precision against recall, of points that the model
+    was not trained on: of the second of two classes, or of each against the rest.
+    """
+    model, y = story.model, np.asarray(story.y)
+    if story.trained_on or not hasattr(story.given, "decision_function"):
+        return []
+    scores = np.asarray(story.given.decision_function(story.X))
+    scores = scores[:, None] if scores.ndim == 1 else scores
+    classes = model.classes_[-scores.shape[1] :]
+    shown = [c for c in range(classes.size) if 0 < np.sum(y == classes[c]) < y.size]
+    if not shown or len(shown) > MOST_CURVES:
+        return []
+    roc, pr = [], []
+    for c in shown:
+        truth, name = y == classes[c], str(classes[c])
+        wrong, found, _ = roc_curve(truth, scores[:, c])
+        precision, recall, _ = precision_recall_curve(truth, scores[:, c])
+        area, mean = auc(wrong, found), average_precision_score(truth, scores[:, c])
+        roc.append((f"{name}: area {area:.3f}", *_thinned(wrong, found)))
+        pr.append((f"{name}: mean {mean:.3f}", *_thinned(recall, precision)))
+    return [
+        element("h3", "Other thresholds"),
+        story.charts.place(
+            charts.curves(roc, ("others that are taken for it", "found"), diagonal=True),
+            "Receiver operating characteristic.",
+            "Receiver operating characteristic: the share of a class that is found against the "
+            "share of the others that are taken for it, at every threshold; guessing is on the "
+            "dashed line.",
+            WIDEST,
+        ),
+        story.charts.place(
+            charts.curves(pr, ("found (recall)", "right (precision)"), diagonal=False),
+            "Precision against recall.",
+            "Precision against recall: how many of those that are taken for a class are of it; "
+            "guessing has the share of the class.",
+            WIDEST,
+        ),
+    ]
+
+
+def _thinned(x, y):
+    """At most so many points of a curve, with its ends."""
+    places = np.linspace(0, len(x) - 1, min(len(x), MOST_STEPS)).round().astype(int)
+    return x[places], y[places]
 
 
 def _chances(right, points, commonest):
@@ -105,6 +151,7 @@ def _probabilities(story):
     truth = (y[:, None] == model.classes_[None]).astype(float)
     # of two classes one says it all
     shown = slice(1, None) if model.classes_.size == 2 else slice(None)
+    of = f"class {model.classes_[1]}" if shown.start else f"each of {model.classes_.size} classes"
     said, was = found[:, shown].ravel(), truth[:, shown].ravel()
     parts = np.array_split(np.argsort(said, kind="stable"), min(BINS, max(2, said.size // 10)))
     means = [(said[part].mean(), was[part].mean(), part.size) for part in parts if part.size]
@@ -115,9 +162,10 @@ def _probabilities(story):
     return [
         element("h3", "Probabilities"),
         story.charts.place(
-            charts.reliability(*zip(*means, strict=True)),
-            "How often a class came true against its predicted probability.",
-            "Groups of equally many predictions; on the dashed line they are right.",
+            charts.reliability(*zip(*means, strict=True), of),
+            f"How often {of} came true against its predicted probability.",
+            f"How often it was {of}, in groups of equally many predictions; on the dashed line "
+            "they are right.",
         ),
         facts(
             [

@@ -1,7 +1,7 @@
 """How sure it is which groups matter, from models of parts of the rows."""
 
 from ..._html import element, table
-from ..._words import count, number, percent
+from ..._words import count, number, percent, thousandths
 from .page import facts, section
 
 MOST = 30  # groups in a table
@@ -69,8 +69,8 @@ def _important(found):
     rows = [
         [
             row["group"],
-            f"{row['drop']:.4f}",
-            f"{row['std']:.4f}",
+            thousandths(row["drop"]),
+            f"{thousandths(row['low'])} to {thousandths(row['high'])}",
             f"{row['p']:.2g}",
             f"{row['adjusted p']:.2g}",
         ]
@@ -79,7 +79,7 @@ def _important(found):
     return [
         element("h3", "Added to the held-out score"),
         element("p", words),
-        table(["group", "drop", "standard deviation between splits", "p", "corrected p"], rows),
+        table(["group", "drop", "95 % interval", "p", "corrected p"], rows),
         _scores(found),
     ]
 

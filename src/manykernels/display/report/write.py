@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..._files import check_replaceable, replace_file
 from ..._html import element
 from ..._words import count, number, percent, seconds
-from ..facts import Shares, fitted_model, rows_of
+from ..facts import Shares, fitted_model, rows_of, training_rows
 from .background import data_section, formulation_section, work_section
 from .fit import certificate_section, convergence_section, tuning_section, weights_section
+from .matter import matter_section
 from .outcome import outcome_section, score
 from .page import Charts, check_room, page
 from .sure import sure_section
@@ -30,28 +31,34 @@ def report(
     *,
     path: str | os.PathLike[str],
     title: str | None = None,
+    explanation: Any = None,
     stability: Any = None,
     importance: Any = None,
 ) -> Path:
     """Write a report on a fitted model: one HTML file that needs no network.
 
-    It says what the model was trained on, what was optimized, how close to the optimum it is proven
-    to be, which groups and kernels carry the weight and the decision, how the fit went, how well
-    the model does on the data given here, and what it cost. A part for which something is missing,
-    such as data to judge the model on, is left out with a word.
+    It begins with which groups matter, and how well the model does on the data given here. Then it
+    says which groups and kernels carry the weight and the decision, how close to the optimum it is
+    proven to be, how the fit went, what it was trained on, what was optimized, and what it cost. A
+    part for which something is missing, such as data to judge the model on, is left out with a
+    word.
 
     Parameters
     ----------
     estimator : fitted MKLClassifier, MKLRegressor or MKLOneClass
         Or a pipeline or search that ends in one.
     X, y : data to judge the model on, optional
-        Best data that it was not trained on, as the estimator takes them: a confusion matrix,
-        residuals, or scores are shown for them.
+        Best data that it was not trained on, as the estimator takes them: a confusion matrix and
+        curves of other thresholds, residuals, or scores are shown for them, and how much worse the
+        model is if one group is mixed up.
     path : str or path
         The file to write, in a folder that is there. It is replaced in one move, so nobody reads
         half a report.
     title : str, optional
         The kind of the model and its number of features by default.
+    explanation : Explanation, optional
+        What `manykernels.explain` found, for the first section; without it there are only the
+        shares of the groups, and what X and y say of them.
     stability, importance : Stability and Importance, optional
         What `manykernels.stability` and `manykernels.group_importance` found, to be shown too.
 
@@ -79,8 +86,10 @@ def report(
     # a feature selector does not predict
     judged = estimator if hasattr(estimator, "predict") else model
     shares = Shares(model, with_contributions=True)
-    story = Story(judged, model, shares, X, y, stability=stability, importance=importance)
+    sure = {"explanation": explanation, "stability": stability, "importance": importance}
+    story = Story(judged, model, shares, X, y, **sure)
     sections = (
+        matter_section,
         outcome_section,
         weights_section,
         sure_section,
@@ -147,7 +156,7 @@ class Story:
     model : fitted MKL estimator
     shares : Shares
     X, y : data, or None
-    stability, importance : Stability and Importance, or None
+    explanation, stability, importance : Explanation, Stability and Importance, or None
     charts : Charts
         Those placed so far.
     """
@@ -157,6 +166,7 @@ class Story:
     shares: Shares
     X: object = None
     y: object = None
+    explanation: object = None
     stability: object = None
     importance: object = None
     charts: Charts = field(default_factory=Charts)
@@ -170,6 +180,18 @@ class Story:
     def rows(self):
         """X as the model gets it, after the other steps of a pipeline."""
         return rows_of(self.given, self.X)
+
+    @cached_property
+    def trained_on(self):
+        """Whether X and y are the rows that the model was trained on."""
+        if self.X is None:
+            return False
+        # others than a table are matrices K(test, train)
+        shape = getattr(self.rows, "shape", None) or np.shape(self.rows)
+        if len(shape) != 2 or shape[1] != self.model.n_features_in_:
+            return False
+        y = np.zeros(len(self.predicted)) if self.y is None else self.y
+        return training_rows(self.model, self.rows, y) is not None
 
     @property
     def is_sum(self):

@@ -1,14 +1,42 @@
 """How much each kernel and each group of kernels has to do with a model."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..._shares import mean_shares, shares
+from ..._shares import heard_shares, mean_shares, shares
+from ..._words import percent
 from ...kernels import Linear
 from ..data.frames import data_frame
 from ..data.silent import remarks, silent_words
 
 AT_ONCE = 256  # columns along which slopes are taken together
+REGULARIZATION = "(regularization)"  # what tables call kernels that say nothing about other points
+
+
+class GroupShares(dict):
+    """Shares of groups of kernels, by name: a dict that also knows what is no group's.
+
+    The shares are of what kernels have that say something about other points, so that they sum to
+    one if there are any.
+
+    Attributes
+    ----------
+    regularization : float
+        Share, in everything, of the kernels that are nearly the identity on the training rows or
+        constant there (`silent_kernels_`). It is no item, so that no name of a group is like it.
+    """
+
+    def __init__(self, shares=(), regularization=0.0):
+        super().__init__(shares)
+        self.regularization = regularization
+
+    def __repr__(self):
+        words = super().__repr__()
+        if not self.regularization:
+            return words
+        return f"{words} beside regularization: {percent(self.regularization)} of all"
 
 
 class TellsWeights:
@@ -40,20 +68,36 @@ class TellsWeights:
 
     @property
     def group_weights_(self):
-        """Share of each group of kernels in the total weight, as a dict; a kernel without a group
-        is one by itself.
+        """Share of each group of kernels in the weight, a `GroupShares`: a dict from group to
+        share. A kernel without a group is one by itself.
 
-        Where every class has its own weights, the mean of the shares.
+        Kernels that say nothing about other points (`silent_kernels_`) belong to no group here:
+        ``group_weights_.regularization`` is their share of all the weight, and the groups share
+        the rest, so that they sum to one. Where every class has its own weights, the mean of the
+        shares.
         """
         check_is_fitted(self)
-        return by_group(self.bank_.names, self.bank_.groups, mean_shares(self.kernel_weights_))
+        return self._by_group(self.kernel_weights_)
 
     @property
     def group_contributions_(self):
-        """The `kernel_contributions_` summed over each group of kernels, as a dict; see
-        `group_weights_`.
+        """Share of each group of kernels in the contributions of those that say something about
+        other points, a `GroupShares`; see `group_weights_`.
         """
-        return by_group(self.kernel_names_, self.bank_.groups, self.kernel_contributions_)
+        return self._by_group(self.kernel_contributions_)
+
+    def _by_group(self, amounts):
+        heard, regularization = heard_shares(amounts, self._is_silent)
+        groups = by_group(self.bank_.names, self.bank_.groups, heard)
+        return GroupShares(groups, regularization)
+
+    @property
+    def _is_silent(self):
+        """Which kernels say nothing about other points, (m,) bool; none if nobody looked."""
+        silent = np.zeros(len(self.bank_.names), dtype=bool)
+        for kernels in getattr(self, "silent_kernels_", {}).values():
+            silent[kernels] = True
+        return silent
 
     def group_decisions(self, X):
         """What each group of kernels adds to the decision values of new points, as a dict from
@@ -74,7 +118,8 @@ class TellsWeights:
     def feature_contributions(self, backend="pandas"):
         """The columns as a table, most important first: feature, contribution and loading.
 
-        The contribution of a linear kernel (`kernel_contributions_`) is a sum over its columns, and
+        The contribution of a linear kernel, in what those contribute that say something about other
+        points (`group_contributions_`), is a sum over its columns, and
         that of a kernel on a single column is the column's. What kernels that mix columns
         contribute cannot be told apart, so that the contributions sum to less than one where there
         are such; scikit-learn's ``permutation_importance`` asks for their columns at held-out rows.
@@ -89,7 +134,8 @@ class TellsWeights:
         check_is_fitted(self)
         if self.bank_.normalize == "cosine":
             raise AttributeError("With normalize='cosine' no kernel is linear in its columns.")
-        whole, count = self.kernel_contributions_, self.n_features_in_
+        whole, _ = heard_shares(self.kernel_contributions_, self._is_silent)
+        count = self.n_features_in_
         seen = [self.bank_.columns_of(k) for k in range(len(whole))]
         linear = [
             k for k, kernel in enumerate(self.bank_.kernels) if whole[k] and type(kernel) is Linear
@@ -143,13 +189,16 @@ class TellsWeights:
         return silent_words(silent, mean_shares(self.kernel_weights_), self.bank_.names)
 
     def weights_frame(self, backend="pandas"):
-        """The kernels as a table, heaviest first: kernel, group, weight, share of the total weight,
-        contribution, and a remark where a kernel says nothing about other points (it is nearly the
-        identity on the training rows, or constant there).
+        """The kernels as a table, heaviest first: kernel, group, weight, share of the weight,
+        contribution and remark.
 
-        The contribution is that of `kernel_contributions_`; it costs a pass over the kernels, and
-        is left out where the combination is not a sum. Where every class has its own weights,
-        weight and share are means, and there is a column for each class.
+        A kernel that says nothing about other points has a remark (it is nearly the identity on
+        the training rows, or constant there), the group ``"(regularization)"``, and its share of
+        everything; the others share the rest, so that sums by group are `group_weights_` and
+        `group_contributions_`. A user's group of that name makes it ``"(regularization) (2)"``.
+        The contribution costs a pass over the kernels, and is left out where the combination is
+        not a sum. Where every class has its own weights, weight and share are means, and there is
+        a column for each class.
 
         Parameters
         ----------
@@ -158,10 +207,12 @@ class TellsWeights:
         """
         check_is_fitted(self)
         weights = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        columns = {"kernel": self.bank_.names, "group": self.bank_.groups, "weight": weights}
-        columns["share"] = mean_shares(self.kernel_weights_)
+        silent, groups = self._is_silent, np.array(self.bank_.groups, dtype=object)
+        groups[silent] = regularization_name(self.bank_.groups)
+        columns = {"kernel": self.bank_.names, "group": groups, "weight": weights}
+        columns["share"] = told_apart(self.kernel_weights_, silent)
         if hasattr(self, "kernel_contributions_"):
-            columns["contribution"] = self.kernel_contributions_
+            columns["contribution"] = told_apart(self.kernel_contributions_, silent)
         if hasattr(self, "silent_kernels_"):
             columns["remark"] = remarks(self.silent_kernels_, len(weights))
         if self.kernel_weights_.ndim == 2:
@@ -172,6 +223,28 @@ class TellsWeights:
         order = np.argsort(-columns["weight"], kind="stable")
         ordered = {name: np.asarray(values)[order] for name, values in columns.items()}
         return data_frame(ordered, backend)
+
+
+class ExplainsItself:
+    """For estimators that can be trained on parts of labeled rows."""
+
+    _explain: Any  # `manykernels.explain`, which needs estimators and so comes after them
+
+    def explain(self, X, y, **options):
+        """Which groups of kernels matter, and how sure that is, in one table.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`: the rows to train on.
+        **options
+            As for `manykernels.explain`, which says what is done.
+
+        Returns
+        -------
+        Explanation
+        """
+        return self._explain(self, X, y, **options)
 
 
 def contributions(model):
@@ -185,6 +258,27 @@ def contributions(model):
     return None if parts is None else shares(np.maximum(parts, 0.0))
 
 
+def told_apart(amounts, silent):
+    """Shares of the kernels that say something in what these have, and of the silent ones in
+    everything, (m,).
+    """
+    return np.where(silent, mean_shares(amounts), heard_shares(amounts, silent)[0])
+
+
+def regularization_name(groups):
+    """The name under which tables list kernels that say nothing, which no group has."""
+    return _free(REGULARIZATION, set(groups))
+
+
+def _free(name, taken):
+    """The name, with a number if it is taken."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name} ({number})"
+    return free
+
+
 def grouped(names, groups):
     """The groups in the order in which they come, and which kernels each has, (g, m); a kernel
     without a group is its own, and has a number where its name is taken.
@@ -193,10 +287,7 @@ def grouped(names, groups):
     taken = set(filter(None, groups))
     for k, (name, group) in enumerate(zip(names, groups, strict=True)):
         if not group:
-            group, number = name, 1
-            while group in taken:
-                number += 1
-                group = f"{name} ({number})"
+            group = _free(name, taken)
             taken.add(group)
         order.setdefault(group, []).append(k)
     members = np.zeros((len(order), len(names)), dtype=bool)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import false_discovery_control, norm
+from scipy.stats import false_discovery_control, norm, t
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
@@ -18,7 +18,7 @@ from ..checks import Points, RandomState, check_choice, check_weights
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
 from ..search.splits import checked_splits, refuse_weightless_tests
-from .resampling import Resample, Resampling, plain
+from .resampling import Groups, Resample, plain, refit, resampled
 
 SPLITS, HELD_OUT = 10, 1 / 3  # random splits by default, and the part of the rows they hold out
 MIXED = 10  # times that a group is mixed up for its score
@@ -47,6 +47,8 @@ class Importance:
         With all groups.
     baseline : float
         The score of always answering with the commonest class, or the mean.
+    held_out : float
+        Rows that were held out for each that was trained on, on average.
     """
 
     groups: list[str]
@@ -57,21 +59,35 @@ class Importance:
     method: str
     scores: np.ndarray
     baseline: float
+    held_out: float
+
+    def intervals(self, level: float = 0.95) -> np.ndarray:
+        """Intervals of the mean drops, (g, 2); NaN for a single split.
+
+        Splits share rows, so that their drops vary less than those of other rows would: the
+        variance of the mean is ``(1 / n_splits + n_test / n_train)`` times that between splits
+        (Nadeau and Bengio, Machine Learning 52, 2003).
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+        return intervals_of(self.drops, self.held_out, level)
 
     def frame(self, backend: str = "pandas") -> Any:
         """The groups as a table, most important first: mean and standard deviation of the drop of
-        the score over the splits, p-value, corrected p-value.
+        the score over the splits, 95 % interval of the mean, p-value, corrected p-value.
 
         Parameters
         ----------
         backend : {"pandas", "polars"}
         """
         means = self.drops.mean(axis=0)
-        order = np.lexsort((-means, self.p_values))
+        order, intervals = np.lexsort((-means, self.p_values)), self.intervals()
         columns = {
             "group": np.array(self.groups, dtype=object),
             "drop": means,
             "std": self.drops.std(axis=0),
+            "low": intervals[:, 0],
+            "high": intervals[:, 1],
             "p": self.p_values,
             "adjusted p": self.adjusted,
         }
@@ -105,8 +121,9 @@ def group_importance(
 
     Parameters
     ----------
-    model : MKL estimator
-        Fitted or not; a cross-validated one must have chosen its C and p.
+    model : MKL estimator, or a scikit-learn pipeline that ends in one
+        Fitted or not; a cross-validated one must have chosen its C and p. The steps before it are
+        fitted on the training rows of each split.
     X, y, sample_weight
         As for `fit`.
     method : {"permutation", "leave_out"}
@@ -160,54 +177,117 @@ def group_importance(
     if n_permutations is not None and n_permutations < 1:
         raise ValueError(f"n_permutations must be at least 1, got {n_permutations!r}.")
     rng, classes = check_random_state(random_state), is_classifier(plain(model))
+    splits = held_out_splits(cv, y, sample_weight, classes, rng)
+    many = resampled(model, X, y, sample_weight, splits)
+    rows = HeldOutRows(many, check_scoring(many.template, scoring))
+    models = many.refits([Resample(split) for split in range(len(splits))])
+    return importance_of(rows, models, rng, method, n_permutations, correction)
+
+
+def held_out_splits(cv, y, sample_weight, classes, rng):
+    """The splits that hold out rows: those of `cv`, or random ones."""
     if cv is None:
         kind = StratifiedShuffleSplit if classes else ShuffleSplit
         cv = kind(SPLITS, test_size=HELD_OUT, random_state=rng.randint(2**31 - 1))
     labels = np.asarray(y)
-    counted = check_weights(sample_weight, labels) > 0.0
-    splits = _splits(cv, labels, counted, classes)
-    many = Resampling(model, X, y, sample_weight, splits)
-    rows = HeldOutRows(many, check_scoring(many.template, scoring))
-    models = many.refits([Resample(split) for split in range(len(splits))])
-    used = [many.members @ one.weights > 0.0 for one in models]
+    return _splits(cv, labels, check_weights(sample_weight, labels) > 0.0, classes)
+
+
+def importance_of(rows, models, rng, method, n_permutations=None, correction="holm"):
+    """The `Importance` of the groups in models of the first splits.
+
+    Parameters
+    ----------
+    rows : HeldOutRows
+    models : list of Refit
+    rng : RandomState
+    method, n_permutations, correction
+        As for `group_importance`.
+    """
+    many = rows.many
+    used = [many.groups.heard @ one.weights > 0.0 for one in models]
     without = {}
     if method == "leave_out":
         jobs = [
             Resample(split, int(g)) for split, any_ in enumerate(used) for g in np.flatnonzero(any_)
         ]
         without = dict(zip(jobs, many.refits(jobs), strict=True))
-    shape = len(splits), len(many.groups)
-    drops, p_values, scores = np.zeros(shape), np.ones(shape), np.zeros(len(splits))
+    shape = len(models), len(many.groups.names)
+    drops, p_values, scores = np.zeros(shape), np.ones(shape), np.zeros(len(models))
     for split, one in enumerate(models):
         scores[split] = rows.score(split, one.scores)
-        target, kept = _targets(many, splits[split][1]), []
+        target, kept = _targets(many, many.splits[split][1]), []
         for g in np.flatnonzero(used[split]):
             if method == "leave_out":
                 rest = without[Resample(split, int(g))].scores
                 lower = rows.score(split, rest)
             else:
                 rest = one.scores - one.parts[g]
-                lower = _mixed_up(rows, split, rest, one.parts[g], rng)
+                lower = mixed_up(rows, split, rest, one.parts[g], rng)
             drops[split, g] = scores[split] - lower
             kept.append(_residuals(target, one.scores - rest, rest))
         p_values[split, used[split]] = _p_values(kept, n_permutations, rng)
-    combined = p_values[0] if len(splits) == 1 else 2.0 * np.median(p_values, axis=0)
+    combined = p_values[0] if len(models) == 1 else 2.0 * np.median(p_values, axis=0)
     combined = np.minimum(combined, 1.0)
+    chosen = range(len(models))
     return Importance(
-        groups=many.groups,
+        groups=many.groups.names,
         drops=drops,
         p_values=combined,
         adjusted=_corrected(combined, correction),
         correction=correction,
         method=method,
         scores=scores,
-        baseline=rows.baseline(),
+        baseline=rows.baseline(chosen),
+        held_out=_held_out(many.splits[: len(models)]),
     )
 
 
-def _mixed_up(rows, split, rest, part, rng):
+def intervals_of(drops, held_out, level=0.95):
+    """Intervals of the means of drops (n_splits, g), (g, 2); see `Importance.intervals`."""
+    count, means = len(drops), drops.mean(axis=0)
+    if count < 2:
+        return np.full((means.size, 2), np.nan)
+    spread = drops.std(axis=0, ddof=1) * np.sqrt(1.0 / count + held_out)
+    reach = t.ppf(0.5 + 0.5 * level, count - 1) * spread
+    return np.column_stack([means - reach, means + reach])
+
+
+def _held_out(splits):
+    """Rows that are held out for each that is trained on, on average."""
+    return float(np.mean([len(test) / len(train) for train, test in splits]))
+
+
+class FittedRows:
+    """A fitted model at rows that it has not seen, as a `Resampling` of one split that is trained.
+
+    Parameters
+    ----------
+    model : fitted MKL estimator
+    X, y : as for `score`
+    """
+
+    def __init__(self, model, X, y):
+        self.template, self.y = model, np.asarray(y)
+        self.weight, everything = np.ones(len(self.y)), np.arange(len(self.y))
+        self.splits = [(everything, everything)]
+        self.groups = Groups.of(model.bank_, model._is_silent)
+        parts = model._parts(X, self.groups.parts)
+        self.refit = refit(model.kernel_weights_, None, parts, model.intercept_)
+
+
+def fitted_importance(model: Any, X: Points, y: ArrayLike, random_state: RandomState = 0):
+    """The `Importance` of the groups of a fitted sum of kernels at rows that it was not trained on,
+    mixing up what each says of them; without an interval, since there is one model.
+    """
+    rng, rows = check_random_state(random_state), FittedRows(model, X, y)
+    judge = HeldOutRows(rows, check_scoring(model, None))
+    return importance_of(judge, [rows.refit], rng, "permutation")
+
+
+def mixed_up(rows, split, rest, part, rng, times=MIXED):
     """The mean score at the rows of a split if what a group says of them is mixed up."""
-    orders = [rng.permutation(rest.shape[1]) for _ in range(MIXED)]
+    orders = [rng.permutation(rest.shape[1]) for _ in range(times)]
     return np.mean([rows.score(split, rest + part[:, order]) for order in orders])
 
 

@@ -3,7 +3,8 @@
 They share the kernels of all rows: widths that follow the data follow all rows here, normalization
 the training rows of each. Where the kernels cannot be shared (approximations, masked kernels,
 devices, ``normalize="center"``, rows that lack views, weights that are no optimum) the models are
-trained one by one, and their widths follow their own rows.
+trained one by one, and their widths follow their own rows. Steps of a pipeline are fitted on the
+training rows of each part, so that kernels are shared by the models of one part only.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import narwhals as nw
 import numpy as np
-from sklearn.base import is_classifier
+from scipy import sparse
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
+from ..._shares import shares
 from ...kernels import KernelCollection
 from ...kernels.points import has_holes
 from ..checks import check_parameters, check_weights
@@ -24,6 +29,7 @@ from ..copies import like
 from ..data.decision import weighted_forms
 from ..data.frames import as_table, rows_of
 from ..data.prepare import collection
+from ..data.silent import silent_kernels
 from ..data.units import standardizes
 from ..engine import Job
 from ..search.folds import can_share, fold_engine, make_folds
@@ -52,8 +58,8 @@ class Refit(NamedTuple):
         Parts of the kernels in the squared norm of the function.
     parts : (g, t, n_test) array
         What every group adds to the decision values of the rows that were held out.
-    offset : (t,) array
-        What is the same for all rows.
+    offset : (t, n_test) array
+        What no group adds: the intercept, and what kernels add that only regularize.
     """
 
     weights: np.ndarray
@@ -64,7 +70,65 @@ class Refit(NamedTuple):
     @property
     def scores(self):
         """Decision values of the rows that were held out, (t, n_test)."""
-        return self.parts.sum(axis=0) + self.offset[:, None]
+        return self.parts.sum(axis=0) + self.offset
+
+
+def refit(weights, norms, parts, intercept):
+    """A `Refit` of decision values by groups, and at last by what only regularizes, (g + 1, t,
+    n_test).
+    """
+    weights = np.atleast_2d(weights).mean(axis=0)
+    return Refit(weights, norms, parts[:-1], np.reshape(intercept, (-1, 1)) + parts[-1])
+
+
+def resampled(model, X, y, sample_weight, splits):
+    """A `Resampling` of an estimator, or of a pipeline that ends in one, or of the best of a
+    search.
+    """
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, Pipeline) and len(model.steps) > 1:
+        return PipelineResampling(model, X, y, sample_weight, splits)
+    return Resampling(model, X, y, sample_weight, splits)
+
+
+class Groups(NamedTuple):
+    """Which kernels are of which group.
+
+    Attributes
+    ----------
+    names : list of str
+    members : (g, m) bool array
+        All kernels of each group.
+    heard : (g, m) bool array
+        Those that say something about other points.
+    """
+
+    names: list[str]
+    members: np.ndarray
+    heard: np.ndarray
+
+    @classmethod
+    def of(cls, bank, silent):
+        """Those of the kernels of a bank or a spec, some of which only regularize, (m,) bool."""
+        names, members = grouped(bank.names, bank.groups)
+        return cls(names, members, members & ~silent)
+
+    @property
+    def parts(self):
+        """The kernels that are heard by group, and at last all others, (g + 1, m)."""
+        return np.vstack([self.heard, ~self.heard.any(axis=0)])
+
+    def weights(self, one):
+        """Shares of the groups in the weight of a `Refit`, (g,)."""
+        return shares(self.heard @ one.weights)
+
+    def contributions(self, one):
+        """Shares of the groups in the squared norm of its function, (g,)."""
+        return shares(np.maximum(self.heard @ one.norms, 0.0))
+
+    def regularization(self, one):
+        """The share of all its weight that only regularizes."""
+        return float(shares(one.weights)[self.parts[-1]].sum())
 
 
 class Resampling:
@@ -82,9 +146,9 @@ class Resampling:
     ----------
     template : MKL estimator
         That has read all rows.
-    groups : list of str
-    members : (g, m) bool array
-        The kernels of each group.
+    groups : Groups
+    bank : Bank or FeatureMap
+        The kernels on all rows.
     """
 
     def __init__(self, model, X, y, sample_weight, splits):
@@ -96,13 +160,7 @@ class Resampling:
         self.splits = splits
         if is_classifier(template):
             template.classes_ = np.unique(y[self.weight > 0])
-            for train, _ in splits:
-                missing = np.setdiff1d(template.classes_, y[train][self.weight[train] > 0])
-                if missing.size:
-                    raise ValueError(
-                        f"Some training rows have no row of class {str(missing[0])!r}: it is too "
-                        "rare, or the splits should be stratified."
-                    )
+            refuse_lost_classes(template.classes_, y, self.weight, splits)
         else:
             template._y_ndim_ = y.ndim
         self.template, self._whole = template, None
@@ -114,27 +172,29 @@ class Resampling:
             data = self.X, y, self.weight
             self._folds = make_folds(template, *data, [*splits, everything], fixed=True)
             self._engine, self._scales = fold_engine(self._folds, template.verbose)
-            spec = self._folds[0].spec
-            self.groups, self.members = grouped(spec.names, spec.groups)
+            self.bank = self._engine.bank
+            silent = np.zeros(self.bank.m, dtype=bool)
+            for kernels in (silent_kernels(self.bank) or {}).values():
+                silent[kernels] = True
+            self.groups = Groups.of(self._folds[0].spec, silent)
         else:
             self._whole = self._fitted(template, slice(None))
-            bank = self._whole.bank_
-            self.groups, self.members = grouped(bank.names, bank.groups)
-        if len(self.groups) > 1:
+            self.bank = self._whole.bank_
+            self.groups = Groups.of(self.bank, self._whole._is_silent)
+        if len(self.groups.names) > 1:
             return
         raise ValueError(
-            f"All kernels belong to one group, {self.groups[0]!r}: give several groups of columns "
-            "(`manykernels.kernels.on_groups`), or a mapping from group to kernels."
+            f"All kernels belong to one group, {self.groups.names[0]!r}: give several groups of "
+            "columns (`manykernels.kernels.on_groups`), or a mapping from group to kernels."
         )
 
     def of_all_rows(self) -> Refit:
         """The model of all rows, from which the others begin."""
         if not self._shared:
             model = self._whole
-            t = len(model.intercept_)
-            nothing = np.zeros((len(self.groups), t, 0))
-            weights = np.atleast_2d(model.kernel_weights_).mean(axis=0)
-            return Refit(weights, model.decision_.squared_norms(), nothing, model.intercept_)
+            nothing = np.zeros((len(self.groups.parts), len(model.intercept_), 0))
+            norms = model.decision_.squared_norms()
+            return refit(model.kernel_weights_, norms, nothing, model.intercept_)
         if self._whole is None:
             everything = Resample(len(self.splits))
             self._whole = self._solved([everything])[everything]
@@ -144,7 +204,8 @@ class Resampling:
         """The models of some jobs, side by side where they can share the kernels."""
         if not self._shared:
             return [self._alone(job) for job in jobs]
-        self.of_all_rows()
+        if len(self.splits) > 1:  # many models begin from one
+            self.of_all_rows()
         found = self._solved(jobs)
         return [found[job][1] for job in jobs]
 
@@ -156,7 +217,7 @@ class Resampling:
     def _refit(self, job, shared):
         fold, start = self._folds[job.split], None
         if job.left_out is not None:
-            kept = ~self.members[job.left_out]
+            kept = ~self.groups.members[job.left_out]
             fold = fold._replace(spec=replace(fold.spec, scales=fold.spec.scales * kept))
         if self._whole is not None:
             start = self._start(fold, job)
@@ -164,11 +225,10 @@ class Resampling:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             result, bank = fold.solved(run, start, self._scales, shared)
-        parts = bank.parts(result.weights, result.beta, self.members)[:, :, fold.held_out]
+        parts = bank.parts(result.weights, result.beta, self.groups.parts)[:, :, fold.held_out]
         offset = result.intercept + np.reshape(fold.prepared.offset, -1)
-        weights = np.atleast_2d(result.weights)
-        norms = weighted_forms(bank, weights, result.beta)
-        return result, Refit(weights.mean(axis=0), norms, parts, offset)
+        norms = weighted_forms(bank, np.atleast_2d(result.weights), result.beta)
+        return result, refit(result.weights, norms, parts, offset)
 
     def _start(self, fold, job):
         """Where the model of all rows ended, without the rows and kernels that are not there."""
@@ -177,16 +237,16 @@ class Resampling:
         beta[:, everything.points] = whole.beta
         weights = whole.weights
         if job.left_out is not None:
-            weights = np.where(self.members[job.left_out], 0.0, weights)
+            weights = np.where(self.groups.members[job.left_out], 0.0, weights)
             if not weights.any():
                 return None
         return replace(whole, beta=beta[:, fold.points], weights=weights)
 
     def _alone(self, job):
         train, test = self.splits[job.split]
-        template, kept = self.template, np.ones(self.members.shape[1], dtype=bool)
+        template, kept = self.template, np.ones(self.groups.members.shape[1], dtype=bool)
         if job.left_out is not None:
-            kept = ~self.members[job.left_out]
+            kept = ~self.groups.members[job.left_out]
             scale = "standard" if standardizes(template) else None
             template = like(template, kernels=_some(template, self._read, kept), scale=scale)
             train = self._with_something(train, kept)
@@ -196,13 +256,14 @@ class Resampling:
                 "Some column is constant in a part of the rows, for which kernels='auto' makes "
                 "fewer kernels: drop the column, or give the kernels."
             )
-        parts = np.zeros((len(self.groups), len(model.intercept_), len(test)))
+        members = self.groups.parts
+        parts = np.zeros((len(members), len(model.intercept_), len(test)))
         weights, norms = np.zeros(kept.size), np.zeros(kept.size)
         if len(test):
-            parts[:] = model._parts(rows_of(self.X, test), self.members[:, kept])
+            parts[:] = model._parts(rows_of(self.X, test), members[:, kept])
         weights[kept] = np.atleast_2d(model.kernel_weights_).mean(axis=0)
         norms[kept] = model.decision_.squared_norms()
-        return Refit(weights, norms, parts, model.intercept_)
+        return refit(weights, norms, parts, model.intercept_)
 
     def _with_something(self, rows, kept):
         """The rows that do not lack all of some kernels."""
@@ -222,10 +283,81 @@ class Resampling:
             return model.fit(X, self.y[rows], self.weight[rows])
 
 
+class PipelineResampling:
+    """A pipeline on many parts of a table: its first steps are fitted on the training rows of each.
+
+    Parameters and attributes are those of `Resampling`; groups are those of the last step, on the
+    columns that it gets.
+    """
+
+    def __init__(self, pipeline, X, y, sample_weight, splits):
+        self._steps, self._model = pipeline[:-1], pipeline[-1]
+        self.X, self.splits = as_table(X), splits
+        table = clone(self._steps).fit_transform(self.X, y)
+        self._whole = Resampling(self._model, table, y, sample_weight, [])
+        self.template, self.groups = self._whole.template, self._whole.groups
+        self.y, self.weight, self.bank = self._whole.y, self._whole.weight, self._whole.bank
+        if is_classifier(self.template):
+            refuse_lost_classes(self.template.classes_, self.y, self.weight, splits)
+
+    def of_all_rows(self) -> Refit:
+        """The model of all rows."""
+        return self._whole.of_all_rows()
+
+    def refits(self, jobs) -> list[Refit]:
+        """The models of some jobs, part by part, so that the kernels of one are in memory."""
+        found: dict[Resample, Refit] = {}
+        for split in dict.fromkeys(job.split for job in jobs):
+            mine = [job for job in jobs if job.split == split]
+            models = self._part(split).refits([job._replace(split=0) for job in mine])
+            found |= dict(zip(mine, models, strict=True))
+        return [found[job] for job in jobs]
+
+    def _part(self, split):
+        train, test = self.splits[split]
+        steps, both = clone(self._steps), np.concatenate([train, test])
+        # as `fit` and `predict` of a pipeline do: encoders may treat training rows otherwise
+        first = steps.fit_transform(rows_of(self.X, train), self.y[train])
+        table = _stacked(first, steps.transform(rows_of(self.X, test)))
+        places = np.arange(len(both))
+        one = [(places[: len(train)], places[len(train) :])]
+        part = Resampling(self._model, table, self.y[both], self.weight[both], one)
+        if part.groups.members.shape != self.groups.members.shape:
+            raise ValueError(
+                "The steps before the model make other columns of a part of the rows, for which "
+                "there are fewer kernels: give the kernels, or drop columns that are constant."
+            )
+        part.groups = self.groups
+        return part
+
+
+def _stacked(first, second):
+    """The rows of two tables of one kind."""
+    if sparse.issparse(first):
+        return sparse.vstack([first, second], format="csr")
+    if hasattr(first, "columns"):
+        return nw.concat([nw.from_native(first), nw.from_native(second)]).to_native()
+    return np.concatenate([first, second])
+
+
+def refuse_lost_classes(classes, y, weight, splits):
+    """Raise if the training rows of a split lack a class."""
+    for train, _ in splits:
+        missing = np.setdiff1d(classes, y[train][weight[train] > 0])
+        if missing.size:
+            raise ValueError(
+                f"Some training rows have no row of class {str(missing[0])!r}: it is too "
+                "rare, or the splits should be stratified."
+            )
+
+
 def plain(model):
     """An estimator without cross-validation, callbacks or checkpoint, and with numbers for what was
-    chosen.
+    chosen; that at the end of a pipeline.
     """
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, Pipeline):
+        model = model[-1]
     if isinstance(model, Tuned):
         if not hasattr(model, "C_"):
             raise ValueError(f"{type(model).__name__} must be fitted first: it chooses C and p.")
@@ -234,8 +366,8 @@ def plain(model):
         return model._plain(**chosen, checkpoint=None, callbacks=None)
     if not (hasattr(model, "kernels") and hasattr(model, "_check_data")):
         raise TypeError(
-            f"This needs a classifier or regressor of manykernels, got {type(model).__name__}; the "
-            "steps of a pipeline before it must be applied first."
+            "This needs a classifier or regressor of manykernels, or a pipeline that ends in one, "
+            f"got {type(model).__name__}."
         )
     twin = type(model)(**model.get_params(deep=False))
     twin.set_params(checkpoint=None, callbacks=None)

@@ -13,11 +13,10 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import check_random_state
 
 from ..._callers import user_stacklevel
-from ..._shares import shares
 from ..checks import Points, RandomState, check_weights
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
-from .resampling import Resample, Resampling, plain
+from .resampling import Resample, plain, resampled
 
 LEAST = 2  # rows of a class that can be halved
 
@@ -140,12 +139,14 @@ def stability(
     The rows are halved at random n_resamples / 2 times, class by class, and a model is trained on
     either half (complementary pairs: Shah and Samworth, Journal of the Royal Statistical Society B
     75, 2013). All models share the kernels, so that a hundred cost as much as a few fits. Widths
-    that follow the data follow all rows.
+    that follow the data follow all rows. Kernels that say nothing about other points select no
+    group, and shares are of the others (see `MKLClassifier.group_weights_`).
 
     Parameters
     ----------
-    model : MKL estimator
-        Fitted or not; a cross-validated one must have chosen its C and p.
+    model : MKL estimator, or a scikit-learn pipeline that ends in one
+        Fitted or not; a cross-validated one must have chosen its C and p. The steps before it are
+        fitted on each half, which then has kernels of its own.
     X, y, sample_weight
         As for `fit`.
     n_resamples : int
@@ -189,36 +190,56 @@ def stability(
             f"With p = {twin.p:g} every group has weight: train with p=1, or say how many a model "
             "selects (max_groups)."
         )
-    labels = np.asarray(y)
-    counted = np.flatnonzero(check_weights(sample_weight, labels) > 0.0)
-    parts = halves(labels[counted], n_resamples // 2, is_classifier(twin), random_state)
-    splits = [(counted[train], counted[test]) for train, test in parts]
-    many = Resampling(model, X, y, sample_weight, splits)
+    splits = halves_of(y, sample_weight, n_resamples // 2, is_classifier(twin), random_state)
+    many = resampled(model, X, y, sample_weight, splits)
     rows = HeldOutRows(many, check_scoring(many.template, scoring))
-    whole = many.of_all_rows()
     models = many.refits([Resample(split) for split in range(n_resamples)])
-    member = many.members.astype(float)
-    weights = np.array([shares(member @ one.weights) for one in models])
-    parts = np.array([shares(np.maximum(member @ one.norms, 0.0)) for one in models])
-    selected = weights > 0.0
-    if max_groups is not None:
-        selected &= _largest(parts, max_groups)
-    elif selected.all():
+    found = stability_of(rows, models, 0, threshold, max_groups)
+    if max_groups is None and (found.frequencies == 1.0).all():
         warnings.warn(
             "Every model selects every group, so that frequencies say nothing: lower C, or say how "
             "many groups a model selects (max_groups).",
             stacklevel=user_stacklevel(),
         )
+    return found
+
+
+def halves_of(y, sample_weight, pairs, by_class, random_state):
+    """Pairs of `halves` of the rows that count."""
+    labels = np.asarray(y)
+    counted = np.flatnonzero(check_weights(sample_weight, labels) > 0.0)
+    parts = halves(labels[counted], pairs, by_class, random_state)
+    return [(counted[train], counted[test]) for train, test in parts]
+
+
+def stability_of(rows, models, first, threshold=0.75, max_groups=None):
+    """The `Stability` of the groups in models of halves.
+
+    Parameters
+    ----------
+    rows : HeldOutRows
+    models : list of Refit
+    first : int
+        Number of the first of their splits.
+    threshold, max_groups
+        As for `stability`.
+    """
+    groups, whole = rows.many.groups, rows.many.of_all_rows()
+    weights = np.array([groups.weights(one) for one in models])
+    parts = np.array([groups.contributions(one) for one in models])
+    selected = weights > 0.0
+    if max_groups is not None:
+        selected &= _largest(parts, max_groups)
     return Stability(
-        groups=many.groups,
+        groups=groups.names,
         frequencies=selected.mean(axis=0),
         threshold=float(threshold),
         weights=weights,
         contributions=parts,
-        whole_weights=shares(member @ whole.weights),
-        whole_contributions=shares(np.maximum(member @ whole.norms, 0.0)),
-        scores=np.array([rows.score(split, one.scores) for split, one in enumerate(models)]),
-        baseline=rows.baseline(),
+        whole_weights=groups.weights(whole),
+        whole_contributions=groups.contributions(whole),
+        scores=np.array([rows.score(first + h, one.scores) for h, one in enumerate(models)]),
+        baseline=rows.baseline(range(first, first + len(models))),
         mean_selected=float(selected.sum(axis=1).mean()),
     )
 

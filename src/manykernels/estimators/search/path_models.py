@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._shares import mean_shares
+from ..._shares import heard_shares
 from ..answers.contributions import grouped
 from ..checks import Points
 from ..data.frames import data_frame
@@ -58,9 +58,12 @@ class Path:
         return np.stack([model.kernel_weights_ for model in self.models])
 
     def group_weights(self) -> np.ndarray:
-        """Share of each of the `groups` in the total weight of every model, (len(path), g)."""
+        """Share of each of the `groups` in the weight of every model, (len(path), g), as in its
+        `group_weights_`.
+        """
         members = self._grouped()[1].astype(float)
-        return np.stack([members @ mean_shares(model.kernel_weights_) for model in self.models])
+        heard = [heard_shares(model.kernel_weights_, model._is_silent)[0] for model in self.models]
+        return np.stack([members @ share for share in heard])
 
     def n_groups(self) -> np.ndarray:
         """How many groups have weight in every model, (len(path),)."""

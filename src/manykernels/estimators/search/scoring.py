@@ -80,12 +80,13 @@ class HeldOutRows:
         given = {"sample_weight": self.many.weight[test]} if self._weighs else {}
         return float(self.scorer(model, np.zeros((len(y), 1)), y, **given))
 
-    def baseline(self):
-        """The mean score of answers that are the same for all rows: the commonest class of the
-        training rows, or their mean.
+    def baseline(self, splits):
+        """The mean score, over some splits, of answers that are the same for all rows: the
+        commonest class of the training rows, or their mean.
         """
         found = []
-        for split, (train, test) in enumerate(self.many.splits):
+        for split in splits:
+            train, test = self.many.splits[split]
             answer = self._commonest(self.many.y[train], self.many.weight[train])
             found.append(self.score(split, np.repeat(answer[:, None], len(test), axis=1)))
         return float(np.mean(found))
