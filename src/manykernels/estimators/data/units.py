@@ -16,6 +16,7 @@ from ..._callers import user_stacklevel
 from ...kernels.base import resolve_features
 from ...kernels.points import as_points, is_sparse
 from ...kernels.vector import RBF, Laplacian, Linear, Polynomial, weighted_variance
+from .impute import imputed, learn_medians
 
 MADE = ("auto", "whole")  # kernels that an estimator makes for a table
 LARGEST = 1e150  # standard deviations whose squares are numbers
@@ -35,9 +36,10 @@ def learn_units(estimator, X, sample_weight):
     """
     for name in ("feature_means_", "feature_spreads_"):
         vars(estimator).pop(name, None)
+    learn_medians(estimator, X, sample_weight)
     if not _makes_kernels(estimator):
         return
-    X, codes = as_points(X), list(estimator._by_column(estimator.categories_))
+    X, codes = as_points(imputed(estimator, X)), list(estimator._by_column(estimator.categories_))
     spreads = np.sqrt(weighted_variance(X, sample_weight))
     spreads[codes] = 1.0
     if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
@@ -52,6 +54,7 @@ def learn_units(estimator, X, sample_weight):
 
 def in_units(estimator, X):
     """X as the kernels of a fitted estimator see it."""
+    X = imputed(estimator, X)
     if not hasattr(estimator, "feature_spreads_"):
         return X
     if is_sparse(X):
