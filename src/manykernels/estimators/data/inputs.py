@@ -238,9 +238,9 @@ def _advice_without_groups(X):
     columns = np.count_nonzero(np.asarray(missing.sum(axis=0)))
     return (
         f"\n{rows} of {missing.shape[0]} rows and {columns} of {missing.shape[1]} columns have "
-        "missing values: have them imputed (missing='impute') or drop these rows. If rows lack "
-        "whole groups of columns, name the groups (kernels=on_groups({...})) and allow that "
-        "(missing='mean')."
+        "missing values: impute them (missing='impute', or scikit-learn's SimpleImputer in a "
+        "pipeline) or drop these rows. If rows lack whole groups of columns, name the groups "
+        "(kernels=on_groups({...})) and allow that (missing='mean')."
     )
 
 
