@@ -183,7 +183,7 @@ def test_dates_are_days(tmp_path):
         new = read_table(tmp_path / "new.csv", has_target=False, dates=data.dates)
     assert new.X["british"].tolist() == [60.0]
     (tmp_path / "new.csv").write_text("british\n02/03/1970\n1970-03-02\n")
-    with pytest.raises(ValueError, match="'1970-03-02' in row 2, .* written as 30/04/2026"):
+    with pytest.raises(ValueError, match=r"'1970-03-02' in row 2, .* written as 30/04/2026"):
         read_table(tmp_path / "new.csv", has_target=False, dates=data.dates)
 
 

@@ -1,0 +1,178 @@
+"""What is doubtful in a table, in sentences that name columns and count rows."""
+
+import re
+import warnings
+
+import numpy as np
+
+from .._canonical import canonical_rows
+from .._words import count
+from ..kernels import KernelCollection
+
+NEARLY_ALL = 0.95  # share of distinct entries from which on a column may be an identifier
+FEW_ROWS = 20  # with fewer, all entries of any column may be distinct
+MANY_COPIES = 0.01  # share of rows that are copies of others from which on scores may suffer
+RARE_CATEGORY, RARE_CLASS = 5, 10  # rows with which a category or a class is no longer rare
+IDENTIFIER = re.compile(r"(.*[\W_])?(id|uuid|guid|key|nr|no|number|index|row)([\W_]*\d*)?", re.I)
+CAMEL = re.compile(r".*[a-z]I[dD]")
+LISTED = 5  # names in a sentence
+
+
+def tell(doubts):
+    """Warn of each doubt."""
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
+
+
+def doubts_of(X, y, task, dates=()):
+    """Sentences on rows to train on.
+
+    Parameters
+    ----------
+    X : DataFrame, array or sparse matrix
+    y : (n,) array
+    task : {"classification", "regression"}
+    dates : iterable of str
+        Columns that were dates, which may well be one day after the other.
+    """
+    found = []
+    if hasattr(X, "columns"):
+        ids = [name for name in X.columns if name not in dates and _is_identifier(X[name])]
+        words = [name for name in X.columns if _holds_words(X[name]) and name not in ids]
+        found += [*_missing(X), *_identifiers(ids), *_rare_categories(X, words)]
+        X = X.drop(columns=ids)
+    elif X.dtype.kind == "f" and isinstance(X, np.ndarray):
+        found += _missing_of_array(X)
+    return found + _repeated(X, y) + (_rare_classes(y) if task == "classification" else [])
+
+
+def unseen_categories(estimator, X):
+    """Sentences on entries of new rows, a data frame, that no training row of an estimator had."""
+    known = getattr(estimator, "categories_", {})
+    if not hasattr(X, "columns") or _reads_strings(estimator):
+        return []
+    found = []
+    for name in [name for name in X.columns if name in known]:
+        entries = X[name].dropna()
+        new = entries[~entries.isin(known[name])]
+        if len(new):
+            found.append(
+                f"column {name!r}: training had no {_listed(new.unique())}, which "
+                f"{len(new)} of {len(X)} rows hold; they are like no training row in this column"
+            )
+    return found
+
+
+def _reads_strings(estimator):
+    """Whether kernels compare words by their letters, so that new ones are no surprise."""
+    kernels = estimator.kernels
+    if isinstance(kernels, str):
+        return False
+    return any(kernel.reads == "strings" for kernel in KernelCollection.of(kernels).kernels)
+
+
+def _listed(names):
+    names = [repr(name) for name in names]
+    return ", ".join(names[:LISTED]) + (f" … ({len(names)} in all)" if len(names) > LISTED else "")
+
+
+def _holds_words(column):
+    return column.dtype.kind not in "fiub"
+
+
+def _missing(X):
+    lacking = X.isna().sum()
+    lacking = lacking[lacking > 0]
+    by_kind = {False: [], True: []}
+    for name, rows in lacking.items():
+        by_kind[_holds_words(X[name])].append(f"{name!r} ({rows} of {len(X)} rows)")
+    for words, what in (
+        (False, "missing numbers are imputed by the median of the training rows"),
+        (True, "missing words are a category of their own"),
+    ):
+        if by_kind[words]:
+            yield f"{what}: {', '.join(by_kind[words])}"
+
+
+def _missing_of_array(X):
+    rows = np.count_nonzero(np.isnan(X), axis=0)
+    columns = np.flatnonzero(rows)
+    if not columns.size:
+        return []
+    return [
+        f"missing numbers are imputed by the median of the training rows: {rows.sum()} in "
+        f"{columns.size} of {X.shape[1]} columns"
+    ]
+
+
+def _is_identifier(column):
+    """Whether a column looks like numbers or names of rows or of what they belong to: whole numbers
+    or words of which nearly all are distinct, or many of a column with such a name.
+    """
+    entries = column.dropna()
+    if len(entries) < FEW_ROWS or not (_holds_words(column) or _is_whole(entries)):
+        return False
+    distinct = entries.nunique()
+    if _is_named_so(column.name) and distinct > FEW_ROWS:
+        return True
+    if distinct < NEARLY_ALL * len(entries):
+        return False
+    return _holds_words(column) or entries.max() - entries.min() < 1.5 * len(entries)
+
+
+def _is_whole(entries):
+    return entries.dtype.kind in "iu" or (
+        entries.dtype.kind == "f" and bool((entries == entries.round()).all())
+    )
+
+
+def _is_named_so(name):
+    return IDENTIFIER.fullmatch(name) is not None or CAMEL.fullmatch(name) is not None
+
+
+def _identifiers(ids):
+    for name in ids:
+        yield (
+            f"column {name!r} looks like an identifier, and is learned from like any other: leave "
+            f"it out (--drop {name!r}), or have folds keep its rows together (--groups-column "
+            f"{name!r})"
+        )
+
+
+def _repeated(X, y):
+    """On rows that are equal to others, identifiers aside."""
+    if X.shape[1] == 0:
+        return []
+    if hasattr(X, "columns"):
+        copies = int(X.assign(**{"": y}).duplicated().sum())
+    else:
+        codes = np.unique(y, return_inverse=True)[1]
+        copies = len(y) - len(canonical_rows(X, codes, np.ones(len(y))).rows)
+    if copies < MANY_COPIES * len(y):
+        return []
+    return [
+        f"{copies} of {len(y)} rows are copies of others: rows that are held out score too well if "
+        "copies of them are learned from; remove them unless they were measured so"
+    ]
+
+
+def _rare_categories(X, words):
+    for name in words:
+        rows = X[name].value_counts()
+        rare = rows[rows < RARE_CATEGORY]
+        rare = rare[rare > 0]  # categories of a type that no row has
+        if len(rare):
+            yield (
+                f"column {name!r}: {_listed(rare.index)} are in fewer than {RARE_CATEGORY} rows "
+                f"each, {rare.sum()} of {len(X)} in all"
+            )
+
+
+def _rare_classes(y):
+    labels, rows = np.unique(y, return_counts=True)
+    return [
+        f"class {str(label)!r} has {count(int(number), 'row')} of {len(y)}, too few to learn from "
+        "or to score on"
+        for label, number in zip(labels, rows, strict=True)
+        if number < RARE_CLASS
+    ]
