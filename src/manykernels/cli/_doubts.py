@@ -16,6 +16,7 @@ RARE_CATEGORY, RARE_CLASS = 5, 10  # rows with which a category or a class is no
 IDENTIFIER = re.compile(r"(.*[\W_])?(id|uuid|guid|key|nr|no|number|index|row)([\W_]*\d*)?", re.I)
 CAMEL = re.compile(r".*[a-z]I[dD]")
 LISTED = 5  # names in a sentence
+IMPUTED = "missing numbers are imputed by the median of the training rows"
 
 
 def tell(doubts):
@@ -39,7 +40,7 @@ def doubts_of(X, y, task, dates=()):
     if hasattr(X, "columns"):
         ids = [name for name in X.columns if name not in dates and _is_identifier(X[name])]
         words = [name for name in X.columns if _holds_words(X[name]) and name not in ids]
-        found += [*_missing(X), *_identifiers(ids), *_rare_categories(X, words)]
+        found += [*_missing(X), *_identifiers(X[ids]), *_rare_categories(X, words)]
         X = X.drop(columns=ids)
     elif X.dtype.kind == "f" and isinstance(X, np.ndarray):
         found += _missing_of_array(X)
@@ -87,7 +88,7 @@ def _missing(X):
     for name, rows in lacking.items():
         by_kind[_holds_words(X[name])].append(f"{name!r} ({rows} of {len(X)} rows)")
     for words, what in (
-        (False, "missing numbers are imputed by the median of the training rows"),
+        (False, f"{IMPUTED}, with an indicator where many rows lack them"),
         (True, "missing words are a category of their own"),
     ):
         if by_kind[words]:
@@ -99,10 +100,7 @@ def _missing_of_array(X):
     columns = np.flatnonzero(rows)
     if not columns.size:
         return []
-    return [
-        f"missing numbers are imputed by the median of the training rows: {rows.sum()} in "
-        f"{columns.size} of {X.shape[1]} columns"
-    ]
+    return [f"{IMPUTED}: {rows.sum()} in {columns.size} of {X.shape[1]} columns"]
 
 
 def _is_identifier(column):
@@ -130,12 +128,12 @@ def _is_named_so(name):
     return IDENTIFIER.fullmatch(name) is not None or CAMEL.fullmatch(name) is not None
 
 
-def _identifiers(ids):
-    for name in ids:
+def _identifiers(X):
+    for name in X.columns:
+        together = f", or have folds keep rows of one together (--groups-column {name!r})"
         yield (
             f"column {name!r} looks like an identifier, and is learned from like any other: leave "
-            f"it out (--drop {name!r}), or have folds keep its rows together (--groups-column "
-            f"{name!r})"
+            f"it out (--drop {name!r}){together if X[name].duplicated().any() else ''}"
         )
 
 
@@ -163,8 +161,8 @@ def _rare_categories(X, words):
         rare = rare[rare > 0]  # categories of a type that no row has
         if len(rare):
             yield (
-                f"column {name!r}: {_listed(rare.index)} are in fewer than {RARE_CATEGORY} rows "
-                f"each, {rare.sum()} of {len(X)} in all"
+                f"column {name!r} has words of fewer than {RARE_CATEGORY} rows each: "
+                f"{_listed(rare.index)}, in {rare.sum()} of {len(X)} rows together"
             )
 
 

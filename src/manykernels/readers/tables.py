@@ -356,7 +356,8 @@ def _split(frame, target, has_target, path):
     X, missing = frame.drop(columns=target), frame[target].isna().to_numpy()
     if has_target and missing.any():
         raise ValueError(
-            f"{path}: the target {target!r} is missing in row {int(missing.argmax()) + 1}."
+            f"{path}: the target {target!r} is missing in row {int(missing.argmax()) + 1}, and in "
+            f"{np.count_nonzero(missing)} rows in all; remove these rows."
         )
     y = None if missing.any() else frame[target].to_numpy()
     return Data(X, y, list(X.columns), target)
