@@ -140,10 +140,12 @@ class TestDates:
         save(model, tmp_path / "model.mk")
         assert load(tmp_path / "model.mk").date_columns_ == ["seen"]
         np.testing.assert_allclose(load(tmp_path / "model.mk").decision_function(frame), expected)
-        with pytest.raises(ValueError, match="'seen' held dates in training and holds no dates"):
-            model.predict(days)
-        with pytest.raises(ValueError, match="'seen' held no dates in training and holds dates"):
+        np.testing.assert_allclose(model.decision_function(days), expected)
+        with pytest.raises(ValueError, match="'seen' held no dates in training"):
             twin.predict(frame)
+        words = convert(pd.DataFrame({"a": WHOLE[:, 0], "seen": "2024-01-01"}))
+        with pytest.raises(ValueError, match="'seen' held dates in training, and holds words"):
+            model.predict(words)
 
     def test_of_the_day_and_missing(self):
         frame = pl.DataFrame({"day": DATES.date.tolist(), "a": X[:, 0]}).with_columns(

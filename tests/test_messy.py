@@ -10,7 +10,6 @@ import pytest
 from sklearn import metrics
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import Pipeline
-from test_cli import run
 
 import manykernels
 from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressor
@@ -20,6 +19,7 @@ from manykernels.cli._measures import Answers, measured
 from manykernels.cli._pipeline import fit, held_out, prepared_columns, splitter
 from manykernels.kernels import Linear, Spectrum
 from manykernels.readers import read_table
+from test_cli import run
 
 MESSY = Path(__file__).parent.parent / "examples" / "messy.py"
 RNG = np.random.default_rng(0)

@@ -38,8 +38,8 @@ def doubts_of(X, y, task, dates=()):
     """
     found = []
     if hasattr(X, "columns"):
-        ids = [name for name in X.columns if name not in dates and _is_identifier(X[name])]
-        words = [name for name in X.columns if _holds_words(X[name]) and name not in ids]
+        ids = [name for name in _whole(X) if name not in dates and _is_identifier(X[name])]
+        words = [name for name in _not_numbers(X) if _holds_words(X[name]) and name not in ids]
         found += [*_missing(X), *_identifiers(X[ids]), *_rare_categories(X, words)]
         X = X.drop(columns=ids)
     elif X.dtype.kind == "f" and isinstance(X, np.ndarray):
@@ -78,7 +78,12 @@ def _listed(names):
 
 
 def _holds_words(column):
-    return column.dtype.kind not in "fiub"
+    """Whether a column is one of categories; truth values are numbers, also if some are missing."""
+    return column.dtype.kind not in "fiub" and any(type(one) is not bool for one in column.dropna())
+
+
+def _not_numbers(X):
+    return [name for name, dtype in X.dtypes.items() if dtype.kind not in "fiub"]
 
 
 def _missing(X):
@@ -104,11 +109,11 @@ def _missing_of_array(X):
 
 
 def _is_identifier(column):
-    """Whether a column looks like numbers or names of rows or of what they belong to: whole numbers
-    or words of which nearly all are distinct, or many of a column with such a name.
+    """Whether a column of whole numbers or words looks like numbers or names of rows, or of what
+    they belong to: nearly all are distinct, or many of a column with such a name.
     """
     entries = column.dropna()
-    if len(entries) < FEW_ROWS or not (_holds_words(column) or _is_whole(entries)):
+    if len(entries) < FEW_ROWS:
         return False
     distinct = entries.nunique()
     if _is_named_so(column.name) and distinct > FEW_ROWS:
@@ -118,10 +123,12 @@ def _is_identifier(column):
     return _holds_words(column) or entries.max() - entries.min() < 1.5 * len(entries)
 
 
-def _is_whole(entries):
-    return entries.dtype.kind in "iu" or (
-        entries.dtype.kind == "f" and bool((entries == entries.round()).all())
-    )
+def _whole(X):
+    """Names of the columns that hold whole numbers or words; there may be very many others."""
+    real = X.select_dtypes("floating")
+    values = real.to_numpy()
+    fractions = (values != np.rint(values)) & ~np.isnan(values)
+    return X.columns.difference(real.columns[fractions.any(axis=0)], sort=False)
 
 
 def _is_named_so(name):
@@ -142,10 +149,10 @@ def _repeated(X, y):
     if X.shape[1] == 0:
         return []
     if hasattr(X, "columns"):
-        copies = int(X.assign(**{"": y}).duplicated().sum())
-    else:
-        codes = np.unique(y, return_inverse=True)[1]
-        copies = len(y) - len(canonical_rows(X, codes, np.ones(len(y))).rows)
+        codes = {name: X[name].factorize()[0] for name in _not_numbers(X)}
+        X = X.assign(**codes).to_numpy(dtype=float)
+    codes = np.unique(y, return_inverse=True)[1]
+    copies = len(y) - len(canonical_rows(X, codes, np.ones(len(y))).rows)
     if copies < MANY_COPIES * len(y):
         return []
     return [

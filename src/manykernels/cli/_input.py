@@ -172,7 +172,7 @@ def read_training(path, columns, *, task="auto", n_features=None):
 
 def _without_empty(X):
     """X without the columns of a frame that hold nothing, and a sentence on them."""
-    empty = [name for name in getattr(X, "columns", ()) if X[name].isna().all()]
+    empty = list(X.columns[X.isna().all()]) if hasattr(X, "columns") else []
     if not empty:
         return X, []
     words = f"columns that hold nothing are left out: {', '.join(map(repr, empty))}"

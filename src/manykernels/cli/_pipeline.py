@@ -181,7 +181,8 @@ def prepared_columns(X, scales):
         return StandardScaler(with_mean=not sparse.issparse(X)) if scales else None
     numeric = [name for name in X.columns if X[name].dtype.kind in "fiu"]
     least = max(INDICATED, INDICATED_SHARE * len(X))
-    lacking = [name for name in numeric if X[name].isna().sum() >= least]
+    lacking = X[numeric].isna().sum()
+    lacking = list(lacking.index[lacking >= least])
     steps = [("numbers", StandardScaler() if scales else "passthrough", numeric)]
     steps += [("missing", MissingIndicator(features="all"), lacking)] if lacking else []
     if not scales and not lacking:

@@ -22,6 +22,8 @@ from ...kernels.points import check_width
 from ..checks import refuse_odd_arrays
 from . import units
 from .frames import (
+    CATEGORIES,
+    WORDS,
     Annotated,
     as_table,
     column_types,
@@ -173,14 +175,17 @@ def _tell_dates(dates):
 
 
 def _check_dates(X, found, learned):
-    """Raise if a column held dates in training and does not hold them now, or the reverse."""
+    """Raise if a column holds dates that were none in training, or words where dates were; days
+    will do for dates.
+    """
     frame = through_narwhals(X)
-    for name in frame.columns if isinstance(frame, nw.DataFrame) else ():
-        if (name in found) != (name in learned):
-            held, holds = ("", " no") if name in learned else (" no", "")
+    for name, type_ in frame.schema.items() if isinstance(frame, nw.DataFrame) else ():
+        if name in found and name not in learned:
+            raise ValueError(f"Column {name!r} held no dates in training, and holds dates now.")
+        if name in learned and type_ in (*WORDS, *CATEGORIES):
             raise ValueError(
-                f"Column {name!r} held{held} dates in training and holds{holds} dates now: give it "
-                "in the type that it had."
+                f"Column {name!r} held dates in training, and holds words now: give dates, such as "
+                "pandas.to_datetime makes, or days since 1970-01-01."
             )
 
 
