@@ -128,7 +128,7 @@ class ReadsTables:
             check_width(table)
         if lacking and not sparse.issparse(table):
             options["ensure_all_finite"] = "allow-nan"
-        elif lacking and np.isnan(table.data).any():
+        elif lacking and np.isnan(sparse.csr_array(table).data).any():
             raise ValueError(
                 f"Rows of a sparse table lack values: rules such as missing={missing!r} need a "
                 "dense one (X.toarray())."
