@@ -163,6 +163,19 @@ def test_commas_in_names_and_points_between_thousands(tmp_path):
     assert data.X.iloc[:, 0].tolist() == [1234.5, -12345678.0, 6.5]
 
 
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_marks_of_missing_numbers(tmp_path, separator):
+    decimal = "," if separator == "\t" else "."
+    text = f"a|b|word|y\n1{decimal}5|?|?|0\nUnknown|2|x|1\n-| ? |x|1\n"
+    (tmp_path / "data.csv").write_text(text.replace("|", separator))
+    with pytest.warns(UserWarning) as warned:
+        data = read_table(tmp_path / "data.csv")
+    assert "missing ones, in 'a', 'b'" in str(warned[0].message)
+    expected = [[1.5, np.nan], [np.nan, 2.0], [np.nan, np.nan]]
+    np.testing.assert_array_equal(data.X[["a", "b"]], expected)
+    assert data.X["word"].tolist() == ["?", "x", "x"]
+
+
 def test_dates_are_days(tmp_path):
     text = (
         "iso,month,german,clock,british,either,word,y\n"
@@ -197,7 +210,7 @@ def test_dates_of_parquet(tmp_path):
 
 
 def test_some_of_the_columns(tmp_path):
-    (tmp_path / "data.csv").write_text("a,b,mixed,y\n1,2,3,0\n4,5,?,1\n6,7,8,1\n")
+    (tmp_path / "data.csv").write_text("a,b,mixed,y\n1,2,3,0\n4,5,x,1\n6,7,8,1\n")
     for options in ({"drop": ["mixed"]}, {"columns": ["b", "a"]}):
         assert read_table(tmp_path / "data.csv", **options).feature_names == ["a", "b"]
     with pytest.raises(ValueError, match="lacks the columns 'c'; it has 'a', 'b', 'mixed', 'y'"):
@@ -216,7 +229,7 @@ def test_some_of_the_columns(tmp_path):
             "a\ty\n1,5\t0\n2.5\t1\n3\t0\n",
             "comma and with .*point, such as '1,5' and '2.5' in row 2",
         ),
-        ("a\ty\n1,5\t0\n2,5\t1\n?\t0\n", r"mixes numbers with text, such as '\?' in row 3"),
+        ("a\ty\n1,5\t0\n2,5\t1\nx\t0\n", r"mixes numbers with text, such as 'x' in row 3"),
         ("1,5\t0\n2,5\t1\n", "line of column names.*holds numbers"),
     ],
 )
@@ -284,7 +297,7 @@ def test_numbers_of_text_are_exact(tmp_path, rng):
         ("a,y\n1,2\n4,5,6\n", "one name in its header.*line 3"),
         ('a,y\n"1,2\n4,5\n', "one name in its header"),
         ("a,y\n1,2\n4,\n", "target 'y' is missing in row 2"),
-        ("a,y\n1,0\n2,1\n?,0\n4,1\n", r"column 'a' mixes numbers with text, such as '\?' in row 3"),
+        ("a,y\n1,0\n2,1\nx,0\n4,1\n", r"column 'a' mixes numbers with text, such as 'x' in row 3"),
     ],
 )
 def test_bad_text(tmp_path, text, message):

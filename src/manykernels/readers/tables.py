@@ -23,6 +23,7 @@ OTHERS = (";", "\t", ",")  # separators that files may have in the place of the 
 HEADER = 2**24  # bytes of the first line that are looked at
 # a number with a comma in the place of the point, and points between thousands if there are some
 COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+|\d{1,3}(\.\d{3})+,\d*)([eE][+-]?\d+)?\s*")
+MARKS = ("?", "-", "--", ".", "n.a.", "unknown", "missing")  # what stands for missing numbers
 WIDE = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
 ENDINGS = (*SEPARATORS, ".parquet", ".npz", *LIBSVM)
@@ -92,7 +93,8 @@ def read_table(
         Columns of text or categories stay as they are, but for dates, which become days since
         1970-01-01. Where semicolons or tabs separate columns, one in which numbers are written
         with decimal commas (``1,5`` or ``1.234,5``), and none with a decimal point, is a column of
-        numbers. Warnings name such columns.
+        numbers. Marks such as ``?`` in a column of numbers are missing ones. Warnings name such
+        columns.
 
     Raises
     ------
@@ -188,6 +190,32 @@ def _count(line, separator):
         return 1
 
 
+def _without_marks(frame, commas, path):
+    """The frame with missing numbers in the place of marks such as ``?``, in columns that hold
+    numbers otherwise; a warning says which columns these are.
+    """
+    changed = []
+    for name in frame.columns:
+        if frame[name].dtype.kind in "fiub":
+            continue
+        words = frame[name].dropna().astype(str)
+        marks = words.str.strip().str.lower().isin(MARKS)
+        rest = words[~marks]
+        if not marks.any() or not len(rest):
+            continue
+        plain = all(map(_is_number, rest))
+        if plain or (commas and all(_is_number(word) or _has_comma(word) for word in rest)):
+            frame[name] = (rest.astype(float) if plain else rest).reindex(frame.index)
+            changed.append(name)
+    if changed:
+        warnings.warn(
+            f"{path}: marks such as '?' in the place of numbers are read as missing ones, in "
+            f"{_some(changed)}.",
+            stacklevel=user_stacklevel(),
+        )
+    return frame
+
+
 def _with_points(frame, path):
     """The frame with numbers in the place of texts like ``1,5``, as they are written where
     semicolons or tabs separate columns; a warning says which columns these are.
@@ -239,7 +267,10 @@ def _read_text(path, ending):
 
 
 def _with_numbers(frame, separator, path):
-    """The frame with decimal points where numbers had commas; raise for numbers among words."""
+    """The frame with decimal points where numbers had commas, and nothing where a mark says that
+    they are missing; raise for numbers among words.
+    """
+    frame = _without_marks(frame, separator != ",", path)
     frame = frame if separator == "," else _with_points(frame, path)
     for name in frame.columns:
         _refuse_mixed(frame[name], path, commas=separator != ",")
