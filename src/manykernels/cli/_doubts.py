@@ -15,7 +15,7 @@ MANY_COPIES = 0.01  # share of rows that are copies of others from which on scor
 RARE_CATEGORY, RARE_CLASS = 5, 10  # rows with which a category or a class is no longer rare
 IDENTIFIER = re.compile(r"(.*[\W_])?(id|uuid|guid|key|nr|no|number|index|row)([\W_]*\d*)?", re.I)
 CAMEL = re.compile(r".*[a-z]I[dD]")
-LISTED = 5  # names in a sentence
+LISTED, LISTED_COLUMNS = 5, 20  # words and columns in a sentence, at most
 IMPUTED = "missing numbers are imputed by the median of the training rows"
 
 
@@ -58,7 +58,7 @@ def unseen_categories(estimator, X):
         new = entries[~entries.isin(known[name])]
         if len(new):
             found.append(
-                f"column {name!r}: training had no {_listed(new.unique())}, which "
+                f"column {name!r}: training had no {_listed(map(repr, new.unique()))}, which "
                 f"{len(new)} of {len(X)} rows hold; they are like no training row in this column"
             )
     return found
@@ -72,9 +72,9 @@ def _reads_strings(estimator):
     return any(kernel.reads == "strings" for kernel in KernelCollection.of(kernels).kernels)
 
 
-def _listed(names):
-    names = [repr(name) for name in names]
-    return ", ".join(names[:LISTED]) + (f" … ({len(names)} in all)" if len(names) > LISTED else "")
+def _listed(words, most=LISTED):
+    words = list(words)
+    return ", ".join(words[:most]) + (f" … ({len(words)} in all)" if len(words) > most else "")
 
 
 def _holds_words(column):
@@ -97,7 +97,7 @@ def _missing(X):
         (True, "missing words are a category of their own"),
     ):
         if by_kind[words]:
-            yield f"{what}: {', '.join(by_kind[words])}"
+            yield f"{what}: {_listed(by_kind[words], LISTED_COLUMNS)}"
 
 
 def _missing_of_array(X):
@@ -126,7 +126,7 @@ def _is_identifier(column):
 def _whole(X):
     """Names of the columns that hold whole numbers or words; there may be very many others."""
     real = X.select_dtypes("floating")
-    values = real.to_numpy()
+    values = real.to_numpy(dtype=float, na_value=np.nan)
     fractions = (values != np.rint(values)) & ~np.isnan(values)
     return X.columns.difference(real.columns[fractions.any(axis=0)], sort=False)
 
@@ -150,7 +150,7 @@ def _repeated(X, y):
         return []
     if hasattr(X, "columns"):
         codes = {name: X[name].factorize()[0] for name in _not_numbers(X)}
-        X = X.assign(**codes).to_numpy(dtype=float)
+        X = X.assign(**codes).to_numpy(dtype=float, na_value=np.nan)
     codes = np.unique(y, return_inverse=True)[1]
     copies = len(y) - len(canonical_rows(X, codes, np.ones(len(y))).rows)
     if copies < MANY_COPIES * len(y):
@@ -169,7 +169,7 @@ def _rare_categories(X, words):
         if len(rare):
             yield (
                 f"column {name!r} has words of fewer than {RARE_CATEGORY} rows each: "
-                f"{_listed(rare.index)}, in {rare.sum()} of {len(X)} rows together"
+                f"{_listed(map(repr, rare.index))}, in {rare.sum()} of {len(X)} rows together"
             )
 
 
