@@ -49,7 +49,7 @@ def broken(value):
         (np.ma.masked_array(X, X > 1), y, "masked"),
         (X, np.ma.masked_array(y, y > 0), "masked"),
         (np.arange(30).astype("M8[D]")[:, None], y, "dates"),
-        (pd.DataFrame({"when": pd.date_range("2026", periods=30)}), y, "dates"),
+        (pd.DataFrame({"for": pd.timedelta_range("1D", periods=30)}), y, "times"),
         (X.astype(complex), y, "[Cc]omplex"),
         (X[None], y, "dim"),
     ],

@@ -26,9 +26,9 @@ from typer.testing import CliRunner
 
 import manykernels
 from manykernels import MKLClassifier, MKLRegressor
-from manykernels.cli import _catalog, _output
+from manykernels.cli import _catalog, _output, _training
 from manykernels.cli._input import choose_task
-from manykernels.cli._pipeline import kernels_from, scaler
+from manykernels.cli._pipeline import kernels_from, prepared_columns
 from manykernels.cli.app import app
 from manykernels.display.facts import Surface
 from manykernels.estimators.search import tuning
@@ -258,7 +258,7 @@ class TestTrainAndPredict:
         assert run("predict", folder / "model.mk", folder / "iris.libsvm").stdout == expected
         frame.drop(columns="b").to_csv(folder / "new.csv", index=False)
         assert (
-            "lacks columns that the model needs: 'b'"
+            "lacks the columns 'b'; it has 'd', 'a', 'c', 'other'"
             in run("predict", folder / "model.mk", folder / "new.csv", code=1).stderr
         )
 
@@ -496,13 +496,15 @@ class TestHowItEnds:
                 ["--task", "regression", "--target", "word"],
                 "Regression needs numbers as targets, got 'x'",
             ),
-            (["--test", "gap.csv"], "column 'a' lacks 1 of its numbers, the first in row 2"),
+            (["--drop", "z"], "lacks the columns 'z'"),
+            (["--columns", "a,z"], "lacks the columns 'z'"),
+            (["--groups-column", "z"], "has no column 'z' of groups"),
+            (["--groups-column", "a", "--p", "auto"], "--p auto makes folds of its own"),
         ],
     )
     def test_errors_are_one_line(self, folder, monkeypatch, options, message):
         monkeypatch.chdir(folder)
         frame = pd.DataFrame(IRIS, columns=NAMES).assign(kind=SPECIES)
-        frame.assign(a=frame["a"].where(frame.index != 1)).to_csv("gap.csv", index=False)
         frame.assign(word="x").to_csv("words.csv", index=False)
         data = "words.csv" if "word" in options else "iris.csv"
         result = run("train", data, "--out", "model.mk", *FEW, *options, code=1)
@@ -632,9 +634,7 @@ class TestHowItEnds:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
     def test_a_signal_after_the_model_was_written(self, folder, monkeypatch):
-        monkeypatch.setattr(
-            MKLClassifier, "score", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
-        )
+        monkeypatch.setattr(_training, "measured", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         done = run_train(folder, code=130)
         assert f"the model was written to {folder / 'model.mk'}" in " ".join(done.stderr.split())
         assert (folder / "model.mk").exists()
@@ -838,7 +838,7 @@ class TestParts:
     def test_scaling(self, kind):
         X = IRIS.copy()
         X[:, 3] = 2.0  # a constant column
-        scaled = scaler(kind(X)).fit_transform(kind(X))
+        scaled = prepared_columns(kind(X), True).fit_transform(kind(X))
         if hasattr(scaled, "columns"):
             assert (scaled.pop("word") == "x").all()
         dense = scaled.toarray() if sparse.issparse(scaled) else np.asarray(scaled, dtype=float)

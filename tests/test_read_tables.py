@@ -154,6 +154,73 @@ def test_commas_in_the_place_of_points(tmp_path, separator):
     assert data.X["words"].tolist() == ["1,5 m", "2", "x"]
 
 
+def test_commas_in_names_and_points_between_thousands(tmp_path):
+    text = "size, in cm, or so\tb\ty\n1.234,5\t2\tu\n-12.345.678,\t3\tv\n6,5\t3\tv\n"
+    (tmp_path / "data.csv").write_text(text)
+    with pytest.warns(UserWarning, match="decimal commas"):
+        data = read_table(tmp_path / "data.csv")
+    assert data.feature_names == ["size, in cm, or so", "b"]
+    assert data.X.iloc[:, 0].tolist() == [1234.5, -12345678.0, 6.5]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_marks_of_missing_numbers(tmp_path, separator):
+    decimal = "," if separator == "\t" else "."
+    text = f"a|b|word|y\n1{decimal}5|?|?|0\nUnknown|2|x|1\n-| ? |x|1\n"
+    (tmp_path / "data.csv").write_text(text.replace("|", separator))
+    with pytest.warns(UserWarning, match=r"missing ones, in 'a', 'b'\."):
+        data = read_table(tmp_path / "data.csv")
+    expected = [[1.5, np.nan], [np.nan, 2.0], [np.nan, np.nan]]
+    np.testing.assert_array_equal(data.X[["a", "b"]], expected)
+    assert data.X["word"].tolist() == ["?", "x", "x"]
+
+
+def test_dates_are_days(tmp_path):
+    text = (
+        "iso,month,german,clock,british,either,word,y\n"
+        "1970-01-03,1970-02,3.1.1970,1970-01-01 12:00,13/01/1970,1/2/1970,1.2.3,0\n"
+        ",1970-03,03.01.1970,1970-01-03T00:00:00Z,01/02/1970,3/3/1970,4.5.6,1\n"
+    )
+    (tmp_path / "data.csv").write_text(text)
+    with (
+        pytest.warns(UserWarning, match="'either' are taken for words, .* '1/2/1970'"),
+        pytest.warns(UserWarning, match="days .* in 'iso', 'month', 'german', 'clock', 'british'"),
+    ):
+        data = read_table(tmp_path / "data.csv")
+    expected = [[2.0, 31.0, 2.0, 0.5, 12.0], [np.nan, 59.0, 2.0, 2.0, 31.0]]
+    np.testing.assert_array_equal(data.X[list(data.dates)], expected)
+    assert data.X["word"].tolist() == ["1.2.3", "4.5.6"]
+    (tmp_path / "new.csv").write_text("british\n02/03/1970\n\n")
+    with pytest.warns(UserWarning, match="'british'"):
+        new = read_table(tmp_path / "new.csv", has_target=False, dates=data.dates)
+    assert new.X["british"].tolist() == [60.0]
+    (tmp_path / "new.csv").write_text("british\n02/03/1970\n1970-03-02\n")
+    with pytest.raises(ValueError, match=r"'1970-03-02' in row 2, .* written as 30/04/2026"):
+        read_table(tmp_path / "new.csv", has_target=False, dates=data.dates)
+
+
+def test_dates_of_parquet(tmp_path):
+    days = pd.to_datetime(["1970-01-02", None])
+    frame = pd.DataFrame({"a": days, "b": days.date, "c": days.tz_localize("UTC"), "y": [0, 1]})
+    frame.to_parquet(tmp_path / "data.parquet")
+    with pytest.warns(UserWarning, match="'a', 'b', 'c'"):
+        data = read_table(tmp_path / "data.parquet")
+    np.testing.assert_array_equal(data.X, [[1.0] * 3, [np.nan] * 3])
+
+
+def test_some_of_the_columns(tmp_path):
+    (tmp_path / "data.csv").write_text("a,b,mixed,y\n1,2,3,0\n4,5,x,1\n6,7,8,1\n")
+    for options in ({"drop": ["mixed"]}, {"columns": ["b", "a"]}):
+        assert read_table(tmp_path / "data.csv", **options).feature_names == ["a", "b"]
+    with pytest.raises(ValueError, match="lacks the columns 'c'; it has 'a', 'b', 'mixed', 'y'"):
+        read_table(tmp_path / "data.csv", drop=["c"])
+    with pytest.raises(ValueError, match="'y' is the target"):
+        read_table(tmp_path / "data.csv", drop=["y"])
+    np.savez(tmp_path / "data.npz", X=np.eye(2), y=[0, 1])
+    with pytest.raises(ValueError, match="no named columns to choose from, such as 'a'"):
+        read_table(tmp_path / "data.npz", drop=["a"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -161,7 +228,7 @@ def test_commas_in_the_place_of_points(tmp_path, separator):
             "a\ty\n1,5\t0\n2.5\t1\n3\t0\n",
             "comma and with .*point, such as '1,5' and '2.5' in row 2",
         ),
-        ("a\ty\n1,5\t0\n2,5\t1\n?\t0\n", r"mixes numbers with text, such as '\?' in row 3"),
+        ("a\ty\n1,5\t0\n2,5\t1\nx\t0\n", r"mixes numbers with text, such as 'x' in row 3"),
         ("1,5\t0\n2,5\t1\n", "line of column names.*holds numbers"),
     ],
 )
@@ -229,7 +296,7 @@ def test_numbers_of_text_are_exact(tmp_path, rng):
         ("a,y\n1,2\n4,5,6\n", "one name in its header.*line 3"),
         ('a,y\n"1,2\n4,5\n', "one name in its header"),
         ("a,y\n1,2\n4,\n", "target 'y' is missing in row 2"),
-        ("a,y\n1,0\n2,1\n?,0\n4,1\n", r"column 'a' mixes numbers with text, such as '\?' in row 3"),
+        ("a,y\n1,0\n2,1\nx,0\n4,1\n", r"column 'a' mixes numbers with text, such as 'x' in row 3"),
     ],
 )
 def test_bad_text(tmp_path, text, message):

@@ -1,6 +1,7 @@
 """From files to rows and targets that a model can take, and models from their files."""
 
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import sparse
 from .. import load
 from ..kernels.points import check_width
 from ..readers.tables import read_table
+from ._doubts import doubts_of, tell
 
 FEW = 20  # distinct whole numbers that are still taken for classes
 NAMED = (".csv", ".tsv", ".parquet")  # files whose columns have names
@@ -26,6 +28,7 @@ class Origin(NamedTuple):
     n_features: int | None = None
     dense: bool | None = None
     words: list | None = None  # names of the columns that do not hold numbers
+    dates: dict | None = None  # how dates are written, by column
 
     @classmethod
     def of(cls, model):
@@ -47,13 +50,14 @@ class Origin(NamedTuple):
         based = "auto" if self.zero_based is None else self.zero_based
         named = {} if self.n_features is None else {"n_features": self.n_features}
         wanted = target or (self.target if _has_columns(path) else None)
+        if _has_columns(path):
+            named |= {"columns": self.feature_names, "dates": self.dates}
         data = read_table(
             path, target=wanted, has_target=target is not None, zero_based=based, **named
         )
         if data.feature_names is None and (sparse.issparse(data.X) or self.feature_names):
             self._check_number(data.X.shape[1], path)
         X = self._same_columns(data, path)
-        _refuse_missing(X, path)
         y = None if data.y is None else as_targets(data.y, self.task)
         return as_in_training(X, self.dense), y
 
@@ -80,11 +84,6 @@ class Origin(NamedTuple):
             return data.X if data.feature_names is None else data.X.to_numpy()
         if data.feature_names is None:
             return _with_names(data.X, self.feature_names)
-        missing = [name for name in self.feature_names if name not in data.feature_names]
-        if missing:
-            raise ValueError(
-                f"{path} lacks columns that the model needs: {', '.join(map(repr, missing[:10]))}."
-            )
         X = data.X[self.feature_names]
         for name in self.feature_names if self.words is not None else ():
             if name not in self.words:
@@ -105,26 +104,92 @@ def last_step(model):
 
 
 class Training(NamedTuple):
-    """Rows and targets to learn from, the task, and how to read others like them."""
+    """Rows and targets to learn from, the task, how to read others like them, which rows belong
+    together, and what is doubtful about them.
+    """
 
     X: Any
     y: np.ndarray
     task: str
     origin: Origin
+    groups: np.ndarray | None = None
+    doubts: Sequence[str] = ()
+
+    def part(self, rows):
+        """Some of the rows: X, y and their groups."""
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        return X, self.y[rows], None if self.groups is None else self.groups[rows]
 
 
-def read_training(path, *, target=None, task="auto", n_features=None):
-    """The training data of a file, with targets for the task."""
-    data = read_table(path, target=target, n_features=n_features)
+class Columns(NamedTuple):
+    """Which columns of a file are what; all but the target are features by default."""
+
+    target: str | None = None
+    features: Sequence[str] | None = None
+    dropped: Sequence[str] = ()
+    groups: str | None = None
+
+    def read(self, path, n_features):
+        """A file as `Data`, and the column of groups, if there is one."""
+        together = [] if self.groups is None else [self.groups]
+        wanted = None if self.features is None else [*self.features, *together]
+        choice = {"target": self.target, "columns": wanted, "drop": self.dropped}
+        data = read_table(path, n_features=n_features, **choice)
+        if self.groups is None:
+            return data, None
+        if data.feature_names is None or self.groups not in data.feature_names:
+            raise ValueError(f"{path} has no column {self.groups!r} of groups besides the target.")
+        X, groups = data.X.drop(columns=together), data.X[self.groups]
+        return data._replace(X=X, feature_names=list(X.columns)), groups
+
+
+def read_training(path, columns, *, task="auto", n_features=None):
+    """The training data of a file, with targets for the task; warnings say what is doubtful.
+
+    Parameters
+    ----------
+    path : path
+    columns : Columns
+    task : {"auto", "classification", "regression"}
+    n_features : int, optional
+        Of LIBSVM text.
+    """
+    data, groups = columns.read(path, n_features)
     task = choose_task(data.y) if task == "auto" else task
-    _refuse_missing(data.X, path)
     check_width(data.X)
-    X = as_in_training(data.X)
+    X, empty = _without_empty(as_in_training(data.X))
+    names = None if data.feature_names is None else list(X.columns)
     origin = Origin(
-        task, data.target, data.feature_names, data.zero_based, X.shape[1], not sparse.issparse(X),
-        [name for name in data.feature_names or () if X[name].dtype.kind not in "fiub"],
+        task, data.target, names, data.zero_based, X.shape[1], not sparse.issparse(X),
+        [name for name in names or () if X[name].dtype.kind not in "fiub"],
+        {name: written for name, written in (data.dates or {}).items() if name in X.columns},
     )  # fmt: skip
-    return Training(X, as_targets(data.y, task), task, origin)
+    y = as_targets(data.y, task)
+    doubts = empty + doubts_of(X, y, task, origin.dates)
+    tell(doubts)
+    return Training(X, y, task, origin, _codes_of(groups, path), doubts)
+
+
+def _without_empty(X):
+    """X without the columns of a frame that hold nothing, and a sentence on them."""
+    empty = list(X.columns[X.isna().all()]) if hasattr(X, "columns") else []
+    if not empty:
+        return X, []
+    words = f"columns that hold nothing are left out: {', '.join(map(repr, empty))}"
+    return X.drop(columns=empty), [words]
+
+
+def _codes_of(groups, path):
+    """Groups by number; raise for rows without one."""
+    if groups is None:
+        return None
+    without = groups.isna().to_numpy()
+    if without.any():
+        raise ValueError(
+            f"{path}: {np.count_nonzero(without)} rows have no entry in the column {groups.name!r} "
+            f"of groups, the first being row {int(without.argmax()) + 1}; every row needs one."
+        )
+    return groups.factorize()[0]
 
 
 def as_in_training(X, dense=None):
@@ -184,13 +249,3 @@ def refuse_text(column, path):
                 f"{path}: column {column.name!r} holds {word!r} in row {row}, and the model was "
                 "trained on numbers there; write numbers alone, without units."
             ) from None
-
-
-def _refuse_missing(X, path):
-    for name in X.columns if hasattr(X, "columns") else ():
-        missing = X[name].isna().to_numpy() if X[name].dtype.kind == "f" else np.zeros(1, bool)
-        if missing.any():
-            raise ValueError(
-                f"{path}: column {name!r} lacks {np.count_nonzero(missing)} of its numbers, the "
-                f"first in row {int(missing.argmax()) + 1}; fill them in or remove those rows."
-            )

@@ -245,12 +245,22 @@ def _choice(tuned):
 
 
 def _scores(outcome):
-    measure = outcome["measure"]
-    for name, value in outcome["scores"].items():
-        yield (
-            f"{measure}, {name}",
-            _of_folds(value) if isinstance(value, list) else f"{value:.4f}",
-        )
+    """Every measure at every place, beside what answers without features get."""
+    for place, measures in outcome["measures"].items():
+        for name, value in measures.items():
+            constant = outcome["without_features"][place][name]
+            if isinstance(value, list):
+                text, constant = _of_folds(value), fmean(constant)
+            else:
+                text = f"{value:.4f}"
+            yield f"{name}, {place}", f"{text}; {constant:.4f} for {_constant_answer(name)}"
+
+
+def _constant_answer(measure):
+    if "accuracy" in measure:
+        return "the commonest class alone"
+    answers = {"area under the ROC curve": "chance", "Brier score": "the shares of the classes"}
+    return answers.get(measure, "the mean of the targets")
 
 
 def _of_folds(scores):

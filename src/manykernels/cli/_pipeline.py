@@ -1,4 +1,6 @@
-"""From options to a scikit-learn pipeline: a scaler, then an MKL estimator with its kernels."""
+"""From options to a scikit-learn pipeline: columns are prepared, then comes an MKL estimator with
+its kernels.
+"""
 
 import contextlib
 import json
@@ -14,7 +16,16 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -25,6 +36,7 @@ from ..kernels.points import as_points
 from ..kernels.vector import weighted_variance
 from ..lowrank import Nystroem
 from ..solvers import choose_solver
+from ._measures import Answers, measured
 
 WORDS = (
     "auto, whole, or some of rbf, laplacian, linear, poly and polyN with commas between them, or a "
@@ -33,6 +45,9 @@ WORDS = (
 TABLES = ("auto", "whole")  # kernels that an estimator makes for a table
 FACTORS = 2.0 ** np.arange(-5, 5)  # of gamma="scale", for ten widths
 TUNING_FOLDS = 5
+# Rows that must lack a number before its absence is a feature, and their share: scaled to deviation
+# 1, the indicator of few rows would set them apart from all others.
+INDICATED, INDICATED_SHARE = 10, 0.05
 NOT_IN_FILES = ("Kernel", "FunctionKernel", "Precomputed")
 
 
@@ -58,6 +73,7 @@ class Settings:
     checkpoint: Any = None
     verbose: int = 0
     tune: bool = False
+    grouped: bool = False  # whether folds keep groups of rows together
 
     def check(self, task):
         """Raise for options that no data make right, before any are read.
@@ -67,6 +83,11 @@ class Settings:
         task : {"auto", "classification", "regression"}
         """
         check_kernels(self.kernels)
+        if self.grouped and self.p == "auto":
+            raise ValueError(
+                "--p auto makes folds of its own, which do not know the groups of --groups-column; "
+                "use --tune, or give --p as a number."
+            )
         tasks = ("classification", "regression") if task == "auto" else (task,)
         errors = [error for error in map(self._error, tasks) if error is not None]
         if len(errors) == len(tasks):
@@ -88,9 +109,9 @@ class Settings:
 
     def pipeline(self, X, task):
         """A pipeline that is not trained, with kernels for the rows X in their new units."""
-        first = scaler(X) if self.scales(X) else None
+        first = prepared_columns(X, self.scales(X))
         rows = X if first is None else clone(first).fit_transform(X)
-        steps = [] if first is None else [("scale", first)]
+        steps = [] if first is None else [("prepare", first)]
         kernels = kernels_from(self.kernels, rows)
         return Pipeline([*steps, ("model", self._estimator(kernels, task))])
 
@@ -105,6 +126,7 @@ class Settings:
             "solver": self.solver,
             "normalize": None if self.normalize == "none" else self.normalize,
             "approximation": self._approximation(),
+            "missing": "impute",
             "tol": self.tol,
             "max_iter": self.max_iter,
             "n_jobs": self.n_jobs,
@@ -131,8 +153,7 @@ class Settings:
         """C and p, or the folds that they are chosen on."""
         if not self.tune:
             return {"p": _norm(self.p)} | ({} if self.C is None else {"C": self.C})
-        splitter = StratifiedKFold if task == "classification" else KFold
-        return {"cv": splitter(TUNING_FOLDS, shuffle=True, random_state=self.seed)}
+        return {"cv": splitter(TUNING_FOLDS, task, self.grouped, self.seed)}
 
     def _approximation(self):
         return None if self.rank is None else Nystroem(rank=self.rank, random_state=self.seed)
@@ -149,37 +170,71 @@ def _norm(text):
         ) from None
 
 
-def scaler(X):
-    """What brings the features of rows like X to mean 0 and deviation 1.
+def prepared_columns(X, scales):
+    """What brings the features of rows like X to mean 0 and deviation 1, if that is wanted, and
+    says where numbers are missing; None if nothing is to be done.
 
     Sparse rows are not centered, so that their zeros stay zeros; of a data frame only the columns
     of numbers are scaled, and it stays one, since kernels may name its columns.
     """
     if not hasattr(X, "columns"):
-        return StandardScaler(with_mean=not sparse.issparse(X))
+        return StandardScaler(with_mean=not sparse.issparse(X)) if scales else None
     numeric = [name for name in X.columns if X[name].dtype.kind in "fiu"]
+    least = max(INDICATED, INDICATED_SHARE * len(X))
+    lacking = X[numeric].isna().sum()
+    lacking = list(lacking.index[lacking >= least])
+    steps = [("numbers", StandardScaler() if scales else "passthrough", numeric)]
+    steps += [("missing", MissingIndicator(features="all"), lacking)] if lacking else []
+    if not scales and not lacking:
+        return None
     return ColumnTransformer(
-        [("numbers", StandardScaler(), numeric)],
-        remainder="passthrough",
-        verbose_feature_names_out=False,
+        steps, remainder="passthrough", verbose_feature_names_out=False
     ).set_output(transform="pandas")
 
 
-def fit(pipeline, X, y):
-    """Train a pipeline; what the library prints goes to the standard error."""
+def fit(pipeline, X, y, groups=None):
+    """Train a pipeline; what the library prints goes to the standard error.
+
+    Parameters
+    ----------
+    groups : (n,) int, optional
+        Rows that the folds of a tuned estimator keep together.
+    """
+    tuned = isinstance(pipeline[-1], (MKLClassifierCV, MKLRegressorCV))
+    of_folds = {"model__groups": groups} if tuned and groups is not None else {}
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code say it
-        return pipeline.fit(X, y)
+        return pipeline.fit(X, y, **of_folds)
 
 
-def held_out(X, y, task, share, seed):
-    """Rows to train on and rows to score: X, X_test, y, y_test."""
-    stratify = y if task == "classification" else None
-    return train_test_split(X, y, test_size=share, random_state=seed, stratify=stratify)
+def splitter(folds, task, grouped, seed):
+    """What makes folds for a task, of rows or of groups of rows."""
+    by_class, plain = StratifiedKFold, KFold
+    if grouped:
+        by_class, plain = StratifiedGroupKFold, GroupKFold
+    kind = by_class if task == "classification" else plain
+    return kind(folds, shuffle=True, random_state=seed)
 
 
-def fold_scores(data, settings, folds, interrupted):
-    """Score of each fold, of a pipeline that was made and trained on the others alone.
+def held_out(data, share, seed):
+    """Numbers of the rows to train on and of those to score.
+
+    Classes have their shares in both, but for those of one row, which is to train on; groups of
+    rows are in one of them.
+    """
+    everything, options = np.arange(len(data.y)), {"test_size": share, "random_state": seed}
+    if data.groups is not None:
+        return next(GroupShuffleSplit(1, **options).split(everything, groups=data.groups))
+    if data.task != "classification":
+        return next(ShuffleSplit(1, **options).split(everything))
+    _, codes, rows = np.unique(data.y, return_inverse=True, return_counts=True)
+    shared = everything[rows[codes] > 1]
+    train, test = next(StratifiedShuffleSplit(1, **options).split(shared, data.y[shared]))
+    return np.concatenate([shared[train], everything[rows[codes] == 1]]), shared[test]
+
+
+def fold_measures(data, settings, folds, interrupted):
+    """What is `measured` on each fold, of a pipeline that was made and trained on the others alone.
 
     Parameters
     ----------
@@ -189,18 +244,15 @@ def fold_scores(data, settings, folds, interrupted):
     interrupted : callable
         Whether the fit of an estimator was interrupted.
     """
-    X, y = data.X, data.y
-    splitter = (StratifiedKFold if data.task == "classification" else KFold)(
-        folds, shuffle=True, random_state=settings.seed
-    )
-    take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: X[rows])
-    scores = []
-    for rest, fold in splitter.split(np.zeros(len(y)), y):
-        pipeline = fit(settings.pipeline(take(rest), data.task), take(rest), y[rest])
+    found, cv = [], splitter(folds, data.task, data.groups is not None, settings.seed)
+    for rest, fold in cv.split(np.zeros(len(data.y)), data.y, data.groups):
+        X, y, groups = data.part(rest)
+        pipeline = fit(settings.pipeline(X, data.task), X, y, groups)
         if interrupted(pipeline[-1]):
             raise KeyboardInterrupt
-        scores.append(float(pipeline.score(take(fold), y[fold])))
-    return scores
+        X_fold, y_fold, _ = data.part(fold)
+        found.append(measured(Answers.of(pipeline, X_fold), y_fold, y))
+    return found
 
 
 def kernels_from(text, X):
@@ -255,6 +307,8 @@ def _numeric(X):
         X = X[numeric].astype(float)
     if X.shape[1] == 0:
         raise ValueError("There are no columns of numbers for these kernels; use --kernels auto.")
+    if not sparse.issparse(X):
+        X = SimpleImputer(strategy="median", keep_empty_features=True).fit_transform(X)
     variance = float(weighted_variance(as_points(X)).sum())
     return features, 1.0 / variance if variance > 0 else 1.0
 

@@ -1,14 +1,16 @@
 """What ``manykernels predict`` does: read a model and rows, and answer."""
 
-import copy
 import csv
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import r2_score
 
 from .._files import write_output
+from ._doubts import tell, unseen_categories
 from ._input import Origin, last_step, load_model
+from ._measures import Answers, measured
+
+NAMED = ("predictions", "classes")  # what an answer says in labels
 
 
 class Predictions(NamedTuple):
@@ -21,8 +23,8 @@ class Predictions(NamedTuple):
     predictions : (n,) or (n, n_targets) array
     values, chances : arrays of n rows, or None
         Decision values and probabilities, where they are asked for.
-    score : pair of str and float, or None
-        The measure and its value, if the file holds targets.
+    measures : dict
+        Their values by name, the first being the score; empty if the file holds no targets.
     """
 
     path: Any
@@ -30,7 +32,7 @@ class Predictions(NamedTuple):
     predictions: np.ndarray
     values: np.ndarray | None
     chances: np.ndarray | None
-    score: tuple | None
+    measures: dict
 
     @classmethod
     def of(cls, path, data, target, scores, probabilities):
@@ -38,15 +40,15 @@ class Predictions(NamedTuple):
         model = load_model(path)
         _check_columns(model, scores, probabilities)
         X, y = Origin.of(model).read(data, target)
-        last, rows = _with_known_scores(model, X)
-        predictions = last.predict(rows)
+        tell(unseen_categories(last_step(model), X))
+        answers = Answers.of(model, X)
         return cls(
             path,
             model,
-            predictions,
-            last.decision_function(rows) if scores else None,
-            last.predict_proba(rows) if probabilities else None,
-            None if y is None else _score(y, predictions, model),
+            answers.predictions,
+            answers.values if scores else None,
+            answers.chances if probabilities else None,
+            {} if y is None else _measures(y, answers, model),
         )
 
     def write(self, out):
@@ -82,26 +84,13 @@ class Predictions(NamedTuple):
             "classes": getattr(self.model, "classes_", None),
             "out": out and str(out),
         }
-        if self.score is not None:
-            facts |= {"measure": self.score[0], "score": self.score[1]}
+        if self.measures:
+            measure, score = next(iter(self.measures.items()))
+            facts |= {"measure": measure, "score": score, "measures": self.measures}
         if out is None:
             facts["predictions"] = self.predictions
             facts |= {"decision_values": self.values, "probabilities": self.chances}
         return facts
-
-
-def _with_known_scores(model, X):
-    """The estimator at the end of a pipeline, and the rows as it gets them.
-
-    It is a copy that has computed its decision values for these rows already, so that labels,
-    decision values and probabilities ask for the kernels once.
-    """
-    while hasattr(model, "steps"):
-        X = model[:-1].transform(X) if len(model) > 1 else X
-        model = model[-1]
-    known, scores = copy.copy(model), model._scores(X)
-    known._scores = lambda rows: scores
-    return known, X
 
 
 def _check_columns(model, scores, probabilities):
@@ -117,18 +106,19 @@ def _check_columns(model, scores, probabilities):
         )
 
 
-def _score(y, predictions, model):
-    """The measure and its value; None if no label is one of the model's classes: LIBSVM text always
-    has labels, true or not.
+def _measures(y, answers, model):
+    """Measures by name; none if no label is one of the model's classes: LIBSVM text always has
+    labels, true or not.
     """
     if hasattr(last_step(model), "nu"):  # novelties have no truth to compare with
-        return None
-    if not hasattr(model, "classes_"):
-        return "R²", float(r2_score(y, predictions))
-    classes = model.classes_
-    if (y.dtype.kind in "fiub") != (classes.dtype.kind in "fiub"):
-        y, predictions, classes = (labels.astype(str) for labels in (y, predictions, classes))
-    return ("accuracy", float(np.mean(y == predictions))) if np.isin(y, classes).any() else None
+        return {}
+    classes = answers.classes
+    if classes is not None and (y.dtype.kind in "fiub") != (classes.dtype.kind in "fiub"):
+        words = (labels.astype(str) for labels in (answers.predictions, classes))
+        y, answers = y.astype(str), answers._replace(**dict(zip(NAMED, words, strict=True)))
+    if classes is not None and not np.isin(y, answers.classes).any():
+        return {}
+    return measured(answers, y, y)[0]
 
 
 class _Lines(NamedTuple):

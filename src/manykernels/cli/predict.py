@@ -65,5 +65,6 @@ def predict(
     if out is None:
         sys.stdout.writelines(found.lines())
         sys.stdout.flush()
-    if found.score is not None:
-        note(f"{found.score[0]} {found.score[1]:.4f} on {len(found.predictions)} rows")
+    if found.measures:
+        words = [f"{name} {value:.4f}" for name, value in found.measures.items()]
+        note(f"{', '.join(words)} on {len(found.predictions)} rows")

@@ -33,9 +33,11 @@ def report(
         raise typer.BadParameter("--target names a column of DATA; give the data too.")
     with starting():
         from ..display import report as write_report
-        from ._input import Origin, load_model
+        from ._doubts import tell, unseen_categories
+        from ._input import Origin, last_step, load_model
 
     pipeline = load_model(model)
     X, y = (None, None) if data is None else Origin.of(pipeline).read(data, target)
+    tell(unseen_categories(last_step(pipeline), X))
     write_report(pipeline, X, y, path=out, title=title or model.name)
     note(f"wrote {out}")

@@ -1,6 +1,8 @@
 """``manykernels train``."""
 
 import time
+import warnings
+from csv import reader
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +70,17 @@ def train(
             "Scale features to mean 0 and deviation 1, here and in predict; by default unless the "
             "data are sparse.",
         ),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        _of("Data", "Columns to learn from, with commas or again and again; all by default."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, _of("Data", "Columns to leave out, such as identifiers.")
+    ] = None,
+    groups_column: Annotated[
+        str | None,
+        _of("Data", "Column of rows that belong together: folds and --holdout keep them so."),
     ] = None,
     n_features: Annotated[
         int | None,
@@ -158,22 +171,25 @@ def train(
     if tune and (p, C) != ("1", None):
         raise typer.BadParameter("--tune chooses p and C; leave --p and --C out.")
     with starting():
-        from ._training import Order, Progress, Settings, foreseen, read_training
+        from ._training import Columns, Order, Progress, Settings, foreseen, read_training
     settings = Settings(
         kernels=kernels, p=p, C=C, loss=loss, epsilon=epsilon, solver=solver,
         normalize=normalize.value, rank=rank, tol=tol, max_iter=max_iter,
         class_weight=class_weight.value if class_weight else None, n_jobs=n_jobs, device=device,
         seed=seed, standardize=standardize, checkpoint=checkpoint, tune=tune,
-        verbose=0 if quiet or json else 1,
+        verbose=0 if quiet or json else 1, grouped=groups_column is not None,
     )  # fmt: skip
+    chosen = Columns(target, columns and _names(columns), _names(drop or []), groups_column)
     order = Order(out, report, test, holdout, cv)
     began = time.perf_counter()
     order.check_files()
     settings.check(task.value)
-    with Signals() as signals:
+    with Signals() as signals, warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
         progress = Progress(signals)
         try:
-            rows = read_training(data, target=target, task=task.value, n_features=n_features)
+            rows = read_training(data, chosen, task=task.value, n_features=n_features)
             if plan:
                 return _tell_plan(foreseen(order, rows, settings), json)
             outcome = order.carry_out(rows, settings, progress)
@@ -188,6 +204,11 @@ def train(
     if outcome["interrupted"]:
         raise KeyboardInterrupt(progress.words(out))
     return None if outcome["converged"] else NOT_CONVERGED
+
+
+def _names(options):
+    """Names of columns, several of which may be in one option."""
+    return [name.strip() for option in options for name in next(reader([option]))]
 
 
 def _check_scoring(test, holdout):

@@ -208,7 +208,10 @@ def _refuse(estimator):
     if estimator.p == "auto":
         raise ValueError("p='auto' needs the rows in memory: give p as a number.")
     if estimator.missing != "error":
-        raise ValueError("Rows that lack views are cut by kernels only: give cut='kernels'.")
+        raise ValueError(
+            f"missing={estimator.missing!r} is for a cut by kernels: give cut='kernels', or impute "
+            "the values before."
+        )
     if estimator.device != "cpu":
         raise ValueError(f"device={estimator.device!r} is for one machine: leave device='cpu'.")
     if estimator.categories_:

@@ -57,8 +57,8 @@ def check_parameters(estimator):
 def check_missing(estimator):
     """Raise if rows may lack views, but other parameters need all of them."""
     missing = estimator.missing
-    check_choice("missing", missing, ("error", *RULES))
-    if missing == "error":
+    check_choice("missing", missing, ("error", "impute", *RULES))
+    if missing not in RULES:
         return
     if estimator.approximation is not None or estimator.device not in ("cpu", "auto"):
         name = "approximation" if estimator.approximation is not None else "device"
@@ -281,7 +281,7 @@ Kernels = (
 )
 Normalization = Literal["diagonal", "variance", "trace", "cosine", "center"] | None
 Scale = Literal["auto", "standard"] | None
-Missing = Literal["error", "mean", "scaled"]
+Missing = Literal["error", "impute", "mean", "scaled"]
 RandomState = int | np.random.RandomState | None
 CheckpointLike = str | os.PathLike[str] | Checkpoint | None
 Callbacks = Sequence[Callback | Callable[[Record], Any]] | None

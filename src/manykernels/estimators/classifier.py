@@ -128,13 +128,15 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         divided only, and so stay sparse. ``"auto"`` does it for the kernels that the library
         chooses: ``"auto"``, ``"whole"`` and those of `on_groups` without kernels of your own;
         ``"standard"`` for any.
-    missing : {"error", "mean", "scaled"}
-        Whether rows may lack whole views, in training and in prediction: NaN in all columns that a
-        kernel sees. ``"mean"`` takes such a row to be at the mean, in the feature space of the
+    missing : {"error", "impute", "mean", "scaled"}
+        What becomes of missing values, in training and in prediction. ``"impute"`` takes the
+        median of the training rows for a missing number, and missing words for a category of their
+        own. The other two are for rows that lack whole views, NaN in all columns that a kernel
+        sees: ``"mean"`` takes such a row to be at the mean, in the feature space of the
         kernel, of the training rows that have the view. ``"scaled"`` besides multiplies what its
         other views say by the number of views over that of the views it has. Widths, normalization
-        and means are of the rows that have a view. Missing values inside a view are an error. For
-        exact sums of kernels on the CPU.
+        and means are of the rows that have a view. Missing values inside a view are an error with
+        these, and they are for exact sums of kernels on the CPU.
     cache_size : float, optional
         Memory for a combined kernel in MB, a quarter of the machine's by default. A kernel that
         does not fit is computed row by row as needed. Where all Gram matrices together take at most
@@ -204,9 +206,13 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     feature_names_in_ : array of str, for data frames
     feature_means_, feature_spreads_ : (n_features,) arrays
         What columns are measured from, and in; see `scale`.
+    feature_medians_ : (n_features,) array
+        For ``missing="impute"``: what stands for missing numbers.
     categories_ : dict from column to list
         What the columns of strings and categories held in training; a column without a name is
-        ``"x0"``, ``"x1"`` …
+        ``"x0"``, ``"x1"`` …, and missing words are ``""`` with ``missing="impute"``.
+    date_columns_ : list of str
+        Columns of a data frame that held dates, which are read as days since 1970-01-01.
 
     Notes
     -----

@@ -63,7 +63,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
     offset_ : float
         ``decision_function = score_samples - offset_``.
     kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
-    categories_
+    categories_, date_columns_, feature_medians_
         As for `MKLClassifier`.
     dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_
         As for `MKLClassifier`.

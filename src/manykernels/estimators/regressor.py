@@ -61,7 +61,7 @@ class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
     target_spreads_ : (n_targets,) array
         Their standard deviations; the smallest of the others for one that is constant.
     kernel_weights_, kernel_names_, kernel_contributions_, group_weights_, group_contributions_,
-    categories_
+    categories_, date_columns_, feature_medians_
         As for `MKLClassifier`.
     dual_coef_, support_, intercept_, result_, other_results_, bank_, decision_, n_iter_, p_,
     p_scores_

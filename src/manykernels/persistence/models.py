@@ -133,6 +133,9 @@ def _check_columns(learned):
         require(texts and len(set(names)) == count, "The names of the columns are not names.")
     categories = check_categories(learned["categories_"], "Categories of the columns", str)
     require(len(_by_column(learned)) == len(categories), "There are categories of no column.")
+    dates = check_list(learned.get("date_columns_", []), "The columns of dates")
+    known = () if names is None else names
+    require(all(name in known for name in dates), "There are dates in no column.")
 
 
 def _by_column(learned):
@@ -147,6 +150,9 @@ def _by_column(learned):
 
 def _check_table(learned):
     """Raise unless what was learned of the columns fits them."""
+    if "feature_medians_" in learned:
+        columns = (learned["n_features_in_"],)
+        check_array(learned["feature_medians_"], "The medians of the columns", columns)
     if "feature_means_" in learned or "feature_spreads_" in learned:
         columns = (learned["n_features_in_"],)
         check_array(learned["feature_means_"], "The means of the columns", columns)

@@ -6,6 +6,7 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Literal, NamedTuple
 
@@ -20,8 +21,9 @@ from .libsvm import load_libsvm
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 OTHERS = (";", "\t", ",")  # separators that files may have in the place of the ending's
 HEADER = 2**24  # bytes of the first line that are looked at
-# a number with a comma in the place of the point
-COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
+# a number with a comma in the place of the point, and points between thousands if there are some
+COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+|\d{1,3}(\.\d{3})+,\d*)([eE][+-]?\d+)?\s*")
+MARKS = ("?", "-", "--", ".", "n.a.", "unknown", "missing")  # what stands for missing numbers
 WIDE = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
 ENDINGS = (*SEPARATORS, ".parquet", ".npz", *LIBSVM)
@@ -39,6 +41,8 @@ class Data(NamedTuple):
         The name of the column that became y.
     zero_based : bool or None
         For LIBSVM text, whether its first feature has the index 0.
+    dates : dict or None
+        How dates are written, by column.
     """
 
     X: Any
@@ -46,6 +50,7 @@ class Data(NamedTuple):
     feature_names: list | None = None
     target: str | None = None
     zero_based: bool | None = None
+    dates: dict | None = None
 
 
 def read_table(
@@ -55,6 +60,9 @@ def read_table(
     has_target: bool = True,
     n_features: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    dates: Mapping[str, str] | None = None,
 ) -> Data:
     """Rows and targets of a file.
 
@@ -72,13 +80,21 @@ def read_table(
         there; y is None if some of its entries are missing. Of other files, y is read where it is
         there.
     n_features, zero_based : for LIBSVM text, see `read_libsvm`
+    columns, drop : sequences of str, optional
+        The columns of CSV or Parquet that are features, and those that are not; what is in others
+        does not matter.
+    dates : mapping from column to str, optional
+        How dates are written: the ``dates`` of an earlier table, for others like it. By default
+        every column is looked at.
 
     Returns
     -------
     Data
-        Columns of text or categories stay as they are. Where semicolons or tabs separate columns,
-        one in which numbers are written with decimal commas (``1,5``), and none with a decimal
-        point, is a column of numbers; a warning names such columns.
+        Columns of text or categories stay as they are, but for dates, which become days since
+        1970-01-01. Where semicolons or tabs separate columns, one in which numbers are written
+        with decimal commas (``1,5`` or ``1.234,5``), and none with a decimal point, is a column of
+        numbers. Marks such as ``?`` in a column of numbers are missing ones. Warnings name such
+        columns.
 
     Raises
     ------
@@ -89,29 +105,44 @@ def read_table(
     """
     path = os.fspath(path)
     ending = _ending(path)
-    _check_file(path, ending, target)
+    _check_file(path, ending, target, [*(columns or ()), *drop])
     if ending in LIBSVM:
         contents = load_libsvm(path, n_features=n_features, zero_based=zero_based)
         data = Data(contents.X, contents.y, zero_based=contents.zero_based)
     elif ending == ".npz":
         data = Data(*read_archive(path))
     else:
-        frame = (
-            _read_parquet(path) if ending == ".parquet" else _read_text(path, SEPARATORS[ending])
-        )
+        is_text = ending in SEPARATORS
+        frame, separator = _read_text(path, ending) if is_text else (_read_parquet(path), "")
+        frame, target = _chosen(frame, target, has_target, columns, drop, path)
+        frame = _with_numbers(frame, separator, path) if is_text else frame
         data = _split(frame, target, has_target, path)
+        X, dates = _with_days(data.X, dates, path)
+        data = data._replace(X=X, dates=dates)
     return _checked(data, has_target, path)
 
 
-def _check_file(path, ending, target):
+def _with_days(frame, dates, path):
+    from .dates import with_days  # which needs pandas, as this frame did
+
+    return with_days(frame, dates, path)
+
+
+def _check_file(path, ending, target, columns):
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no file {path}.")
     if os.path.getsize(path) == 0:
         raise ValueError(f"{path} is empty.")
-    if target is not None and ending not in (*SEPARATORS, ".parquet"):
+    if ending in (*SEPARATORS, ".parquet"):
+        return
+    if target is not None:
         raise ValueError(
             f"{path} has no named columns, so its target cannot be {target!r}; leave the target "
             "out."
+        )
+    if columns:
+        raise ValueError(
+            f"{path} has no named columns to choose from, such as {columns[0]!r}; leave these out."
         )
 
 
@@ -140,10 +171,14 @@ def _pandas(path):
 
 
 def _separator(file, usual):
-    """What separates the most names in the first line of a file; of equals that of the ending."""
-    line = file.readline(HEADER).decode("utf-8-sig", "replace")
+    """What separates the most names in the first line of a file, and as many entries in the second
+    if something does; of equals that of the ending.
+    """
+    names, entries = (file.readline(HEADER).decode("utf-8-sig", "replace") for _ in range(2))
     file.seek(0)
-    found = {separator: _count(line, separator) for separator in (usual, *OTHERS)}
+    found = {separator: _count(names, separator) for separator in (usual, *OTHERS)}
+    fits = {one: count for one, count in found.items() if count == _count(entries, one)}
+    found = found if max(fits.values(), default=1) == 1 else fits
     return max(found, key=lambda separator: found[separator])
 
 
@@ -153,6 +188,32 @@ def _count(line, separator):
         return len(next(csv.reader([line], delimiter=separator), []))
     except csv.Error:
         return 1
+
+
+def _without_marks(frame, commas, path):
+    """The frame with missing numbers in the place of marks such as ``?``, in columns that hold
+    numbers otherwise; a warning says which columns these are.
+    """
+    changed = []
+    for name in frame.columns:
+        if frame[name].dtype.kind in "fiub":
+            continue
+        words = frame[name].dropna().astype(str)
+        marks = words.str.strip().str.lower().isin(MARKS)
+        rest = words[~marks]
+        if not marks.any() or not len(rest):
+            continue
+        plain = all(map(_is_number, rest))
+        if plain or (commas and all(_is_number(word) or _has_comma(word) for word in rest)):
+            frame[name] = (rest.astype(float) if plain else rest).reindex(frame.index)
+            changed.append(name)
+    if changed:
+        warnings.warn(
+            f"{path}: marks such as '?' in the place of numbers are read as missing ones, in "
+            f"{_some(changed)}.",
+            stacklevel=user_stacklevel(),
+        )
+    return frame
 
 
 def _with_points(frame, path):
@@ -165,9 +226,9 @@ def _with_points(frame, path):
         if frame[name].dtype.kind in "fiub" or not len(words):
             continue
         commas = [_has_comma(word) for word in words]
-        plain = (_is_number(word) for word, comma in zip(words, commas, strict=True) if not comma)
-        if any(commas) and all(plain) and not any("." in str(word) for word in words):
-            numbers = words.map(lambda word: float(str(word).replace(",", ".")))
+        others = [str(word) for word, comma in zip(words, commas, strict=True) if not comma]
+        if any(commas) and all(_is_number(word) and "." not in word for word in others):
+            numbers = words.map(lambda word: float(str(word).replace(".", "").replace(",", ".")))
             frame[name] = numbers.reindex(frame.index)
             changed.append(name)
     if changed:
@@ -183,11 +244,12 @@ def _has_comma(word):
     return COMMA.fullmatch(str(word)) is not None
 
 
-def _read_text(path, separator):
+def _read_text(path, ending):
+    """The frame of a text, and what separates its columns."""
     pd = _pandas(path)
     try:
         with opened(path) as file, warnings.catch_warnings():
-            separator = _separator(file, separator)
+            separator = _separator(file, SEPARATORS[ending])
             # lines longer than the header would lose their last fields
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
@@ -201,6 +263,14 @@ def _read_text(path, separator):
             f"{str(error).strip()}"
         ) from error
     _refuse_numbers_as_header(frame, path)
+    return frame, separator
+
+
+def _with_numbers(frame, separator, path):
+    """The frame with decimal points where numbers had commas, and nothing where a mark says that
+    they are missing; raise for numbers among words.
+    """
+    frame = _without_marks(frame, separator != ",", path)
     frame = frame if separator == "," else _with_points(frame, path)
     for name in frame.columns:
         _refuse_mixed(frame[name], path, commas=separator != ",")
@@ -272,7 +342,7 @@ def _refuse_both_marks(name, words, with_comma, plain, path):
     """Raise for a column of numbers of which some have a decimal comma and some a point."""
     if not with_comma.any() or not (with_comma | plain).all():
         return
-    points = words[["." in str(word) for word in words]]
+    points = words[~with_comma & ["." in str(word) for word in words]]
     if len(points):
         raise ValueError(
             f"{path}: column {name!r} has numbers with a decimal comma and with a decimal point, "
@@ -293,22 +363,32 @@ def _read_parquet(path):
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
 
 
-def _split(frame, target, has_target, path):
-    """The frame without its target column, and that column."""
+def _chosen(frame, target, has_target, columns, drop, path):
+    """The features of a frame that are wanted, with the target if it is there, and its name."""
     names = [str(name) for name in frame.columns]
     frame.columns = names
     if target is None and has_target:
         target = names[-1] if names else None
-    if target not in names:
-        if has_target:
-            raise ValueError(
-                f"{path} has no column {target!r} for the target; it has {_some(names)}."
-            )
-        return Data(frame, None, names)
+    if has_target and target not in names:
+        raise ValueError(f"{path} has no column {target!r} for the target; it has {_some(names)}.")
+    absent = [name for name in (*(columns or ()), *drop) if name not in names]
+    if absent:
+        raise ValueError(f"{path} lacks the columns {_some(absent)}; it has {_some(names)}.")
+    if target in drop or target in (columns or ()):
+        raise ValueError(f"{path}: {target!r} is the target; name another with target.")
+    wanted = set(names if columns is None else columns) - set(drop) | {target}
+    return frame[[name for name in names if name in wanted]], target
+
+
+def _split(frame, target, has_target, path):
+    """The frame without its target column, and that column."""
+    if target not in frame.columns:
+        return Data(frame, None, list(frame.columns))
     X, missing = frame.drop(columns=target), frame[target].isna().to_numpy()
     if has_target and missing.any():
         raise ValueError(
-            f"{path}: the target {target!r} is missing in row {int(missing.argmax()) + 1}."
+            f"{path}: the target {target!r} is missing in row {int(missing.argmax()) + 1}, and in "
+            f"{np.count_nonzero(missing)} rows in all; remove these rows."
         )
     y = None if missing.any() else frame[target].to_numpy()
     return Data(X, y, list(X.columns), target)

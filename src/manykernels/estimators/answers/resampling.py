@@ -166,7 +166,8 @@ class Resampling:
         self.template, self._whole = template, None
         # a kernel that is zero has no weight at an optimum, but may have some by a rule
         by_rule = template.solver in RULES or getattr(template.solver, "follows_rule", False)
-        self._shared = can_share(template, has_holes(read)) and not by_rule
+        incomplete = template.missing != "impute" and has_holes(read)
+        self._shared = can_share(template, incomplete) and not by_rule
         if self._shared:
             everything = np.arange(len(y)), np.arange(0)
             data = self.X, y, self.weight
@@ -267,7 +268,7 @@ class Resampling:
 
     def _with_something(self, rows, kept):
         """The rows that do not lack all of some kernels."""
-        if self.template.missing == "error" or not isinstance(self._read, np.ndarray):
+        if self.template.missing in ("error", "impute") or not isinstance(self._read, np.ndarray):
             return rows
         seen = [self._whole.bank_.columns_of(k) for k in np.flatnonzero(kept)]
         if any(columns is None for columns in seen):

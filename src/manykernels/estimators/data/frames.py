@@ -14,6 +14,8 @@ from ...kernels.base import NumberedColumns
 
 PLAIN = (str, int, float, bool)
 CATEGORIES = (nw.Categorical, nw.Enum)
+DATES = (nw.Date, nw.Datetime)
+MILLISECONDS = 86_400_000  # of a day
 WORDS = (nw.String, nw.Object, nw.Unknown)  # types of columns that may hold strings
 
 
@@ -76,7 +78,25 @@ def column_names(X):
     return NumberedColumns(X.shape[1])
 
 
-def learned_categories(X, types=None, missing=False):
+def dates_as_days(X):
+    """X with days since 1970-01-01 in the place of dates and times of a day, and the names of their
+    columns; only data frames have some.
+    """
+    frame = through_narwhals(X)
+    if not isinstance(frame, nw.DataFrame):
+        return X, []
+    dates = [name for name, type_ in frame.schema.items() if type_ in DATES]
+    if not dates:
+        return X, []
+    days = [
+        nw.col(name).cast(nw.Datetime("us")) if frame.schema[name] == nw.Date else nw.col(name)
+        for name in dates
+    ]
+    days = [day.dt.timestamp("ms").cast(nw.Float64) / MILLISECONDS for day in days]
+    return frame.with_columns(*days).to_native(), dates
+
+
+def learned_categories(X, types=None, missing="error"):
     """The distinct entries, in order, of every column that holds strings or categories.
 
     Parameters
@@ -84,8 +104,8 @@ def learned_categories(X, types=None, missing=False):
     X : array, sparse matrix or data frame
     types : list, optional
         Its `column_types`, where they are known already.
-    missing : bool
-        Whether entries may be missing.
+    missing : {"error", "impute", "mean", "scaled"}
+        What becomes of missing entries; "impute" makes them a category, the empty string.
 
     Returns
     -------
@@ -134,7 +154,7 @@ def _holds_strings(values):
     return any(isinstance(value, str) for value in values)
 
 
-def encoded(X, categories, names, missing=False):
+def encoded(X, categories, names, missing="error"):
     """X as numbers, with codes in the columns that hold categories.
 
     Parameters
@@ -143,8 +163,8 @@ def encoded(X, categories, names, missing=False):
     categories : dict from name to list
     names : sequence of str
         What the columns were called in training.
-    missing : bool
-        Whether entries may be missing.
+    missing : str
+        As for `learned_categories`.
 
     Returns
     -------
@@ -169,19 +189,21 @@ def encoded(X, categories, names, missing=False):
 
 
 def _entries(X, f, name, missing):
-    """Entries of a column as plain values, None where they are missing; raise if they may not
-    be.
+    """Entries of a column as plain values, None where they are missing, or an empty string if
+    that is a category; raise if none may be missing.
     """
     column = X[:, f]
     holes = missing_in(column)
-    if holes.any() and not missing:
+    if holes.any() and missing == "error":
         raise ValueError(
             f"Column {name!r} has missing values in {np.count_nonzero(holes)} of {len(column)} "
-            "rows; drop these rows, or make 'missing' a category of its own."
+            "rows; drop these rows, or make 'missing' a category of its own (missing='impute')."
         )
+    absent = "" if missing == "impute" else None
     values = column.to_list() if isinstance(column, nw.Series) else column.tolist()
     return [
-        None if hole else _plain(value) for value, hole in zip(values, holes.tolist(), strict=True)
+        absent if hole else _plain(value)
+        for value, hole in zip(values, holes.tolist(), strict=True)
     ]
 
 

@@ -22,9 +22,12 @@ from ...kernels.points import check_width
 from ..checks import refuse_odd_arrays
 from . import units
 from .frames import (
+    CATEGORIES,
+    WORDS,
     Annotated,
     as_table,
     column_types,
+    dates_as_days,
     encoded,
     learned_categories,
     missing_in,
@@ -58,7 +61,7 @@ class ReadTable:
         if isinstance(X, cls):
             return X
         points, targets = estimator._check_data(X, y)
-        names = ("n_features_in_", "feature_names_in_", "categories_")
+        names = ("n_features_in_", "feature_names_in_", "categories_", "date_columns_")
         learned = {name: vars(estimator)[name] for name in names if name in vars(estimator)}
         return cls(X, points, targets, learned)
 
@@ -88,31 +91,36 @@ class ReadsTables:
             vars(self).update(X.learned)
             return X.X, X.y
         X, y = as_table(X), on_host(y)
+        X, dates = dates_as_days(X)
+        _tell_dates(dates)
         types = column_types(X)
         refuse_odd_arrays("X", X, types)
         refuse_odd_arrays("y", y)
-        lacking = self.missing != "error"
-        categories = learned_categories(X, types, lacking)
-        out = self._validated(X, y, categories, lacking, **options)[0]
-        self.categories_ = categories
+        categories = learned_categories(X, types, self.missing)
+        out = self._validated(X, y, categories, self.missing, **options)[0]
+        self.categories_, self.date_columns_ = categories, dates
         return out
 
     def _read_new(self, X, in_units=True):
         """New points as the kernels see them, or before that in their own units, and the entries
         that codes in them stand for, by column.
         """
-        X = as_table(X)
+        X, dates = dates_as_days(as_table(X))
+        _check_dates(X, dates, getattr(self, "date_columns_", []))
         refuse_odd_arrays("X", X)
         categories, lacking = getattr(self, "categories_", {}), isinstance(self.bank_, MissingBank)
-        X, known = self._validated(X, "no_validation", categories, lacking, reset=False)
+        rule = self.bank_.views.rule if lacking else "error"
+        rule = "impute" if hasattr(self, "feature_medians_") else rule
+        X, known = self._validated(X, "no_validation", categories, rule, reset=False)
         if lacking:
             _warn_of_empty(self.bank_.views.presence(X))
         return (units.in_units(self, X) if in_units else X), known
 
-    def _validated(self, X, y, categories, lacking, reset=True, **options):
+    def _validated(self, X, y, categories, missing, reset=True, **options):
         """What scikit-learn makes of X and y, and the entries that codes stand for; errors say
         which group is in trouble. Where rows may be lacking something, that is NaN.
         """
+        lacking = missing != "error"
         options |= {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         annotated = isinstance(X, Annotated)
         table = X.matrix if annotated else X
@@ -120,9 +128,10 @@ class ReadsTables:
             check_width(table)
         if lacking and not sparse.issparse(table):
             options["ensure_all_finite"] = "allow-nan"
-        elif lacking and np.isnan(table.data).any():
+        elif lacking and np.isnan(sparse.csr_array(table).data).any():
             raise ValueError(
-                "Rows of a sparse table lack values: missing views need a dense one (X.toarray())."
+                f"Rows of a sparse table lack values: rules such as missing={missing!r} need a "
+                "dense one (X.toarray())."
             )
         try:
             if not (categories or annotated):
@@ -130,7 +139,7 @@ class ReadsTables:
             named, numbers, known = (X.header, X.matrix, {}) if annotated else (X, X, {})
             validate_data(self, named, y, reset=reset, skip_check_array=True)
             if categories:
-                numbers, known = encoded(numbers, categories, self._column_names(), lacking)
+                numbers, known = encoded(numbers, categories, self._column_names(), missing)
                 known = self._by_column(known)
             if isinstance(y, str) and y == "no_validation":
                 return check_array(numbers, estimator=self, input_name="X", **options), known
@@ -154,6 +163,30 @@ class ReadsTables:
     def _column_names(self):
         names = getattr(self, "feature_names_in_", None)
         return NumberedColumns(self.n_features_in_) if names is None else list(names)
+
+
+def _tell_dates(dates):
+    """Warn that columns of dates become numbers."""
+    if dates:
+        warnings.warn(
+            f"Dates are read as days since 1970-01-01, in {_listed(dates)}.",
+            stacklevel=user_stacklevel(),
+        )
+
+
+def _check_dates(X, found, learned):
+    """Raise if a column holds dates that were none in training, or words where dates were; days
+    will do for dates.
+    """
+    frame = through_narwhals(X)
+    for name, type_ in frame.schema.items() if isinstance(frame, nw.DataFrame) else ():
+        if name in found and name not in learned:
+            raise ValueError(f"Column {name!r} held no dates in training, and holds dates now.")
+        if name in learned and type_ in (*WORDS, *CATEGORIES):
+            raise ValueError(
+                f"Column {name!r} held dates in training, and holds words now: give dates, such as "
+                "pandas.to_datetime makes, or days since 1970-01-01."
+            )
 
 
 def _warn_of_empty(presence):
@@ -193,7 +226,7 @@ def _advice(kernels, X, names, lacking):
     lines = absent or ([] if lacking else _incomplete(groups, X))
     if not lines:
         return ""
-    what = "impute the values, drop these rows"
+    what = "impute the values (missing='impute'), drop these rows"
     if absent:
         what = "give these columns" + (", NaN where they are missing" if lacking else "")
     elif any("of them all" in line for line in lines):
@@ -210,8 +243,8 @@ def _advice_without_groups(X):
     columns = np.count_nonzero(np.asarray(missing.sum(axis=0)))
     return (
         f"\n{rows} of {missing.shape[0]} rows and {columns} of {missing.shape[1]} columns have "
-        "missing values: impute them (scikit-learn's SimpleImputer in a pipeline) or drop "
-        "these rows. If rows lack whole groups of columns, name the groups "
+        "missing values: impute them (missing='impute', or scikit-learn's SimpleImputer in a "
+        "pipeline) or drop these rows. If rows lack whole groups of columns, name the groups "
         "(kernels=on_groups({...})) and allow that (missing='mean')."
     )
 
@@ -242,11 +275,15 @@ def _absent(groups, X, names):
     for group, columns in groups.items():
         absent = [names[f] for f in columns if names[f] not in here]
         if absent:
-            listed = ", ".join(map(repr, absent[:5])) + (" …" if len(absent) > 5 else "")
             lines.append(
-                f"Group {group!r} lacks {len(absent)} of its {len(columns)} columns: {listed}."
+                f"Group {group!r} lacks {len(absent)} of its {len(columns)} columns: "
+                f"{_listed(absent)}."
             )
     return lines
+
+
+def _listed(names):
+    return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
 
 
 def _incomplete(groups, X):

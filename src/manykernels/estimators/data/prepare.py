@@ -13,7 +13,7 @@ from ...banks import Bank, CombinationBank, ResolvedKernels, make_bank
 from ...banks.codes import refuse_categories
 from ...banks.lowrank.basis import reduced
 from ...banks.torch import device_for_factors, moved_to_device
-from ...banks.views import Views, listed_rows
+from ...banks.views import RULES, Views, listed_rows
 from ...kernels import KernelCollection, auto_bank
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import is_sparse
@@ -153,7 +153,7 @@ def missing_views(estimator, X, counts):
         The rows that count.
     """
     rule, numbers = estimator.missing, np.flatnonzero(counts)
-    if rule == "error":
+    if rule not in RULES:
         return None
     if is_sparse(X) or not np.isnan(X).any():
         return Missing(rule, numbers.size, 0, {})
@@ -218,7 +218,8 @@ def make_kernels(estimator, X, sample_weight):
         "memory_budget": memory_budget(estimator.cache_size),
     }
     if estimator.approximation is None:
-        on_machine |= {"device": estimator.device, "missing": estimator.missing}
+        rule = estimator.missing if estimator.missing in RULES else "error"
+        on_machine |= {"device": estimator.device, "missing": rule}
         return make_bank(kernels, X, **on_points, **on_machine)
     kernels = ResolvedKernels.from_data(kernels, X, **on_points)
     return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose})

@@ -21,6 +21,7 @@ from ...kernels.grids import AUTO_ALONE
 from ...kernels.groups import GroupedCollection
 from ...kernels.points import as_points, is_sparse
 from ...kernels.vector import RBF, Laplacian, Linear, Polynomial, weighted_variance
+from .impute import imputed, learn_medians
 
 MADE = ("auto", "whole", *AUTO_ALONE)  # kernels that an estimator makes for a table
 LARGEST = 1e150  # standard deviations whose squares are numbers
@@ -40,10 +41,11 @@ def learn_units(estimator, X, sample_weight):
     """
     for name in ("feature_means_", "feature_spreads_"):
         vars(estimator).pop(name, None)
+    learn_medians(estimator, X, sample_weight)
     if not standardizes(estimator):
         return
-    X, codes = as_points(X, missing=True), list(estimator._by_column(estimator.categories_))
-    means, variances = _moments(X, sample_weight)
+    X, codes = imputed(estimator, X), list(estimator._by_column(estimator.categories_))
+    means, variances = _moments(as_points(X, missing=True), sample_weight)
     spreads = np.sqrt(variances)
     spreads[codes] = 1.0
     if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
@@ -55,6 +57,7 @@ def learn_units(estimator, X, sample_weight):
 
 def in_units(estimator, X):
     """X as the kernels of a fitted estimator see it."""
+    X = imputed(estimator, X)
     if not hasattr(estimator, "feature_spreads_"):
         return X
     if is_sparse(X):

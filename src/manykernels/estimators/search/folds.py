@@ -110,7 +110,7 @@ def make_folds(template, X, y, sample_weight, splits, fixed=False):
     everything, all_rows = _Recorder(), like(template)
     all_rows._data(X, y, None, everything)
     place, rows = everything.distinct.group, everything.distinct.rows
-    table, folds = as_points(everything.X[rows]), []
+    table, folds = as_points(everything.X[rows], missing=True), []
     if fixed:
         whole = _spec(all_rows, everything)
         table = in_units(all_rows, table)
