@@ -37,7 +37,8 @@ def main(path, splits, frequencies):
                 D=int(frequencies),
                 random_state=seed,
             )
-            cells = scmkl.calculate_z(scmkl.estimate_sigma(cells))
+            batch = min(100, int(train.sum()))
+            cells = scmkl.calculate_z(scmkl.estimate_sigma(cells, batch_size=batch))
             found = scmkl.run(cells, ALPHAS, metrics=["AUROC"])
         for alpha in ALPHAS:
             for group in found["Selected_groups"][alpha]:
