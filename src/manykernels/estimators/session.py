@@ -19,7 +19,7 @@ from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..run_state import Point, RunState
 from ..solvers import drive
-from ..solvers.wrappers.resumed import FromIterate
+from ..solvers.wrappers import FromIterate
 from .checkpoints import Journal, Termination
 from .checks import check_sizes, choose_regularizer, memory_budget
 from .data.prepare import Prepared, request
@@ -116,7 +116,7 @@ class FitSession:
         results = [ends[0].result for ends in found]
         self.outcome = Outcome(
             results[0] if self.estimator.share_weights else merged(results),
-            found[-1][0].bank,
+            found[-1][0].bank.persistent,
             [end.result for ends in found for end in ends[1:]],
         )
         return self.outcome
@@ -169,7 +169,7 @@ class FitSession:
             ended = result, self.estimator.tol, repr(planned), before
             self.journal.finish(task.section, *ended)
             self._termination.leave()
-        return End(result, state.bank.persistent)
+        return End(result, state.bank)
 
     def _resumed(self, solver, state, name):
         """The solver as it goes on from a section of the checkpoint, and what an earlier run had
