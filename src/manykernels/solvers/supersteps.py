@@ -102,8 +102,8 @@ def moved(bank: SumBank, at: Share, move: Move) -> Share:
         towards += bank.products(signed[None])[:, 0]
         chosen, coefficients = chosen[:0], coefficients[:0]
     rows = bank.kernel_rows(chosen, np.arange(move.beta.size))
-    places, of = np.arange(chosen.size), (move.keep, move.step)
-    loops.blend(products, towards, forms, move.beta, rows, 0, places, coefficients, *of)
+    columns = loops.Columns(rows, 0, np.arange(chosen.size), coefficients)
+    loops.blend(loops.Sums(products, towards, forms), move.beta, columns, move.keep, move.step)
     return Share(products, towards, forms, _answer(products, forms, move))
 
 
@@ -192,9 +192,9 @@ class KernelRounds(Rounds):
     def step(self, run: RunState, state: Any, tol: float) -> Any:
         rules, left = self._rules(run), self.limit(run) - state.played
         rounds, n = min(state.batch, left), run.bank.n
-        scratch = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
+        scratch = loops.Scratch(np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n))
         for _ in range(rounds):
-            state = self._round_of_all(run, rules, state, *scratch)
+            state = self._round_of_all(run, rules, state, scratch)
             if state.played % TOLERANCES.rounds_of_products == 0:
                 sums = self._fresh_sums(run, rules, state.average, state.shares, state.done)
                 state = state._replace(sums=sums)
@@ -210,50 +210,37 @@ class KernelRounds(Rounds):
         self, run: RunState, rules: loops.Rules, at: loops.Average, shares: Shares, done: int
     ) -> np.ndarray:
         """Decision values of the average, from products that the parts make anew."""
-        move = self._move(rules, at, done, np.empty(0, np.intp), np.empty(0), 0.0, 0.0)
+        nothing = np.empty(0, np.intp), np.empty(0), 0.0, 0.0
+        move = Move(*nothing, at.beta.copy(), *self._pace(rules, at, done))
         run.counters.kernel_passes += 1 + rules.capped
         answer = shares.begin(rules.y * at.share, rules.capped, move)
         return self._heard(rules, at, move, answer)
 
     def _round_of_all(
-        self,
-        run: RunState,
-        rules: loops.Rules,
-        state: State,
-        share: np.ndarray,
-        taken: np.ndarray,
-        coefficients: np.ndarray,
+        self, run: RunState, rules: loops.Rules, state: State, scratch: loops.Scratch
     ) -> State:
-        at, done = state.average, state.done
+        at, done, (share, taken, coefficients) = state.average, state.done, scratch
         at.scores[:] = rules.y * (state.sums + rules.ridge * at.beta)
         loops.choose(at, rules, share)
         count = loops.changes(at, rules, share, taken, coefficients)
         step = 1.0 / (done + 2.0)
         keep = loops.move(at, rules, share, step)
         of = taken[:count].copy(), coefficients[:count].copy(), keep, step
-        move = self._move(rules, at, done + 1, *of)
+        move = Move(*of, at.beta.copy(), *self._pace(rules, at, done + 1))
         run.count_columns(count)
         sums = self._heard(rules, at, move, state.shares.move(move))
         return state._replace(sums=sums, done=done + 1, played=state.played + 1)
 
-    def _move(
-        self,
-        rules: loops.Rules,
-        at: loops.Average,
-        done: int,
-        chosen: np.ndarray,
-        coefficients: np.ndarray,
-        keep: float,
-        step: float,
-    ) -> Move:
+    @staticmethod
+    def _pace(rules: loops.Rules, at: loops.Average, done: int) -> tuple[float, float, float]:
+        """The last numbers of a `Move`, at an average of so many rounds."""
         more = loops.extra(at, rules)
         longest = max(float(at.forms.max()) + more, loops.SMALLEST_DIVISOR)
         pace = TOLERANCES.adaptive_rate * np.sqrt(done)
         if rules.grows:
             total = max(loops.total(at), loops.SMALLEST_DIVISOR)
             pace = rules.rate * done * np.sqrt(longest) / total
-        of = chosen, coefficients, keep, step, at.beta.copy(), float(pace), longest, float(more)
-        return Move(*of)
+        return float(pace), longest, float(more)
 
     @staticmethod
     def _heard(rules: loops.Rules, at: loops.Average, move: Move, answer: Answer) -> np.ndarray:
