@@ -14,7 +14,7 @@ from manykernels._loops import exponentials, jit, keys, rbf
 from manykernels._loops import sums as factor_loops
 from manykernels._loops.keys import add_keys
 from manykernels._loops.smo import Bounds, position_of_max, smo
-from manykernels._loops.smo_mkl import Pair, Response, _best_step, _cubic_root, _slope
+from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope
 from manykernels._loops.sums import add_spread
 from manykernels.regularizers import GeneralizedKL, PNormBall, SquaredPNorm
 from reference import gaussian_chain, project_box_plane, row_keys, smo_by_gradient
@@ -213,14 +213,13 @@ def test_a_pair_goes_to_the_maximum_along_its_line(rng):
         for _ in range(20):
             a, s = rng.exponential(size=(2, 6))
             b = np.sqrt(a * s) * rng.uniform(-1, 1, 6)
-            scratch = Response(*np.empty((3, 6)))
+            scratch = np.empty((3, 6))
             linear, ridge = rng.exponential() + 1e-3, rng.choice([0.0, 0.7])
-            at_zero, _ = _slope(law, Pair(s, a, b, linear, ridge, np.inf), 0.0, scratch)
+            at_zero, _ = _slope(law, s, a, b, linear, ridge, 0.0, *scratch)
             linear += max(0.0, 0.1 - at_zero)
             for highest in (1e-3, 0.5, 50.0):
-                pair = Pair(s, a, b, linear, ridge, highest)
-                x = _best_step(law, pair, rng.exponential(), scratch)
-                slope, _ = _slope(law, pair, x, scratch)
+                x = _best_step(law, s, a, b, linear, ridge, highest, rng.exponential(), *scratch)
+                slope, _ = _slope(law, s, a, b, linear, ridge, x, *scratch)
                 assert 0.0 < x <= highest
                 assert slope >= 0.0 if x == highest else abs(slope) <= 1e-7 * max(1.0, linear)
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .rbf import fast
-from .smo import CachedRows
 
 LARGEST_SINH = 20.0  # exponent beyond which sinh is exp/2 and only differences of exponents count
 SMALLEST_DIVISOR = 1e-300
@@ -219,42 +218,33 @@ def move(at: Average, rules: Rules, share: np.ndarray, step: float) -> float:
     return (1.0 - step) * at.scale[0]
 
 
-class Sums(NamedTuple):
-    """Products, those of the last round, and forms of some kernels; see `Average`."""
-
-    products: np.ndarray
-    towards: np.ndarray
-    forms: np.ndarray
-
-
-class Columns(NamedTuple):
-    """Columns of kernels and their signed coefficients: column p of kernel k is ``store[places[p],
-    first + k]``.
-    """
-
-    store: np.ndarray
-    first: int
-    places: np.ndarray
-    coefficients: np.ndarray
-
-
 @fast
-def blend(sums: Sums, beta: np.ndarray, columns: Columns, keep: float, step: float) -> None:
+def blend(
+    products: np.ndarray,
+    towards: np.ndarray,
+    forms: np.ndarray,
+    beta: np.ndarray,
+    store: np.ndarray,
+    first: int,
+    places: np.ndarray,
+    coefficients: np.ndarray,
+    keep: float,
+    step: float,
+) -> None:
     """``products = keep products + step (towards + columns)`` and the forms, for some kernels.
 
-    Where towards is not empty, the columns are added to it for good.
+    Column p of kernel k is ``store[places[p], first + k]``. Where towards is not empty, the columns
+    are added to it for good.
     """
-    towards, forms = sums.towards, sums.forms
     kept, row = towards.shape[0] > 0, np.empty(beta.size)
     for k in range(forms.size):
         if kept:
             row = towards[k]
         else:
             row[:] = 0.0
-        for p in range(columns.coefficients.size):
-            column = columns.store[columns.places[p], columns.first + k]
-            _add(row, columns.coefficients[p], column)
-        forms[k] = max(_mix(sums.products[k], keep, row, step, beta), 0.0)
+        for p in range(coefficients.size):
+            _add(row, coefficients[p], store[places[p], first + k])
+        forms[k] = max(_mix(products[k], keep, row, step, beta), 0.0)
 
 
 @fast
@@ -287,36 +277,34 @@ def rescale(at: Average, rules: Rules) -> None:
     at.scale[0] = factor
 
 
-class Scratch(NamedTuple):
-    """Arrays for a round, (n,) each: the coefficients to move to, the points whose columns that
-    takes, and their signed coefficients.
-    """
-
-    share: np.ndarray
-    taken: np.ndarray
-    coefficients: np.ndarray
-
-
 @fast
 def rounds(
-    at: Average, rules: Rules, columns: CachedRows, scratch: Scratch, done: int, aim: int
+    at: Average,
+    rules: Rules,
+    store: np.ndarray,
+    slots: np.ndarray,
+    stamps: np.ndarray,
+    done: int,
+    aim: int,
+    share: np.ndarray,
+    taken: np.ndarray,
+    coefficients: np.ndarray,
 ) -> tuple[int, int]:
     """Play rounds until their number is reached or a column is missing from the store.
 
     Parameters
     ----------
-    columns : CachedRows
-    scratch : Scratch
+    store, slots, stamps
+        Columns, the place of each point's column (-1: not there) and when each was used last.
     done, aim : int
         Rounds in the average so far, and rounds to reach.
+    share, taken, coefficients : (n,) scratch
 
     Returns
     -------
     done, wanted : wanted is how many points, the first of ``taken``, the next round needs; -1 at
     the end
     """
-    share, taken, coefficients = scratch
-    sums = Sums(at.products, at.towards, at.forms)
     places = np.empty(share.size, dtype=np.int64)
     while done < aim:
         # weights of the kernels at the average, and scores of the points under them
@@ -328,16 +316,26 @@ def rounds(
         choose(at, rules, share)
         count = changes(at, rules, share, taken, coefficients)
         for p in range(count):
-            places[p] = columns.slots[taken[p]]
+            places[p] = slots[taken[p]]
             if places[p] < 0:
                 return done, count
         done += 1
         for p in range(count):
-            columns.stamps[places[p]] = done
+            stamps[places[p]] = done
         # the average with them, its products and forms, and its best scale
         step = 1.0 / (done + 1.0)
         keep = move(at, rules, share, step)
-        used = Columns(columns.store, 0, places, coefficients[:count])
-        blend(sums, at.beta, used, keep, step)
+        blend(
+            at.products,
+            at.towards,
+            at.forms,
+            at.beta,
+            store,
+            0,
+            places,
+            coefficients[:count],
+            keep,
+            step,
+        )
         rescale(at, rules)
     return done, -1

@@ -88,23 +88,6 @@ def _update(F: np.ndarray, Ki: np.ndarray, Kj: np.ndarray, step: float) -> None:
         F[t] += step * (Ki[t] - Kj[t])
 
 
-class CachedRows(NamedTuple):
-    """Rows that were used last.
-
-    Attributes
-    ----------
-    store : (capacity, ...)
-    slots : (count,) int
-        Where a row lies in the store; -1 if it is not there.
-    stamps : (capacity,) int
-        When each place of the store was last used; -1 if never.
-    """
-
-    store: np.ndarray
-    slots: np.ndarray
-    stamps: np.ndarray
-
-
 class Bounds(NamedTuple):
     """Bounds of the variables, their kinks at zero and what is added to the diagonal; all (n,)."""
 

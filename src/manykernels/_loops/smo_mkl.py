@@ -16,17 +16,7 @@ import numpy as np
 
 from .conjugates import SQUARED, Law, respond
 from .rbf import fast
-from .smo import (
-    BARRED,
-    Bounds,
-    CachedRows,
-    bar,
-    move_down,
-    move_up,
-    position_of_max,
-    room_down,
-    room_up,
-)
+from .smo import BARRED, Bounds, bar, move_down, move_up, position_of_max, room_down, room_up
 
 # Updates between exact diagonals of the combined kernel, which only guide the choice of j: more are
 # cheaper, and choose worse.
@@ -58,60 +48,6 @@ class Ascent(NamedTuple):
     forms: np.ndarray
     weights: np.ndarray
     diagonals: np.ndarray
-
-
-class Pair(NamedTuple):
-    """A move of two coefficients by x, one up and one down.
-
-    Attributes
-    ----------
-    s, a, b : (m,)
-        Every form is ``s + 2 b x + a x^2``.
-    linear, ridge : float
-        The loss has the part ``linear - ridge x`` of the slope.
-    highest : float
-        The largest x.
-    """
-
-    s: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    linear: float
-    ridge: float
-    highest: float
-
-
-class Response(NamedTuple):
-    """Scratch for forms and the weights that belong to them, (m,) each; see `respond`."""
-
-    forms: np.ndarray
-    weights: np.ndarray
-    bend: np.ndarray
-
-
-class Workspace(NamedTuple):
-    """Arrays of the ascent that are used again and again.
-
-    Attributes
-    ----------
-    barred_up, barred_down : (t, n)
-        See `bar`.
-    gains, curvature, column, diagonal, scores : (n,)
-    a, b : (m,)
-        Of a `Pair`.
-    response : Response
-    """
-
-    barred_up: np.ndarray
-    barred_down: np.ndarray
-    gains: np.ndarray
-    curvature: np.ndarray
-    column: np.ndarray
-    diagonal: np.ndarray
-    scores: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    response: Response
 
 
 @fast
@@ -177,14 +113,25 @@ def combined_diagonal(weights: np.ndarray, diagonals: np.ndarray, out: np.ndarra
 
 
 @fast
-def _slope(law: Law, pair: Pair, x: float, at: Response) -> tuple[float, float]:
-    """First derivative of D along the pair at x, and minus the second."""
-    s, a, b = pair.s, pair.a, pair.b
-    forms, d, diagonal = at.forms, at.weights, at.bend
+def _slope(
+    law: Law,
+    s: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    linear: float,
+    ridge: float,
+    x: float,
+    forms: np.ndarray,
+    d: np.ndarray,
+    diagonal: np.ndarray,
+) -> tuple[float, float]:
+    """First derivative of D along the pair at x, and minus the second; ``linear - ridge x`` is the
+    part of the loss.
+    """
     for k in range(s.size):
         forms[k] = max(s[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
     factor = respond(law, forms, d, diagonal)
-    first, second, bend, mean = pair.linear - pair.ridge * x, pair.ridge, 0.0, 0.0
+    first, second, bend, mean = linear - ridge * x, ridge, 0.0, 0.0
     for k in range(s.size):
         c = b[k] + a[k] * x
         first -= d[k] * c
@@ -221,9 +168,16 @@ def _cubic_root(c0: float, c1: float, c2: float, c3: float, highest: float) -> f
 
 
 @fast
-def _quadratic_norm_step(strength: float, pair: Pair) -> float:
+def _quadratic_norm_step(
+    strength: float,
+    s: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    linear: float,
+    ridge: float,
+    highest: float,
+) -> float:
     """The best step for the squared 2-norm: the derivative is a cubic."""
-    s, a, b, highest = pair.s, pair.a, pair.b, pair.highest
     c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
     for k in range(s.size):
         c0 += s[k] * b[k]
@@ -231,21 +185,32 @@ def _quadratic_norm_step(strength: float, pair: Pair) -> float:
         c2 += 3.0 * a[k] * b[k]
         c3 += a[k] * a[k]
     half = -0.5 / strength
-    c0, c1, c2, c3 = pair.linear + half * c0, half * c1 - pair.ridge, half * c2, half * c3
+    c0, c1, c2, c3 = linear + half * c0, half * c1 - ridge, half * c2, half * c3
     if c0 + highest * (c1 + highest * (c2 + highest * c3)) >= 0.0:
         return highest
     return _cubic_root(c0, c1, c2, c3, highest)
 
 
 @fast
-def _best_step(law: Law, pair: Pair, guess: float, scratch: Response) -> float:
+def _best_step(
+    law: Law,
+    s: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    linear: float,
+    ridge: float,
+    highest: float,
+    guess: float,
+    forms: np.ndarray,
+    d: np.ndarray,
+    diagonal: np.ndarray,
+) -> float:
     """The x in [0, highest] that maximizes D along the pair: Newton–Raphson inside a bracket."""
     if law.kind == SQUARED and law.q == 2.0:
-        return _quadratic_norm_step(law.strength, pair)
-    highest = pair.highest
+        return _quadratic_norm_step(law.strength, s, a, b, linear, ridge, highest)
     low, high, x = 0.0, highest, min(guess, highest)
     for _ in range(SEARCH_ROUNDS):
-        first, second = _slope(law, pair, x, scratch)
+        first, second = _slope(law, s, a, b, linear, ridge, x, forms, d, diagonal)
         low, high = (x, high) if first > 0.0 else (low, x)
         if low == highest:
             return highest
@@ -287,71 +252,24 @@ def _choose_output(
 
 
 @fast
-def _workspace(ascent: Ascent) -> Workspace:
-    (outputs, n), m = ascent.beta.shape, ascent.forms.size
-    barred_up, barred_down = np.empty((outputs, n)), np.empty((outputs, n))
-    for c in range(outputs):
-        for t in range(n):
-            bar(t, ascent.beta[c], _walls(ascent, c), barred_up[c], barred_down[c])
-    return Workspace(
-        barred_up, barred_down, np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
-        np.empty(m), np.empty(m), Response(np.empty(m), np.empty(m), np.empty(m)),
-    )  # fmt: skip
-
-
-@fast
-def _curve(ascent: Ascent, work: Workspace, c: int, i: int, Ki: np.ndarray, factor: float) -> None:
-    """Curvature of the dual along every pair with i: the combined kernel, and the response of the
-    weights.
-    """
-    work.column[:], work.curvature[:] = 0.0, 0.0
-    for k in range(ascent.forms.size):
-        products, bend = ascent.products[k, c], work.response.bend[k]
-        _accumulate(work.column, ascent.weights[k], Ki[k])
-        _accumulate_squares(work.curvature, 2.0 * bend, products[i], products)
-    ridge = ascent.ridge[c]
-    work.scores[:] = ascent.F[c] + ascent.linear[c] - ridge * ascent.beta[c]
-    _finish_curvature(work.curvature, work.diagonal, work.scores, ridge, work.column, i, factor)
-
-
-@fast
-def _paired(
-    ascent: Ascent, work: Workspace, c: int, i: int, j: int, Ki: np.ndarray, highest: float
-) -> Pair:
-    """The move of i up and j down: every form is a parabola along it."""
-    a, b, beta, ridge = work.a, work.b, ascent.beta[c], ascent.ridge[c]
-    for k in range(a.size):
-        a[k] = max(ascent.diagonals[k, i] + ascent.diagonals[k, j] - 2.0 * Ki[k, j], 0.0)
-        b[k] = ascent.products[k, c, i] - ascent.products[k, c, j]
-    linear = ascent.linear[c, i] - ascent.linear[c, j]
-    linear = linear - work.barred_up[c, i] - work.barred_down[c, j]
-    linear += ridge[j] * beta[j] - ridge[i] * beta[i]
-    return Pair(ascent.forms, a, b, linear, ridge[i] + ridge[j], highest)
-
-
-@fast
-def _advance(ascent: Ascent, c: int, x: float, Ki: np.ndarray, Kj: np.ndarray) -> None:
-    """Products after a step, and F of every output with the new weights."""
-    outputs = ascent.beta.shape[0]
-    for e in range(outputs):
-        ascent.F[e] = ascent.ridge[e] * ascent.beta[e] - ascent.linear[e]
-    for k in range(ascent.forms.size):
-        _move(ascent.products[k, c], x, Ki[k], Kj[k])
-        for e in range(outputs):
-            _accumulate(ascent.F[e], ascent.weights[k], ascent.products[k, e])
-
-
-@fast
 def ascend(
-    law: Law, ascent: Ascent, columns: CachedRows, clock: int, tol: float, max_steps: int
+    law: Law,
+    ascent: Ascent,
+    store: np.ndarray,
+    slots: np.ndarray,
+    stamps: np.ndarray,
+    clock: int,
+    tol: float,
+    max_steps: int,
 ) -> tuple[int, float, int]:
     """Improve until the largest violation is below tol, the steps are used up, or a column is not
     in the store.
 
     Parameters
     ----------
-    columns : CachedRows
-        Columns of all kernels, (m, n) for each point.
+    store : (capacity, m, n) columns of all kernels
+    slots : (n,) place of each point's column in the store, -1 where it is not
+    stamps : (capacity,) when each place was last used
     clock : int
         The time now; goes up with every step.
 
@@ -359,14 +277,25 @@ def ascend(
     -------
     steps, violation, missing : missing is the point whose column is needed, or -1
     """
-    store, slots, stamps = columns.store, columns.slots, columns.stamps
-    work, forms = _workspace(ascent), ascent.forms
-    barred_up, barred_down, gains = work.barred_up, work.barred_down, work.gains
-    factor = respond(law, forms, ascent.weights, work.response.bend)
-    step = 0
+    outputs, n = ascent.beta.shape
+    m = ascent.forms.size
+    barred_up, barred_down = np.empty((outputs, n)), np.empty((outputs, n))
+    for c in range(outputs):
+        for t in range(n):
+            bar(t, ascent.beta[c], _walls(ascent, c), barred_up[c], barred_down[c])
+    scratch, curvature, column, diagonal, scores = (
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+    )
+    a, b, s, d, bend = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    factor = respond(law, ascent.forms, ascent.weights, bend)
+    step, violation = 0, BARRED
     while True:
         # first variable: of the output with the largest violation, the steepest slope up
-        c, violation, i = _choose_output(ascent, barred_up, barred_down, gains)
+        c, violation, i = _choose_output(ascent, barred_up, barred_down, scratch)
         if violation < tol or step == max_steps:
             return step, max(violation, 0.0), -1
         # its column of every kernel, which the caller computes where it is missing
@@ -374,31 +303,52 @@ def ascend(
             return step, violation, i
         stamps[slots[i]] = clock + step
         if step % STEPS_PER_DIAGONAL == 0:
-            combined_diagonal(ascent.weights, ascent.diagonals, work.diagonal)
-        Ki, F, beta, bounds = store[slots[i]], ascent.F[c], ascent.beta[c], _walls(ascent, c)
-        _curve(ascent, work, c, i, Ki, factor)
+            combined_diagonal(ascent.weights, ascent.diagonals, diagonal)
+        # curvature of the dual along every pair with i: the combined kernel, and the response of
+        # the weights
+        Ki, F, beta = store[slots[i]], ascent.F[c], ascent.beta[c]
+        column[:], curvature[:] = 0.0, 0.0
+        for k in range(m):
+            _accumulate(column, ascent.weights[k], Ki[k])
+            _accumulate_squares(
+                curvature, 2.0 * bend[k], ascent.products[k, c, i], ascent.products[k, c]
+            )
+        bounds = _walls(ascent, c)
+        scores[:] = F + ascent.linear[c] - bounds.ridge * beta
+        _finish_curvature(curvature, diagonal, scores, bounds.ridge, column, i, factor)
         # second variable: the largest gain of a step with i
-        _gains(F, barred_down[c], work.curvature, -F[i] - barred_up[c, i], gains)
-        j = position_of_max(gains)
-        if gains[j] <= 0.0:
+        _gains(F, barred_down[c], curvature, -F[i] - barred_up[c, i], scratch)
+        j = position_of_max(scratch)
+        if scratch[j] <= 0.0:
             return step, max(violation, 0.0), -1
         if slots[j] < 0:
             return step, violation, j
         Kj = store[slots[j]]
         stamps[slots[j]] = clock + step
-        # step: the best one along the pair
+        # step: every form is a parabola along the pair
+        for k in range(m):
+            a[k] = max(ascent.diagonals[k, i] + ascent.diagonals[k, j] - 2.0 * Ki[k, j], 0.0)
+            b[k] = ascent.products[k, c, i] - ascent.products[k, c, j]
         up, down = room_up(i, beta, bounds), room_down(j, beta, bounds)
-        pair = _paired(ascent, work, c, i, j, Ki, min(up, down))
-        guess = (F[j] - F[i] - barred_up[c, i] - barred_down[c, j]) / work.curvature[j]
-        x = _best_step(law, pair, guess, work.response)
+        linear = ascent.linear[c, i] - ascent.linear[c, j] - barred_up[c, i] - barred_down[c, j]
+        linear += bounds.ridge[j] * beta[j] - bounds.ridge[i] * beta[i]
+        guess = (F[j] - F[i] - barred_up[c, i] - barred_down[c, j]) / curvature[j]
+        ridge = bounds.ridge[i] + bounds.ridge[j]
+        x = _best_step(law, ascent.forms, a, b, linear, ridge, min(up, down), guess, s, d, bend)
         # update: the two coefficients and their prices
         move_up(i, beta, bounds, x, up)
         move_down(j, beta, bounds, x, down)
         bar(i, beta, bounds, barred_up[c], barred_down[c])
         bar(j, beta, bounds, barred_up[c], barred_down[c])
-        # update: forms, the weights that belong to them, products and F
-        for k in range(forms.size):
-            forms[k] = max(forms[k] + (2.0 * pair.b[k] + pair.a[k] * x) * x, 0.0)
-        factor = respond(law, forms, ascent.weights, work.response.bend)
-        _advance(ascent, c, x, Ki, Kj)
+        # update: forms, and the weights that belong to them
+        for k in range(m):
+            ascent.forms[k] = max(ascent.forms[k] + (2.0 * b[k] + a[k] * x) * x, 0.0)
+        factor = respond(law, ascent.forms, ascent.weights, bend)
+        # update: products, and F of every output with the new weights
+        for e in range(outputs):
+            ascent.F[e] = ascent.ridge[e] * ascent.beta[e] - ascent.linear[e]
+        for k in range(m):
+            _move(ascent.products[k, c], x, Ki[k], Kj[k])
+            for e in range(outputs):
+                _accumulate(ascent.F[e], ascent.weights[k], ascent.products[k, e])
         step += 1

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._loops.smo import CachedRows, smo
+from .._loops.smo import smo
 from .._pulse import pulse
 from .._threads import Threads
 from ..losses import Box
@@ -215,11 +215,6 @@ class RowCache:
         self.store = np.empty((capacity, *shape), dtype=dtype)
         self.slots, self.stamps = np.full(count, -1), np.full(capacity, -1)
         self._owners = np.full(capacity, -1)
-
-    @property
-    def rows(self) -> CachedRows:
-        """The arrays, for compiled loops."""
-        return CachedRows(self.store, self.slots, self.stamps)
 
     @property
     def capacity(self) -> int:

@@ -339,22 +339,28 @@ class MultiplicativeWeights(Solver):
     ) -> None:
         """Rounds from the first to the aim; columns that are missing are computed in between."""
         done, n = first, run.bank.n
-        scratch = loops.Scratch(np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n))
+        share, taken, coefficients = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
         per_call = max(1, TOLERANCES.entries_per_call // (run.bank.m * n))
         while done < aim:
             pulse()
             if columns is None:
-                count = self._choose(run, rules, at, scratch, done)
+                count = self._choose(run, rules, at, share, taken, coefficients, done)
             else:
-                next_stop = min(aim, done + per_call)
-                done, count = loops.rounds(at, rules, columns.cache.rows, scratch, done, next_stop)
+                args = (
+                    columns.cache.store,
+                    columns.cache.slots,
+                    columns.cache.stamps,
+                    done,
+                    min(aim, done + per_call),
+                )
+                done, count = loops.rounds(at, rules, *args, share, taken, coefficients)
             if count < 0:
                 continue
             if columns is None or count > columns.cache.capacity:
-                self._round(run, rules, at, scratch, count, done)
+                self._round(run, rules, at, share, taken[:count], coefficients[:count], done)
                 done += 1
             else:
-                run.count_columns(columns.provide(scratch.taken[:count], done + 1))
+                run.count_columns(columns.provide(taken[:count], done + 1))
         run.counters.machine_steps += done - first
 
     @staticmethod
@@ -362,7 +368,9 @@ class MultiplicativeWeights(Solver):
         run: RunState,
         rules: loops.Rules,
         at: loops.Average,
-        scratch: loops.Scratch,
+        share: np.ndarray,
+        taken: np.ndarray,
+        coefficients: np.ndarray,
         done: int,
     ) -> int:
         """Weights, scores and the points of the next round, on the bank's threads."""
@@ -376,21 +384,21 @@ class MultiplicativeWeights(Solver):
 
         at.scores[:] = sum(run.bank.threads.map(sums, parts))
         loops.finish_scores(at, rules)
-        loops.choose(at, rules, scratch.share)
-        return loops.changes(at, rules, *scratch)
+        loops.choose(at, rules, share)
+        return loops.changes(at, rules, share, taken, coefficients)
 
     @staticmethod
     def _round(
         run: RunState,
         rules: loops.Rules,
         at: loops.Average,
-        scratch: loops.Scratch,
-        count: int,
+        share: np.ndarray,
+        chosen: np.ndarray,
+        coefficients: np.ndarray,
         done: int,
     ) -> None:
         """One round whose columns are not kept; a pass over the kernels sums many of them."""
-        step, share = 1.0 / (done + 2.0), scratch.share
-        chosen, coefficients = scratch.taken[:count], scratch.coefficients[:count]
+        step = 1.0 / (done + 2.0)
         if rules.capped and chosen.size > TOLERANCES.sum_columns_above:
             signed = np.zeros(share.size)
             signed[chosen] = coefficients
@@ -400,9 +408,18 @@ class MultiplicativeWeights(Solver):
 
         def blend(part: slice, rows: np.ndarray, first: int) -> None:
             towards = at.towards[part] if rules.capped else at.towards
-            sums = loops.Sums(at.products[part], towards, at.forms[part])
-            columns = loops.Columns(rows, first, places, coefficients)
-            loops.blend(sums, at.beta, columns, keep, step)
+            loops.blend(
+                at.products[part],
+                towards,
+                at.forms[part],
+                at.beta,
+                rows,
+                first,
+                places,
+                coefficients,
+                keep,
+                step,
+            )
 
         run.bank.visit_kernel_rows(chosen, blend)
         run.count_columns(chosen.size)

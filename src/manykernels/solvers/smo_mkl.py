@@ -127,7 +127,16 @@ class SMO(Solver):
         clock, law = int(columns.cache.stamps.max()) + 1, run.problem.regularizer.compiled_conjugate
         while left > 0:
             pulse()
-            done, _, missing = ascend(law, at, columns.cache.rows, clock, tol, min(left, per_call))
+            done, _, missing = ascend(
+                law,
+                at,
+                columns.cache.store,
+                columns.cache.slots,
+                columns.cache.stamps,
+                clock,
+                tol,
+                min(left, per_call),
+            )
             run.counters.machine_steps += done
             clock += done
             left -= done

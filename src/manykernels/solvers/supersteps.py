@@ -102,8 +102,8 @@ def moved(bank: SumBank, at: Share, move: Move) -> Share:
         towards += bank.products(signed[None])[:, 0]
         chosen, coefficients = chosen[:0], coefficients[:0]
     rows = bank.kernel_rows(chosen, np.arange(move.beta.size))
-    columns = loops.Columns(rows, 0, np.arange(chosen.size), coefficients)
-    loops.blend(loops.Sums(products, towards, forms), move.beta, columns, move.keep, move.step)
+    places, of = np.arange(chosen.size), (move.keep, move.step)
+    loops.blend(products, towards, forms, move.beta, rows, 0, places, coefficients, *of)
     return Share(products, towards, forms, _answer(products, forms, move))
 
 
@@ -192,9 +192,9 @@ class KernelRounds(Rounds):
     def step(self, run: RunState, state: Any, tol: float) -> Any:
         rules, left = self._rules(run), self.limit(run) - state.played
         rounds, n = min(state.batch, left), run.bank.n
-        scratch = loops.Scratch(np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n))
+        scratch = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n)
         for _ in range(rounds):
-            state = self._round_of_all(run, rules, state, scratch)
+            state = self._round_of_all(run, rules, state, *scratch)
             if state.played % TOLERANCES.rounds_of_products == 0:
                 sums = self._fresh_sums(run, rules, state.average, state.shares, state.done)
                 state = state._replace(sums=sums)
@@ -217,9 +217,15 @@ class KernelRounds(Rounds):
         return self._heard(rules, at, move, answer)
 
     def _round_of_all(
-        self, run: RunState, rules: loops.Rules, state: State, scratch: loops.Scratch
+        self,
+        run: RunState,
+        rules: loops.Rules,
+        state: State,
+        share: np.ndarray,
+        taken: np.ndarray,
+        coefficients: np.ndarray,
     ) -> State:
-        at, done, (share, taken, coefficients) = state.average, state.done, scratch
+        at, done = state.average, state.done
         at.scores[:] = rules.y * (state.sums + rules.ridge * at.beta)
         loops.choose(at, rules, share)
         count = loops.changes(at, rules, share, taken, coefficients)
