@@ -44,7 +44,7 @@ GIGABYTE = 2**30
 # what the clock is around, by the name of the part
 PARTS = {
     "distinct rows": ("manykernels.estimators.data.prepare", "canonical_rows"),
-    "landmarks": ("manykernels.lowrank.nystroem.Nystroem", "features_there"),
+    "landmarks": ("manykernels.lowrank.approximations.Nystroem", "features_there"),
     "making factors": ("manykernels.lowrank.base", "device_factors"),
     "small space": ("manykernels.estimators.data.prepare", "reduced"),
     "Gram matrices": ("manykernels.banks.torch.factors.DeviceFactorBank", "_gram"),

@@ -29,7 +29,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.result import Status
 from manykernels.run_state import RunState
 from manykernels.solvers import Blocks, Newton, choose_solver, solve
-from manykernels.solvers.fewest import fewest
+from manykernels.solvers.base import fewest
 from manykernels.solvers.lowrank.descent import _looks
 from manykernels.solvers.sequential import Sequential
 

@@ -16,16 +16,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
-from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, _algebra, _pulse, path
-from manykernels.callbacks import Announcer, Callback, EarlyStop, Log, Progress
+from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, _pulse, _threads, path
+from manykernels.callbacks import Announcer, Callback, EarlyStop, Log, Progress, TimeLeft
 from manykernels.combinations import Product
 from manykernels.kernels import RBF, Linear
 from manykernels.lowrank import Nystroem
-from manykernels.progress import TimeLeft
 from manykernels.regularizers import L1, LogDet
 from manykernels.result import Record, Status
 from manykernels.solvers import SPG, Newton
-from manykernels.solvers.wrappers.points_first import FromPoints
+from manykernels.solvers.wrappers import FromPoints
 
 X, y = toy(60)
 three = np.digitize(X[:, 0], [-0.5, 0.5])
@@ -375,7 +374,7 @@ class TestInsideAnIteration:
     @pytest.fixture(autouse=True)
     def quick_pulse(self, monkeypatch):
         monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
-        monkeypatch.setattr(_algebra, "LARGEST_CALL", 20)
+        monkeypatch.setattr(_threads, "LARGEST_CALL", 20)
 
     @pytest.mark.parametrize("name", FITS)
     def test_a_tick_ends_the_fit(self, name):
@@ -433,12 +432,12 @@ def test_factorization_beside_a_pulse(monkeypatch):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((70, 90))
     H, right = A @ A.T, rng.standard_normal((70, 2))
-    monkeypatch.setattr(_algebra, "LARGEST_CALL", 20)
+    monkeypatch.setattr(_threads, "LARGEST_CALL", 20)
     for order in "CF":
-        found = cho_solve(_algebra.cholesky_factor(H.copy(order=order)), right)
+        found = cho_solve(_threads.cholesky_factor(H.copy(order=order)), right)
         np.testing.assert_allclose(found, np.linalg.solve(H, right), rtol=1e-9)
     with pytest.raises(np.linalg.LinAlgError):
-        _algebra.cholesky_factor(H - 200.0 * np.eye(70))
+        _threads.cholesky_factor(H - 200.0 * np.eye(70))
 
 
 def test_a_long_factorization_is_left_to_itself(monkeypatch):
@@ -451,9 +450,9 @@ def test_a_long_factorization_is_left_to_itself(monkeypatch):
     def stop():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_algebra, "LARGEST_CALL", 1)
-    monkeypatch.setattr(_algebra, "cho_factor", endless)
+    monkeypatch.setattr(_threads, "LARGEST_CALL", 1)
+    monkeypatch.setattr(_threads, "cho_factor", endless)
     monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
     with _pulse.listening(stop), pytest.raises(KeyboardInterrupt):
-        _algebra.cholesky_factor(np.eye(2))
+        _threads.cholesky_factor(np.eye(2))
     going.set()

@@ -40,8 +40,7 @@ from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.result import Certificate, Record, Status
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, Iterate, Newton, drive, solve
-from manykernels.solvers.wrappers.points_first import FromPoints
-from manykernels.solvers.wrappers.resumed import FromIterate
+from manykernels.solvers.wrappers import FromIterate, FromPoints
 from test_model_files import damage
 
 X, y = toy(60)

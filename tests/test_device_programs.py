@@ -14,13 +14,15 @@ from manykernels._loops.smo import smo as host_smo
 from manykernels.banks import make_bank
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial
 from manykernels.losses import Box, Hinge
-from manykernels.machines import DenseMachine, compiled, machine_for
+from manykernels.machines import DenseMachine, machine_for
 from manykernels.machines.device import (
     TOLERANCES,
     DeviceMachine,
     DeviceMatrix,
     DeviceRows,
     _first_of_each,
+    add_rows,
+    solve_set,
 )
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
@@ -169,7 +171,7 @@ def test_smo_of_a_working_set(kind, q, rough):
     square = np.zeros((more, more))
     square[:q, :q] = K
     beta, steps = padded(np.zeros(q)), cuda.indices(np.zeros(1))
-    compiled.solve_set(
+    solve_set(
         cuda.put(square, np.float32),
         tuple(padded(part) for part in (diagonal, *bounds)),
         (beta, padded(-linear)),
@@ -206,7 +208,7 @@ def test_rows_are_added_up():
     for dtype in (np.float32, np.float64):
         cuda = Device("cuda")
         there, out = cuda.put(rows, dtype), cuda.put(np.ones(600))
-        compiled.add_rows(there, cuda.put(change), out)
+        add_rows(there, cuda.put(change), out)
         close(out, 1.0 + change @ rows.astype(dtype), 1e-12)
 
 

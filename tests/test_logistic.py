@@ -36,7 +36,7 @@ from manykernels.solvers import (
     choose_solver,
     solve,
 )
-from manykernels.solvers.wrappers.points_first import FromPoints
+from manykernels.solvers.wrappers import FromPoints
 from reference import mkl_optimum
 
 X, y = toy(40)

@@ -11,7 +11,7 @@ import pytest
 
 from manykernels._canonical import scramble, taken
 from manykernels._loops import exponentials, jit, keys, rbf
-from manykernels._loops import factors as factor_loops
+from manykernels._loops import sums as factor_loops
 from manykernels._loops.keys import add_keys
 from manykernels._loops.smo import Bounds, position_of_max, smo
 from manykernels._loops.smo_mkl import _best_step, _cubic_root, _slope

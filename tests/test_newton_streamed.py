@@ -14,8 +14,7 @@ from manykernels.kernels import KernelCollection
 from manykernels.problem import Problem
 from manykernels.regularizers import Curvature, GeneralizedKL, PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
-from manykernels.solvers import Newton, choose_solver, drive, newton, solve
-from manykernels.solvers.wrappers import kernels_first
+from manykernels.solvers import Newton, choose_solver, drive, newton, solve, wrappers
 
 X, y = toy(36)
 RNG = np.random.default_rng(0)
@@ -184,9 +183,9 @@ def test_streamed_and_held_agree(name, outputs, regularizer):
 class TestParts:
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch):
-        monkeypatch.setattr(kernels_first, "FIRST", 12)
-        monkeypatch.setattr(kernels_first, "MORE", 9)
-        monkeypatch.setattr(kernels_first, "SMALLEST_SAMPLE", 12)
+        monkeypatch.setattr(wrappers, "FIRST", 12)
+        monkeypatch.setattr(wrappers, "MORE", 9)
+        monkeypatch.setattr(wrappers, "SMALLEST_SAMPLE", 12)
 
     @pytest.mark.parametrize("outputs", TARGETS)
     @pytest.mark.parametrize("p", [1, 1.33, 2])

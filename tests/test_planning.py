@@ -1,11 +1,13 @@
 """Plans: what a fit will do, before it and after it, and the table of thresholds that decides."""
 
 import re
+import warnings
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -22,6 +24,7 @@ from manykernels import (
 )
 from manykernels.combinations import Product
 from manykernels.estimators.data.inputs import ReadsTables
+from manykernels.estimators.engine import Engine
 from manykernels.kernels import RBF, KernelCollection, on_groups
 from manykernels.lowrank import Nystroem, RandomFourier
 from manykernels.planning import Plan, Way
@@ -213,3 +216,31 @@ class TestReading:
         model = MKLClassifierCV("whole", Cs=[1.0], ps=[1.0], cv=2).fit(frame, Y)
         assert list(model.feature_names_in_) == list("abcde")
         assert list(model.categories_) == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problems"),
+    [
+        ({}, 1),
+        ({"share_weights": False}, 3),
+        ({"combination": Product(starts=2), "regularizer": L1(1.0), "max_iter": 3}, 2),
+    ],
+    ids=["plain", "weights of their own", "starts"],
+)
+def test_problems_of_a_fit_go_through_the_engine(options, problems, monkeypatch):
+    """As many as the plan says."""
+    X, _ = toy(45)
+    solved, solve_all = [], Engine.solve_all
+
+    def counted(engine, waves):
+        for some in solve_all(engine, waves):
+            solved.extend(some)
+            yield some
+
+    monkeypatch.setattr(Engine, "solve_all", counted)
+    model = MKLClassifier(tol=0.1, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, np.arange(45) % 3)
+    assert len(solved) == problems
+    assert model.plan_.problems.what.startswith(f"{problems} problem")

@@ -22,8 +22,8 @@ from manykernels.regularizers import PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, Newton, solve
 from manykernels.solvers import saddle as saddle_module
+from manykernels.solvers.dual import HeldPoint
 from manykernels.solvers.newton import OneSVM
-from manykernels.solvers.points import HeldPoint
 from manykernels.solvers.saddle import Goal, Saddle, first_guess, next_guess, solution
 from manykernels.solvers.sequential import Sequential
 

@@ -13,14 +13,14 @@ from manykernels._loops.rbf import differing_bits, packed
 from manykernels.banks import SumBank, make_bank
 from manykernels.banks.families import Tile
 from manykernels.banks.families.distances import Bits, Differences, Dots, make_distances
-from manykernels.banks.families.tables import GaussianTable, Sizes
+from manykernels.banks.families.gaussians import GaussianTable, Sizes
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.problem import Problem
 from manykernels.regularizers import Curvature, PNormBall
 from manykernels.result import Status
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, solve
-from manykernels.solvers.wrappers.points_first import FromPoints
+from manykernels.solvers.wrappers import FromPoints
 
 ERROR = {np.float32: 3e-7, np.float64: 3e-14}
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -57,7 +57,7 @@ class TestGaussianTable:
     @pytest.mark.parametrize("held", [2**23, 0])
     def test_deposit_is_the_transpose(self, dtype, held, monkeypatch):
         sizes = Sizes(held_entries=held, entries_at_once=20_000)
-        monkeypatch.setattr("manykernels.banks.families.tables.SIZES", sizes)
+        monkeypatch.setattr("manykernels.banks.families.gaussians.SIZES", sizes)
         table, distances, values = self.made(dtype)
         B = np.random.default_rng(2).standard_normal(distances.shape).astype(dtype)
         moments = np.zeros(table.nodes.shape)

@@ -32,9 +32,7 @@ from .solvers.lowrank.interior import Interior
 from .solvers.lowrank.primal import PrimalNewton
 from .solvers.newton import Newton, OneSVM
 from .solvers.sequential import Sequential
-from .solvers.wrappers.kernels_first import FromKernels, WorkingSet
-from .solvers.wrappers.points_first import FromPoints
-from .solvers.wrappers.resumed import FromIterate
+from .solvers.wrappers import FromIterate, FromKernels, FromPoints, WorkingSet
 from .thresholds import thresholds
 
 # solvers that pass over all kernels in every iteration, so that Gram matrices are worth holding

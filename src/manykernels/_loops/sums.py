@@ -1,4 +1,4 @@
-"""Weighted sums of matrices that are in memory."""
+"""Weighted sums: of matrices in memory, of the rows and columns of factors, of powers."""
 
 from .rbf import fast
 
@@ -40,3 +40,60 @@ def add_spread(K, rows, cols, left, right, out):
         line, factor = out[rows[i]], left[i]
         for j in range(cols.size):
             line[cols[j]] += factor * right[j] * K[i, j]
+
+
+# --- products with a tall matrix of factors: entries of either precision, sums in float64 ---------
+
+# At a large cost the coefficients are large and nearly cancel: sums in float32 would leave nothing
+# of the decision values.
+
+
+@fast
+def _add(weight, row, out):
+    for j in range(row.size):
+        out[j] += weight * row[j]
+
+
+@fast
+def _dot(coefficients, row):
+    total = 0.0
+    for j in range(row.size):
+        total += coefficients[j] * row[j]
+    return total
+
+
+@fast
+def correlate(factors, beta, out):
+    """``out[c] += factors' beta[c]``; rows where all beta are zero are not read."""
+    for i in range(factors.shape[0]):
+        for c in range(beta.shape[0]):
+            if beta[c, i] != 0.0:
+                _add(beta[c, i], factors[i], out[c])
+
+
+@fast
+def dot(factors, coefficients, out):
+    """``out[c] = factors coefficients[c]``."""
+    for i in range(factors.shape[0]):
+        for c in range(coefficients.shape[0]):
+            out[c, i] = _dot(coefficients[c], factors[i])
+
+
+# --- polynomials of a number per pair of points ---------------------------------------------------
+
+
+@fast
+def write_polynomials(rows, cols, coefficients, places, out):
+    """``out[i, places[l], j] = sum_r coefficients[l, r] (rows[l, i] cols[l, j])^r``.
+
+    Rows (l, b) and cols (l, c) are of the polynomials' own features; out is (b, kernels, c).
+    """
+    for i in range(out.shape[0]):
+        for l in range(places.size):  # noqa: E741
+            line, x, y = out[i, places[l]], rows[l, i], cols[l]
+            for j in range(line.size):
+                line[j] = coefficients[l, -1]
+            for r in range(coefficients.shape[1] - 2, -1, -1):
+                c = coefficients[l, r]
+                for j in range(line.size):
+                    line[j] = line[j] * (x * y[j]) + c

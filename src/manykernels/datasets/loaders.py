@@ -1,6 +1,8 @@
 """One function for each data set."""
 
+from collections.abc import Callable
 from importlib import resources
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -90,17 +92,16 @@ def load_multiple_features(*, return_X_y: bool = False, as_frame: bool = False) 
         width = views[short].shape[1]
         groups[view] = list(range(len(names), len(names) + width))
         names += [f"{view} {place}" for place in range(width)]
-    return bunch(
-        "multiple_features",
-        data,
-        target,
+    table = Table(
+        name="multiple_features",
+        data=data,
+        target=target,
         feature_names=names,
         target_names=[str(digit) for digit in range(10)],
         groups=groups,
         frame=lambda pandas: pandas.DataFrame(data, columns=names),
-        return_X_y=return_X_y,
-        as_frame=as_frame,
     )
+    return bunch(table, return_X_y, as_frame)
 
 
 def load_sonar(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
@@ -128,17 +129,16 @@ def load_sonar(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
     """
     stored = arrays("sonar")
     data, names = stored["data"] / 1e4, [f"band {band}" for band in range(1, 61)]
-    return bunch(
-        "sonar",
-        data,
-        stored["target"].astype(np.int64),
+    table = Table(
+        name="sonar",
+        data=data,
+        target=stored["target"].astype(np.int64),
         feature_names=names,
         target_names=["rock", "mine"],
         groups={f"bands {b + 1} to {b + 10}": list(range(b, b + 10)) for b in range(0, 60, 10)},
         frame=lambda pandas: pandas.DataFrame(data, columns=names),
-        return_X_y=return_X_y,
-        as_frame=as_frame,
     )
+    return bunch(table, return_X_y, as_frame)
 
 
 def load_house_votes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
@@ -169,17 +169,16 @@ def load_house_votes(*, return_X_y: bool = False, as_frame: bool = False) -> Bun
     """
     stored = arrays("house_votes")
     data = np.array(["neither", "yea", "nay"], dtype=object)[stored["data"]]
-    return bunch(
-        "house_votes",
-        data,
-        stored["target"].astype(np.int64),
+    table = Table(
+        name="house_votes",
+        data=data,
+        target=stored["target"].astype(np.int64),
         feature_names=VOTES,
         target_names=["democrat", "republican"],
         groups=TOPICS,
         frame=lambda pandas: pandas.DataFrame(data, columns=VOTES).astype("category"),
-        return_X_y=return_X_y,
-        as_frame=as_frame,
     )
+    return bunch(table, return_X_y, as_frame)
 
 
 def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
@@ -208,17 +207,16 @@ def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
     """
     stored = arrays("heart")
     data = stored["data"] / 10.0
-    return bunch(
-        "heart",
-        data,
-        stored["target"].astype(np.int64),
+    table = Table(
+        name="heart",
+        data=data,
+        target=stored["target"].astype(np.int64),
         feature_names=list(HEART),
         target_names=["absent", "present"],
         groups=EXAMINATIONS,
         frame=lambda pandas: _in_words(pandas, data),
-        return_X_y=return_X_y,
-        as_frame=as_frame,
     )
+    return bunch(table, return_X_y, as_frame)
 
 
 def _in_words(pandas, data):
@@ -249,10 +247,10 @@ def description(name):
     return (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def bunch(name, data, target, *, feature_names, target_names, groups, frame, return_X_y, as_frame):
-    """What a loader returns.
+class Table(NamedTuple):
+    """A data set.
 
-    Parameters
+    Attributes
     ----------
     name : str
         Of the set, and of its description.
@@ -264,23 +262,36 @@ def bunch(name, data, target, *, feature_names, target_names, groups, frame, ret
         Columns that belong together.
     frame : callable
         That makes the table of pandas, from its module.
-    return_X_y, as_frame : bool
     """
+
+    name: str
+    data: np.ndarray
+    target: np.ndarray
+    feature_names: list[str]
+    target_names: list[str]
+    groups: dict[str, list[int]]
+    frame: Callable[[Any], Any]
+
+
+def bunch(table, return_X_y, as_frame):
+    """What a loader returns of a table."""
+    data, target, groups = table.data, table.target, table.groups
     if as_frame:
         pandas = _pandas()
-        data = frame(pandas)
+        data = table.frame(pandas)
         target = pandas.Series(target, index=data.index, name="target")
-        groups = {group: [feature_names[c] for c in columns] for group, columns in groups.items()}
+        names = table.feature_names
+        groups = {group: [names[c] for c in columns] for group, columns in groups.items()}
     if return_X_y:
         return data, target
     return Bunch(
         data=data,
         target=target,
         frame=data.assign(target=target) if as_frame else None,
-        feature_names=list(feature_names),
-        target_names=np.array(target_names),
+        feature_names=list(table.feature_names),
+        target_names=np.array(table.target_names),
         groups=groups,
-        DESCR=description(name),
+        DESCR=description(table.name),
     )
 
 

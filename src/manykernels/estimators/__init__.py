@@ -10,8 +10,7 @@ from .cross_validated import MKLClassifierCV, MKLRegressorCV
 from .one_class import MKLOneClass
 from .planned import plan
 from .regressor import MKLRegressor
-from .search.choice import Choice
-from .search.path_models import Path
+from .search.path_models import Choice, Path
 from .search.paths import path
 from .selector import MKLFeatureSelector
 

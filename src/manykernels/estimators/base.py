@@ -1,6 +1,6 @@
 """What all MKL estimators share: read the data, prepare, run, decide.
 
-The three jobs have their own files: `prepare` (data to problem), `run` (problem to result) and
+The three jobs have their own files: `prepare` (data to problem), `session` (problem to result) and
 `decision` (result to scores).
 """
 
@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._callers import user_stacklevel
 from ..banks import KernelSet
 from ..result import Result, Status
-from ..solvers import drive
 from .answers.contributions import TellsWeights
 from .data.decision import make_decision, restored_decision
 from .data.inputs import ReadsTables, ReadTable
@@ -95,11 +94,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             prepared = self._data(X, y, sample_weight)
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
-            prepared = run.at_hand(prepared)
-            for task in run.tasks(
-                prepared
-            ):  # as `FitSession.solve`: one call less down to the loops
-                task.result = drive(task.solver, task.state, tol=self.tol, max_iter=task.max_iter)
+            run.solve(run.at_hand(prepared))
             self._finish(run)
             words = self._words_on_silence()
             if words:

@@ -1,10 +1,10 @@
-"""One engine for many problems over one set of kernels.
+"""One engine for all problems over one set of kernels.
 
-Whoever has many models to train (a path, a grid of C and p on folds, models without a group, models
-of resampled rows) lists them as problems in waves. A problem of a later wave may begin where one of
-an earlier wave ended. The engine solves each wave side by side, as many at once as the plan says,
-so that one pass over the kernels serves all of them; or one after the other, where passes cannot be
-shared.
+Whoever has models to train lists them as problems in waves: a fit (one problem, or one for every
+output that has weights of its own), a path, a grid of C and p on folds, models without a group,
+models of resampled rows. A problem of a later wave may begin where one of an earlier wave ended.
+The engine solves each wave side by side, as many at once as the plan says, so that one pass over
+the kernels serves all of them; or one after the other, where passes cannot be shared.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Engine:
     shared : bool
         Whether problems share passes over the kernels; one after the other if not.
     memory_budget : int
-        Bytes, of which Gram matrices that all problems share may take a part.
+        Bytes, of which Gram matrices may take a part where problems share them.
     verbose : int
         Above zero, a warning says that memory allows fewer problems at once than there are.
 
@@ -61,7 +61,12 @@ class Engine:
     """
 
     def __init__(
-        self, bank: Any, at_once: int, shared: bool, memory_budget: int, verbose: int = 0
+        self,
+        bank: Any,
+        at_once: int = 1,
+        shared: bool = False,
+        memory_budget: int = 0,
+        verbose: int = 0,
     ) -> None:
         self.bank, self.at_once, self.budget = bank, at_once, memory_budget
         self.verbose, self._batcher = verbose, None

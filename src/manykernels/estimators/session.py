@@ -5,9 +5,8 @@ the checkpoint, signals that end it).
 import logging
 import sys
 import time
-from dataclasses import dataclass
-from itertools import chain
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -19,11 +18,12 @@ from ..planning import Batch, Plan, make_plan, plan_matrices, plan_solver
 from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..run_state import Point, RunState
-from ..solvers import Solver, drive
-from ..solvers.wrappers.resumed import FromIterate
+from ..solvers import drive
+from ..solvers.wrappers import FromIterate
 from .checkpoints import Journal, Termination
 from .checks import check_sizes, choose_regularizer, memory_budget
-from .data.prepare import request
+from .data.prepare import Prepared, request
+from .engine import Engine, Job
 
 SECONDS_AFTER_THE_END = 1.0  # for an SVM of each output whose turn had not come
 
@@ -47,7 +47,7 @@ class FitSession:
         The checkpoint.
     best : the RunState under work and its best Iterate so far, or None
     outcome : Outcome or None
-        Of the last fit that went through `solve`.
+        Of the last `solve`.
     plan : Plan or None
         Of its first problem.
     result : Result or None
@@ -95,7 +95,10 @@ class FitSession:
         return prepared._replace(bank=DenseBank.from_bank(bank))
 
     def solve(self, prepared, start=None):
-        """From a prepared problem to its `outcome`.
+        """From a prepared problem to its `outcome`, by an engine.
+
+        A fit is a list of one problem; of one for every output that has weights of its own and for
+        every start, one after the other.
 
         Parameters
         ----------
@@ -103,87 +106,103 @@ class FitSession:
         start : Result, optional
             An earlier result to begin from.
         """
-        for task in self.tasks(prepared, start):
-            task.result = drive(
-                task.solver, task.state, tol=self.estimator.tol, max_iter=task.max_iter
-            )
+        outputs = self._outputs(prepared, start)
+        found = [[] for _ in outputs]
+        for solved in Engine(prepared.bank).solve_all(self._waves(outputs, found)):
+            for output, end in solved:
+                found[output].append(end)
+        for ends in found:
+            ends.sort(key=_objective)
+        results = [ends[0].result for ends in found]
+        self.outcome = Outcome(
+            results[0] if self.estimator.share_weights else merged(results),
+            found[-1][0].bank.persistent,
+            [end.result for ends in found for end in ends[1:]],
+        )
         return self.outcome
-
-    def tasks(self, prepared, start=None):
-        """The problems of a fit, one after the other: for every output that has weights of its own,
-        for every start. Whoever drives them gives each its result; the last leaves the `outcome`.
-
-        After Ctrl-C other outputs get one SVM at their first weights, or what comes of it in a
-        second.
-        """
-        parts, max_iter = [], self.estimator.max_iter
-        for part, begin, stage in self._outputs(prepared, start):
-            found = []
-            for state, name in self._starts(part, begin, stage, max_iter):
-                task = self._task(state, name, max_iter)
-                yield task
-                self._finished(task)
-                found.append(task)
-                if task.result.status.broken_off:
-                    break
-            found.sort(key=lambda task: task.result.objective)
-            parts.append(found)
-            if found[0].result.status.broken_off:
-                max_iter = 0
-        self.outcome = _outcome(parts, self.estimator.share_weights)
 
     def _outputs(self, prepared, start):
         """Prepared problem, earlier result and name of every problem with weights of its own."""
         if self.estimator.share_weights:
-            yield prepared, start, ""
-            return
-        for c, name in enumerate(self.estimator._output_names()):
-            yield prepared.part(c), None if start is None else start.part(c), name
+            return [(prepared, start, "")]
+        return [
+            (prepared.part(c), None if start is None else start.part(c), name)
+            for c, name in enumerate(self.estimator._output_names())
+        ]
 
-    def _starts(self, prepared, start, stage, max_iter):
-        """A run from every start, and its name; one is enough from an earlier result, or to take no
-        step.
+    def _waves(self, outputs, found):
+        """The problems, one at a time; `found` has the ends of those before, by output.
+
+        One start is enough from an earlier result, or to take no step. After Ctrl-C other outputs
+        get one SVM at their first weights, or what comes of it in a second.
         """
-        rng, starts = check_random_state(self.estimator.random_state), prepared.bank.starts
-        if starts < 1:
-            raise ValueError(f"starts must be at least 1, got {starts!r}.")
-        for attempt in range(1 if start is not None or max_iter == 0 else starts):
-            state = run_state(self.estimator, prepared, start)
-            if attempt:  # the first start is that of the combination itself
-                moved = state.start.weights * rng.uniform(0.0, 2.0, state.start.weights.size)
-                weights = state.problem.regularizer.project(moved)
-                state.start = Point(weights, state.start.beta)
-            named = [stage, f"start {attempt + 1} of {starts}" if starts > 1 else ""]
-            yield state, ", ".join(filter(None, named))
+        max_iter = self.estimator.max_iter
+        for output, (prepared, start, name) in enumerate(outputs):
+            rng, starts = check_random_state(self.estimator.random_state), prepared.bank.starts
+            if starts < 1:
+                raise ValueError(f"starts must be at least 1, got {starts!r}.")
+            for attempt in range(1 if start is not None or max_iter == 0 else starts):
+                named = [name, f"start {attempt + 1} of {starts}" if starts > 1 else ""]
+                stage = ", ".join(filter(None, named))
+                # the first start is that of the combination itself
+                task = Task(prepared, start, stage, max_iter, rng if attempt else None)
+                yield [Job(output, partial(self._solved, task))]
+                if found[output][-1].result.status.broken_off:
+                    break
+            if min(found[output], key=_objective).result.status.broken_off:
+                max_iter = 0
 
-    def _task(self, state, stage, max_iter):
-        """The task of a run, which goes on from the checkpoint if there is one.
-
-        Parameters
-        ----------
-        stage : str
-            Which part of the fit this problem is; also the name of its section in the checkpoint.
-        """
-        solver, before = plan_solver(state, self.estimator.solver), None
-        shapes = state.start.weights.shape, state.start.beta.shape
-        section = self.journal.section(stage or "whole", shapes) if self.journal else None
-        if section is not None:
-            before, tol = section.resumed, self.estimator.tol
-            self._say(before)
-            proved = tol if abs(section.gap) <= tol else np.inf
-            ended = section.status(tol, repr(solver))
-            solver = FromIterate(solver, state.start, ended, proved)
-            state.start = state.latest = Point(section.weights, section.beta)
+    def _solved(self, task, bank):
+        """The end of a task on a bank; it goes on from the checkpoint if there is one."""
+        state = run_state(self.estimator, task.prepared._replace(bank=bank), task.start)
+        if task.rng is not None:
+            moved = state.start.weights * task.rng.uniform(0.0, 2.0, state.start.weights.size)
+            state.start = Point(state.problem.regularizer.project(moved), state.start.beta)
+        planned = plan_solver(state, self.estimator.solver)
+        solver, before = self._resumed(planned, state, task.section)
         if self.plan is None:
             self._tell(make_plan(state, request(self.estimator), solver, self.batch_of(state)))
-        state.watch = self.announcer.watch(stage)
-        if max_iter == self.estimator.max_iter:
+        self._listen(state, task, before)
+        result = drive(solver, state, tol=self.estimator.tol, max_iter=task.max_iter)
+        result.resumed = before
+        if self.journal is not None:
+            ended = result, self.estimator.tol, repr(planned), before
+            self.journal.finish(task.section, *ended)
+            self._termination.leave()
+        return End(result, state.bank)
+
+    def _resumed(self, solver, state, name):
+        """The solver as it goes on from a section of the checkpoint, and what an earlier run had
+        done; the solver as it is and None if there is no such section.
+        """
+        shapes = state.start.weights.shape, state.start.beta.shape
+        section = self.journal.section(name, shapes) if self.journal else None
+        if section is None:
+            return solver, None
+        before, tol = section.resumed, self.estimator.tol
+        self._say(before)
+        proved = tol if abs(section.gap) <= tol else np.inf
+        ended = section.status(tol, repr(solver))
+        solver = FromIterate(solver, state.start, ended, proved)
+        state.start = state.latest = Point(section.weights, section.beta)
+        return solver, before
+
+    def _listen(self, state, task, before):
+        """Let callbacks and the checkpoint hear of a run."""
+        state.watch = self.announcer.watch(task.stage)
+        if task.max_iter == self.estimator.max_iter:
             state.poll = self.announcer.poll
         else:
             state.poll = _after(SECONDS_AFTER_THE_END)
-        task = Task(state, solver, stage, max_iter, before)
-        state.keep = self._keeper(task)
-        return task
+        if self.journal is None and not self.announcer.callbacks:
+            return
+
+        def keep(best, record):
+            self.best = state, best
+            if self.journal is not None:
+                self.journal.keep(task.section, best, record, before)
+
+        state.keep = keep
 
     @property
     def regularizer(self):
@@ -208,26 +227,6 @@ class FitSession:
         if self.estimator.verbose and (self.estimator.verbose > 1 or sys.stderr.isatty()):
             print(plan.summary(), file=sys.stderr, flush=True)
 
-    def _keeper(self, task):
-        if self.journal is None and not self.announcer.callbacks:
-            return None
-
-        def keep(best, record):
-            self.best = task.state, best
-            if self.journal is not None:
-                self.journal.keep(task.stage or "whole", best, record, task.before)
-
-        return keep
-
-    def _finished(self, task):
-        """One problem of the fit is solved, or broken off."""
-        task.result.resumed = task.before
-        if self.journal is not None:
-            inner = task.solver.solver if isinstance(task.solver, FromIterate) else task.solver
-            of = task.stage or "whole", task.result, self.estimator.tol, repr(inner), task.before
-            self.journal.finish(*of)
-            self._termination.leave()
-
     def _say(self, before: Resumed):
         text = (
             f"Going on from the checkpoint {self.journal.path}: {before.iteration} iterations, "
@@ -238,30 +237,46 @@ class FitSession:
             print(text, file=sys.stderr, flush=True)
 
 
-@dataclass
-class Task:
+class Task(NamedTuple):
     """One problem of a fit.
 
     Attributes
     ----------
-    state : RunState
-    solver : Solver
+    prepared : Prepared
+    start : Result or None
+        An earlier result to begin from.
     stage : str
         Which part of the fit it is.
-    max_iter : int, optional
+    max_iter : int or None
         Steps at most.
-    before : Resumed, optional
-        What an earlier run had done.
-    result : Result
-        Once it was driven.
+    rng : RandomState or None
+        What moves the first weights, for another start.
     """
 
-    state: RunState
-    solver: Solver
+    prepared: Prepared
+    start: Result | None
     stage: str
     max_iter: int | None
-    before: Resumed | None
-    result: Result | None = None
+    rng: Any
+
+    @property
+    def section(self):
+        """The name of its section in the checkpoint."""
+        return self.stage or "whole"
+
+
+class End(NamedTuple):
+    """What came of a task.
+
+    Attributes
+    ----------
+    result : Result
+    bank : Bank
+        In the precision that the run has come to.
+    """
+
+    result: Result
+    bank: Bank
 
 
 class Outcome(NamedTuple):
@@ -287,12 +302,8 @@ def _after(seconds):
     return lambda: time.perf_counter() > end
 
 
-def _outcome(parts, shared):
-    """The outcome of the tasks of every problem with weights of its own, best first."""
-    best = [found[0] for found in parts]
-    others = list(chain.from_iterable(found[1:] for found in parts))
-    result = best[0].result if shared else merged([task.result for task in best])
-    return Outcome(result, best[-1].state.bank.persistent, [task.result for task in others])
+def _objective(end):
+    return end.result.objective
 
 
 def run_state(estimator, prepared, start):

@@ -5,12 +5,9 @@ data it becomes a `FeatureMap`, which computes the factors of any points from la
 frequencies) alone: after training, the data are not needed.
 """
 
+from .approximations import IncompleteCholesky, Nystroem, RandomFourier, coefficient_bound, quality
 from .base import Approximation
-from .cholesky import IncompleteCholesky
-from .diagnostics import coefficient_bound, quality
-from .fourier import RandomFourier
 from .maps import FeatureMap, FourierMap, LandmarkMap
-from .nystroem import Nystroem
 
 __all__ = [
     "Approximation",

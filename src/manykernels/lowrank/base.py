@@ -123,23 +123,13 @@ class Approximation(ABC):
                 "points: without an approximation training would be exact, and probably faster.",
                 stacklevel=user_stacklevel(),
             )
-        if device is not None:
-            store = device_factors(
-                features,
-                X,
-                device,
-                memory_budget=memory_budget,
-                folder=self.folder,
-                verbose=verbose,
-            )
-            return DeviceFactorBank(store, features.offsets, features, threads)
-        out, shape = None, (X.shape[0], features.width)
-        if self.folder is not None and shape[0] * shape[1] * dtype.itemsize > memory_budget:
-            out = mapped(self.folder, shape, dtype)
-        progress = _bar(X.shape[0], verbose)
-        with one_thread():
-            factors = features.transform(X, out, threads, progress)
-        return FactorBank(factors, features.offsets, features, threads)
+        options: dict[str, Any] = {"memory_budget": memory_budget, "verbose": verbose}
+        options["folder"] = self.folder
+        if device is None:
+            factors = host_factors(features, X, threads, **options)
+            return FactorBank(factors, features.offsets, features, threads)
+        store = device_factors(features, X, device, **options)
+        return DeviceFactorBank(store, features.offsets, features, threads)
 
     def _check_room(self, n: Any, m: Any, dtype: Any, memory_budget: Any) -> None:
         """Raise if the factors may be over the memory budget and there is no folder for them."""
@@ -176,6 +166,23 @@ def _bar(n: int, verbose: int) -> Callable[[int], None] | None:
         )
 
     return progress
+
+
+def host_factors(
+    features: FeatureMap,
+    X: Any,
+    threads: Threads,
+    *,
+    memory_budget: int,
+    folder: str | PathLike | None = None,
+    verbose: int = 0,
+) -> np.ndarray:
+    """The factors of points, (n, width); memory-mapped in a folder if they are over the budget."""
+    out, shape = None, (X.shape[0], features.width)
+    if folder is not None and shape[0] * shape[1] * features.dtype.itemsize > memory_budget:
+        out = mapped(folder, shape, features.dtype)
+    with one_thread():
+        return features.transform(X, out, threads, _bar(X.shape[0], verbose))
 
 
 # --- factors that are made on a device, block by block, and stay there if they fit ---------------

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.optimize import brentq
 
-from .._algebra import cholesky_factor
 from .._pulse import pulse
+from .._threads import cholesky_factor
 from ..losses import Box, Curve
 
 

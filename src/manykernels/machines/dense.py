@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.linalg import cho_solve
 
-from .._algebra import cholesky_factor
 from .._loops.smo import smo
 from .._pulse import pulse
+from .._threads import cholesky_factor
 from ..losses import Box
 from . import curved
 from .base import Machine

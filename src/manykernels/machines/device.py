@@ -10,7 +10,6 @@ from .._arrays import Array
 from .._loops.smo import smo
 from .._pulse import pulse
 from ..losses import Box
-from . import compiled
 from .base import Machine
 from .dense import DenseMachine
 
@@ -196,7 +195,7 @@ class DeviceMachine(Machine):
                     done, high, low, largest = at.progress(top, bottom)
                     # a set of all points that this was too rough for is solved once more
                     rough = (kernel.n > self.size or not sets) and (
-                        0.5 * tol >= compiled.ROUGH_TOLERANCE * largest
+                        0.5 * tol >= ROUGH_TOLERANCE * largest
                     )
                     violation = max(0.0, high - low)
                     # sets in which nothing moves are as good as rounding lets them be
@@ -257,7 +256,7 @@ def _first_of_each(torch: Any, found: Array, real: Array, size: int, n: int) -> 
 def _add_rows(device: Device, rows: Array, change: Array, out: Array) -> None:
     """``out += change @ rows``, in float64."""
     if device.fused:
-        compiled.add_rows(rows.contiguous(), change, out)
+        add_rows(rows.contiguous(), change, out)
     else:
         out += change @ rows.double()
 
@@ -341,7 +340,7 @@ class _Vectors:
         bounds, before = tuple(part[chosen] for part in all_bounds), self.beta[chosen]
         part = before.clone(), self.F[chosen]
         most = TOLERANCES.steps_per_point * len(chosen)
-        compiled.solve_set(square, bounds, part, count, tol, self.steps, most, rough)
+        solve_set(square, bounds, part, count, tol, self.steps, most, rough)
         return part[0] - before
 
     def _solved_here(
@@ -359,3 +358,62 @@ class _Vectors:
         change = self.device.torch.zeros(len(chosen), dtype=self.F.dtype)
         change[:size] = self.device.put(part - before)
         return change
+
+
+# --- calls of the compiled programs ---------------------------------------------------------------
+
+# Tolerance, relative to the slopes, for which float32 is enough: with a smaller one rounding would
+# decide.
+ROUGH_TOLERANCE = 2e-5
+# Rows and columns that a program of a sum visits at a time: more take more registers.
+SUM_BLOCK = (16, 256)
+
+
+def solve_set(
+    square: Array,
+    bounds: tuple[Array, ...],
+    part: tuple[Array, Array],
+    count: Array,
+    tol: Array,
+    steps: Array,
+    most: int,
+    rough: bool = False,
+) -> None:
+    """SMO on a working set, as `manykernels._loops.smo.smo`, in one launch; nothing is copied.
+
+    One program does it: its threads hold the vectors, and a step costs two maxima over them and two
+    rows of the kernel from the second-level cache, about a microsecond for 2,048 points.
+
+    Parameters
+    ----------
+    square : (q, q) tensor
+    bounds : tuple of (q,) float64 tensors
+        Diagonal with the ridge, lower and upper bounds, kinks and ridge.
+    part : pair of (q,) float64 tensors
+        Coefficients, which are updated, and F, which is not.
+    count, steps : (1,) int64 tensors
+        Points of the set, of which those behind have no part; to the other are added the steps.
+    tol : (1,) float64 tensor
+    most : int
+        Steps at most.
+    rough : bool
+        Keep slopes in float32, which is faster: for tolerances that are no less than
+        ROUGH_TOLERANCE of them. Coefficients are in float64 in any case.
+    """
+    size = 1 << max(5, (len(square) - 1).bit_length())
+    from . import programs
+
+    program = programs.rough_smo if rough else programs.smo
+    program[(1,)](
+        square, len(square), *bounds, *part, count, tol, steps, most, Q=size,
+        num_warps=max(1, min(8, size // 128)),
+    )  # fmt: skip
+
+
+def add_rows(rows: Array, change: Array, out: Array) -> None:
+    """``out += change @ rows`` in float64; rows whose change is zero are not read."""
+    count, n = rows.shape
+    height, width = SUM_BLOCK
+    from .programs import add_rows as compiled
+
+    compiled[(-(-n // width),)](rows, change, out, count, n, BM=height, BN=width)

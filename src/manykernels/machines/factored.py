@@ -16,7 +16,7 @@ Good coefficients to begin with save most of the steps, and no step looks at pai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -145,7 +145,7 @@ class FactoredMachine(Machine):
         max_steps: int,
     ) -> tuple[int, float]:
         if box.curve is not None:
-            return self._bent(kernel, box, box.curve, beta, F, tol, max_steps)
+            return self._bent(kernel, box, beta, F, tol, max_steps)
         violation, done, waited = _violation(box, beta, F), 0, 0
         width = TOLERANCES.first_width * violation
         place = Place(kernel.correlate(beta), 0.0, F - box.ridge * beta + box.linear)
@@ -166,13 +166,13 @@ class FactoredMachine(Machine):
         self,
         kernel: FactoredKernel,
         box: Box,
-        curve: Curve,
         beta: np.ndarray,
         F: np.ndarray,
         tol: float,
         max_steps: int,
     ) -> tuple[int, float]:
         """`ascend` for a loss with a curve, which Newton's method takes as it is."""
+        curve = cast(Curve, box.curve)
         used, place = box.upper > box.lower, _better_start(kernel, box, curve, beta, F)
         best, waited, done = np.inf, 0, 0
         while True:

@@ -254,6 +254,28 @@ class _Plan(NamedTuple):
     groups: dict
     matches: list
 
+    @property
+    def view_names(self):
+        return [block.source.view for block in self.blocks]
+
+    @property
+    def places(self):
+        """The columns of every view in the table."""
+        ends = np.cumsum([len(columns) for columns in self.columns])
+        return {
+            view: np.arange(end - columns.size, end)
+            for view, columns, end in zip(self.view_names, self.columns, ends, strict=True)
+        }
+
+    @property
+    def origins(self):
+        """Where every column comes from."""
+        return [
+            Column(block.source, name)
+            for block, columns in zip(self.blocks, self.columns, strict=True)
+            for name in block.names[columns]
+        ]
+
 
 def _planned(data, sources, groups, naming, sizes, split):
     blocks = [block_of(data, source) for source in sources]
@@ -362,30 +384,18 @@ def _assembled(data, plan, y, samples, only_complete):
         incomplete = tuple(names[~whole].tolist())
         parts, names, present = [part[whole] for part in parts], names[whole], present[whole]
         y = None if y is None else y[whole]
-    ends = np.cumsum([len(columns) for columns in plan.columns])
-    view_names = [block.source.view for block in plan.blocks]
-    lacking = {
-        view: int(count)
-        for view, count in zip(view_names, (~present).sum(axis=0), strict=True)
-        if count
-    }
+    counts = zip(plan.view_names, (~present).sum(axis=0), strict=True)
+    lacking = {view: int(count) for view, count in counts if count}
     return Views(
         _stacked(parts),
         y,
         plan.groups,
         plan.names,
         names,
-        {
-            view: np.arange(end - columns.size, end)
-            for view, columns, end in zip(view_names, plan.columns, ends, strict=True)
-        },
+        plan.places,
         present,
         Report(tuple(plan.matches), unlabeled, incomplete, lacking),
-        [
-            Column(block.source, name)
-            for block, columns in zip(plan.blocks, plan.columns, strict=True)
-            for name in block.names[columns]
-        ],
+        plan.origins,
     )
 
 

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import wrightomega
 
-from .._algebra import cholesky_factor
 from .._loops.conjugates import DIVERGENCE, LARGEST_EXPONENT, Law
 from .._pulse import pulse
+from .._threads import cholesky_factor
 from .base import Curvature, Regularizer, check_strength
 
 

@@ -17,7 +17,7 @@ from .multiplicative import MultiplicativeWeights
 from .newton import Newton
 from .smo_mkl import SMO
 from .spg import SPG
-from .wrappers.points_first import FromPoints
+from .wrappers import FromPoints
 
 
 def _reference(module: str, name: str) -> Solver:

@@ -37,10 +37,9 @@ from ..problem import Problem
 from ..run_state import RunState
 from ..thresholds import thresholds
 from .base import Iterate, Solver, patient, stalled
-from .dual import best_multiple, first_svm, maximizer
-from .points import HeldPoint, Line, StreamedPoint, held_bytes
+from .dual import HeldPoint, Line, StreamedPoint, best_multiple, first_svm, held_bytes, maximizer
 from .sequential import Sequential
-from .wrappers.kernels_first import FromKernels, WorkingSet
+from .wrappers import FromKernels, WorkingSet
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from ..losses import Box
 from ..problem import Problem
 from ..regularizers import SmoothedSimplex
 from ..run_state import RunState
-from .dual import HeldProgram, inner, maximizer, multiply
-from .points import HeldPoint
+from .dual import HeldPoint, HeldProgram, inner, maximizer, multiply
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,8 @@ from scipy.optimize import minimize_scalar
 from ..problem import Problem
 from ..result import Certificate
 from ..run_state import RunState
-from .base import Iterate, Solver, patient, stalled
-from .dual import best_multiple, first_svm
-from .fewest import fewest
-from .points import HeldPoint, Line, held_bytes
+from .base import Iterate, Solver, fewest, patient, stalled
+from .dual import HeldPoint, Line, best_multiple, first_svm, held_bytes
 from .saddle import Between, Goal, aim
 
 

@@ -210,7 +210,8 @@ class KernelRounds(Rounds):
         self, run: RunState, rules: loops.Rules, at: loops.Average, shares: Shares, done: int
     ) -> np.ndarray:
         """Decision values of the average, from products that the parts make anew."""
-        move = self._move(rules, at, done, np.empty(0, np.intp), np.empty(0), 0.0, 0.0)
+        nothing = np.empty(0, np.intp), np.empty(0), 0.0, 0.0
+        move = Move(*nothing, at.beta.copy(), *self._pace(rules, at, done))
         run.counters.kernel_passes += 1 + rules.capped
         answer = shares.begin(rules.y * at.share, rules.capped, move)
         return self._heard(rules, at, move, answer)
@@ -231,29 +232,21 @@ class KernelRounds(Rounds):
         step = 1.0 / (done + 2.0)
         keep = loops.move(at, rules, share, step)
         of = taken[:count].copy(), coefficients[:count].copy(), keep, step
-        move = self._move(rules, at, done + 1, *of)
+        move = Move(*of, at.beta.copy(), *self._pace(rules, at, done + 1))
         run.count_columns(count)
         sums = self._heard(rules, at, move, state.shares.move(move))
         return state._replace(sums=sums, done=done + 1, played=state.played + 1)
 
-    def _move(
-        self,
-        rules: loops.Rules,
-        at: loops.Average,
-        done: int,
-        chosen: np.ndarray,
-        coefficients: np.ndarray,
-        keep: float,
-        step: float,
-    ) -> Move:
+    @staticmethod
+    def _pace(rules: loops.Rules, at: loops.Average, done: int) -> tuple[float, float, float]:
+        """The last numbers of a `Move`, at an average of so many rounds."""
         more = loops.extra(at, rules)
         longest = max(float(at.forms.max()) + more, loops.SMALLEST_DIVISOR)
         pace = TOLERANCES.adaptive_rate * np.sqrt(done)
         if rules.grows:
             total = max(loops.total(at), loops.SMALLEST_DIVISOR)
             pace = rules.rate * done * np.sqrt(longest) / total
-        of = chosen, coefficients, keep, step, at.beta.copy(), float(pace), longest, float(more)
-        return Move(*of)
+        return float(pace), longest, float(more)
 
     @staticmethod
     def _heard(rules: loops.Rules, at: loops.Average, move: Move, answer: Answer) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._loops import powers
+from ..._loops.sums import write_polynomials
 from ...kernels.vector import Linear, chosen_rows, dense, dot_products, squared_norms
 from ..compute import Points
 from ..kernel_set import Indices
@@ -90,7 +90,7 @@ class FeaturePolynomials(Family):
     def _write(self, tile: Tile, places: Any, out: np.ndarray) -> None:
         rows, cols = self.left[1][:, tile.rows], self.right[1][:, tile.cols]
         coefficients = self.coefficients.astype(self.dtype)
-        powers.write(rows[self.slot], cols[self.slot], coefficients, places, out)
+        write_polynomials(rows[self.slot], cols[self.slot], coefficients, places, out)
 
     def add_products(self, beta: np.ndarray, tile: Tile, moments: np.ndarray) -> None:
         sums = self.right[:, :, tile.cols].astype(float) @ beta.T

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._arrays import as_dtype_of, here, is_tensor, squared_lengths
-from ..._loops import factors as loops
+from ..._loops import sums as loops
 from ..._threads import Threads
 from ..base import as_outputs
 from ..kernel_set import Indices

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._loops import factors as loops
+from ..._loops import sums as loops
 from ..._threads import Threads, one_thread
 from ..base import as_outputs
 from ..kernel_set import Indices

@@ -33,8 +33,7 @@ import numpy as np
 
 from ...run_state import Point, RunState
 from ...thresholds import thresholds
-from ..base import Iterate, Solver, patient, stalled
-from ..fewest import fewest
+from ..base import Iterate, Solver, fewest, patient, stalled
 from ..sequential import Sequential
 from .descent import Descent
 

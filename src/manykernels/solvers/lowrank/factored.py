@@ -20,8 +20,7 @@ import numpy as np
 from ..._arrays import here
 from ...result import Certificate, Status
 from ...run_state import Point, RunState
-from ..base import Iterate, Solver
-from ..fewest import fewest
+from ..base import Iterate, Solver, fewest
 from ..group_lasso import GroupLasso
 
 
