@@ -125,7 +125,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _finish(self, run):
         """Keep the outcome of a run, and say if something is wrong with it."""
-        self._keep(run.outcome.result, run.outcome.bank, run.prepared)
+        self._keep(run.outcome.result, run.outcome.bank.persistent, run.prepared)
         self.other_results_, self.plan_ = run.outcome.others, run.plan
         run.result = self.result_
         self._warn()

@@ -271,7 +271,7 @@ class Outcome(NamedTuple):
     ----------
     result : Result
     bank : Bank
-        In float64 if float32 was too coarse for the tolerance.
+        As the run has left it: in float64 if float32 was too coarse for the tolerance.
     others : list of Result
         Of other starts, best first.
     """
@@ -292,7 +292,7 @@ def _outcome(parts, shared):
     best = [found[0] for found in parts]
     others = list(chain.from_iterable(found[1:] for found in parts))
     result = best[0].result if shared else merged([task.result for task in best])
-    return Outcome(result, best[-1].state.bank.persistent, [task.result for task in others])
+    return Outcome(result, best[-1].state.bank, [task.result for task in others])
 
 
 def run_state(estimator, prepared, start):

@@ -123,10 +123,9 @@ def _over_groups(estimator, X, y, max_groups, sample_weight):
 
     def train(cost, before):
         nonlocal prepared
-        model = _counted(template, cost, prepared, before)
-        if isinstance(model.bank_, Bank):  # one that was refined stays so
-            prepared = prepared._replace(bank=model.bank_)
-        return model
+        session = _counted(template, cost, prepared, before)
+        prepared = prepared._replace(bank=session.outcome.bank)  # one that was refined stays so
+        return session.estimator
 
     available = len(by_group(prepared.bank.names, prepared.bank.groups, np.ones(prepared.bank.m)))
     climb = GroupPathSearch(train, _used_groups, max_groups, available)
@@ -141,18 +140,19 @@ def _over_groups(estimator, X, y, max_groups, sample_weight):
 
 
 def _counted(template, cost, prepared, before):
-    """A model whose groups can be counted: where a solver ends without the certificate, groups are
-    left that it had not yet dropped, so that it begins anew with a gap that it reaches.
+    """The session of a model whose groups can be counted: where a solver ends without the
+    certificate, groups are left that it had not yet dropped, so that it begins anew with a gap that
+    it reaches.
     """
-    model = like(template, C=cost)
+    session = FitSession(like(template, C=cost))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        _finished(FitSession(model), prepared, before, prepared.bank)
-    status = model.result_.status
+        _finished(session, prepared, before, prepared.bank)
+    status = session.estimator.result_.status
     if not (status.converged or status.broken_off):
-        model = like(template, C=cost, tol=COARSER * template.tol)
-        _finished(FitSession(model), prepared, None, prepared.bank)
-    return model
+        session = FitSession(like(template, C=cost, tol=COARSER * template.tol))
+        _finished(session, prepared, None, prepared.bank)
+    return session
 
 
 def _check_max_groups(estimator, p, max_groups):
@@ -199,6 +199,8 @@ def _train_all(models, prepared, costs, max_groups=None):
     # whoever listens hears one fit at a time, and numbers of groups are counted in turn
     is_heard = bool(template.callbacks or template.verbose) or max_groups is not None
     at_once = plan_width(bank, outputs, budget, is_heard=is_heard)
+    if at_once == 1:
+        bank = FitSession(min(models, key=lambda model: model.p)).at_hand(prepared).bank
     engine = Engine(bank, at_once, at_once > 1, budget)
     ways = (Way.MODELS_IN_TURN,) if at_once == 1 and len(models) > 1 else ()
     batch = Batch(len(models), at_once, "values of C and p", ways, ("C", "p"))
@@ -208,8 +210,8 @@ def _train_all(models, prepared, costs, max_groups=None):
             for model, session in solved:
                 if at_once > 1:
                     model._finish(session)
-                elif isinstance(model.bank_, Bank):
-                    engine.bank = model.bank_  # one that was refined stays so
+                else:
+                    engine.bank = session.outcome.bank  # one that was refined stays so
             trained = [model for model, _ in solved]
             if any(model.result_.status.broken_off for model in trained):
                 return
