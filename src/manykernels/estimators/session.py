@@ -175,7 +175,8 @@ class FitSession:
             solver = FromIterate(solver, state.start, ended, proved)
             state.start = state.latest = Point(section.weights, section.beta)
         if self.plan is None:
-            self._tell(make_plan(state, request(self.estimator), solver, self.batch_of(state)))
+            of = request(self.estimator), solver, self.batch_of(state), self.prepared.table
+            self._tell(make_plan(state, *of))
         state.watch = self.announcer.watch(stage)
         if max_iter == self.estimator.max_iter:
             state.poll = self.announcer.poll
