@@ -260,6 +260,7 @@ class TestRoundTrip:
         manykernels.save(model, tmp_path / "m.mk")
         loaded = manykernels.load(tmp_path / "m.mk")
         np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
+        assert loaded.result_.seconds == model.result_.seconds > model.result_.counters.seconds
         assert list(loaded.kernel_names_) == list(model.kernel_names_)
         # float32 or 64
         pd.testing.assert_frame_equal(

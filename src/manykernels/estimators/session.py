@@ -52,11 +52,13 @@ class FitSession:
         Of its first problem.
     result : Result or None
         What the callbacks are told at the end.
+    began, ended : float or None
+        By the clock of `time.perf_counter`.
     """
 
     def __init__(self, estimator, more=(), batch=None):
         self.estimator, self.announcer, self.journal = estimator, Announcer(estimator, more), None
-        self.result = self.best = self.outcome = None
+        self.result = self.best = self.outcome = self.began = self.ended = None
         self.plan: Plan | None = None
         self._batch = batch
         self._termination = Termination() if estimator.checkpoint is not None else None
@@ -64,11 +66,13 @@ class FitSession:
             callback.run = self
 
     def __enter__(self):
+        self.began = time.perf_counter()
         if self._termination is not None:
             self._termination.__enter__()
         return self
 
     def __exit__(self, *reason):
+        self.ended = time.perf_counter()
         if self.journal is not None and reason[0] is not None:
             self.journal.save()  # such as a cluster that is gone
         if self._termination is not None:
@@ -77,6 +81,11 @@ class FitSession:
         if self._termination is not None:
             checkpoint = self.estimator.checkpoint
             self._termination.farewell(getattr(checkpoint, "path", checkpoint))
+
+    @property
+    def seconds(self):
+        """Seconds from its beginning to its end, or so far."""
+        return (self.ended or time.perf_counter()) - self.began
 
     def begin(self, prepared):
         """The data are ready: look for a checkpoint, tell the callbacks."""
