@@ -124,7 +124,7 @@ clf = MKLClassifier(C=10.0, p=P).fit(X, y)
 print(json.dumps({"kernels": clf.bank_.m, "points": clf.bank_.n,
                   "MB above import": megabytes("VmHWM") - before,
                   "MB of all Gram matrices (float32)": clf.bank_.m * clf.bank_.n**2 * 4 / 2**20,
-                  "gap": clf.result_.duality_gap, "seconds": clf.result_.counters.seconds}))
+                  "gap": clf.result_.duality_gap, "seconds": clf.result_.seconds}))
 """
 
 

@@ -4,13 +4,26 @@
 rows; for every strength some tables. Selected by `manykernels.stability` (p = 1, fifty pairs of
 halves, at most four groups a model): how many of the three are stable, how many of the others are,
 and the bound on their expected number. ``price``: a hundred halves, and ten splits of
-`group_importance`, in units of one fit on all rows, on cells with gene sets.
+`group_importance`, in units of one fit on all rows, on cells with gene sets. ``entries``: a path on
+which groups enter one by one, beside one over as many values of C from the same range, as dense and
+as sparse tables. ``density``: fits on sparse tables of a thousand columns, kept so and as arrays,
+by the part of their entries that is stored.
 
 What was learned
 ----------------
 * A hundred halves cost eight to eleven fits: they share the kernels, begin where the model of all
   rows ended, and have half the rows.
 * The bound is not tight: halves that agree by chance are rare where few groups are selected.
+* A path to five groups trains about twice as many models as it keeps, to a gap that is a hundredth
+  of the default: it costs up to three times a path over as many C if the Gram matrices stay in
+  memory from one model to the next, and up to seventeen times if each computes them anew.
+* Where the next group enters can be foretold: the logarithm of its quadratic form over the largest
+  goes nearly straight to zero with log C. To aim at it by secants saves no models: the search for
+  the second group needs as many as bisection (the lines bend where points leave their bounds), and
+  forms cost a pass each. Longer steps after one in which nothing entered do save some.
+* Of a sparse table exact kernels are made sooner as of an array from some 10 to 15 % of stored
+  entries on, for 500 to 3,000 rows alike: below it is a draw, with 20 % arrays take six to nine
+  tenths of the time, with 75 % a quarter to a half. Low-rank factors take the same time of both.
 """
 
 import tempfile
@@ -19,9 +32,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
-from manykernels import MKLClassifier, group_importance, stability
-from manykernels.kernels import RBF, on_groups
+from manykernels import MKLClassifier, group_importance, path, stability, thresholds
+from manykernels.kernels import RBF, Linear, on_groups
 
 from . import peers
 from .cells import save, simulate
@@ -33,6 +47,9 @@ TABLES = 4
 MOST = 4  # groups that a model selects
 SIZES, COLUMNS = (700, 5_000, 20_000), 200
 CELLS, CELL_ROWS, HALVES = ("pbmc_dc_mono", "pbmc_t_rest"), None, 100
+TABLE_ROWS, TABLE_COLUMNS = (500, 1500, 3000), 1000
+DENSITIES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.4, 0.75)
+PATH_CELLS, PATH_ROWS, PATH_SETS, PATH_GROUPS = "pbmc_t_rest", 661, 29, 5
 MANY, GENES, SETS = 50_000, 5_000, 300  # of the large path
 ENOUGH, ROOM = 10, 2000
 LOSSES = ("squared_hinge", "logistic", "hinge")
@@ -76,15 +93,9 @@ def price():
     """Resampling in units of a fit."""
     rows = []
     for name in CELLS:
-        path = DATA / f"{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
+        if (found := _cells(name, CELL_ROWS)) is None:
             continue
-        data = np.load(path)
-        X, y = data["X"][:CELL_ROWS], data["y"][:CELL_ROWS]
-        ends = zip(data["offsets"], data["offsets"][1:], strict=False)
-        sets = [data["members"][first:last] for first, last in ends]
-        groups = dict(zip(map(str, data["names"]), sets, strict=True))
+        X, y, groups = found
         model = MKLClassifier(on_groups(groups, [RBF("median")]), p=1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -104,17 +115,86 @@ def price():
     return rows
 
 
+def entries():
+    """Groups that enter one by one, beside as many values of C."""
+    if (found := _cells(PATH_CELLS, PATH_ROWS)) is None:
+        return []
+    X, y, groups = found
+    groups = dict(sorted(groups.items(), key=lambda group: -len(group[1]))[:PATH_SETS])
+    rows = []
+    for kernels in (on_groups(groups, [RBF("median")]), on_groups(groups)):
+        model = MKLClassifier(kernels, p=1.0)
+        for kind, points in (("dense", X), ("CSR", sparse.csr_array(X))):
+            path(model, points[:100], y[:100], max_groups=2)  # compiled, then
+            began = time.perf_counter()
+            models = path(model, points, y, max_groups=PATH_GROUPS)
+            climb = time.perf_counter() - began
+            costs = np.geomspace(models.costs[0], models.costs[-1], len(models))
+            given = _seconds(path, model, points, y, C=costs)
+            rows.append(
+                {
+                    "rows": len(y),
+                    "kernels": models[0].bank_.m,
+                    "table": kind,
+                    "groups": " ".join(map(str, models.n_groups())),
+                    "seconds": climb,
+                    "seconds of as many C": given,
+                    "ratio": climb / given,
+                }
+            )
+            table("Groups that enter one by one, beside as many C", rows[-1:])
+    return rows
+
+
+def density():
+    """Fits on sparse tables, kept so and as arrays."""
+    rows, rng = [], np.random.default_rng(0)
+    members = [rng.choice(TABLE_COLUMNS, TABLE_COLUMNS // 10, replace=False) for _ in range(4)]
+    sets = on_groups(
+        {f"set {k}": some for k, some in enumerate(members)}, [RBF("median"), Linear()]
+    )
+    for count in TABLE_ROWS:
+        for share in DENSITIES:
+            X = sparse.random_array((count, TABLE_COLUMNS), density=share, rng=rng, format="csr")
+            signal = X[:, members[0]].sum(axis=1)
+            y = signal > np.median(signal)
+            for name, kernels in (("all columns", "whole"), ("four sets", sets)):
+                model, seconds = MKLClassifier(kernels), {}
+                for kind, least in (("sparse", 2.0), ("array", 0.0)):
+                    with thresholds.lowered(stored_share=least), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        model.fit(X[:60], y[:60])  # compiled, then
+                        seconds[kind] = min(_seconds(model.fit, X, y) for _ in range(2))
+                row = {"rows": count, "stored": share, "kernels": name, **seconds}
+                rows.append(row | {"ratio": seconds["sparse"] / seconds["array"]})
+                table("Sparse tables, kept so and as arrays", rows[-1:])
+    return rows
+
+
+def _cells(name, rows):
+    """Cells of a set, their types and their gene sets; None where the set is not here."""
+    file = DATA / f"{name}.npz"
+    if not file.exists():
+        print(f"skipped {name}: {file} is not here (set MANYKERNELS_DATA)")
+        return None
+    data = np.load(file)
+    ends = zip(data["offsets"], data["offsets"][1:], strict=False)
+    sets = [data["members"][first:last] for first, last in ends]
+    groups = dict(zip(map(str, data["names"]), sets, strict=True))
+    return data["X"][:rows], data["y"][:rows], groups
+
+
 def beside_scmkl():
     """Paths of ten models: scMKL's and ours, on the same cells, sets and split."""
     rows = []
     for cells in SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "cells.npz"
+            file = Path(folder) / "cells.npz"
             X, y, groups = simulate(cells + cells // 4)
-            save(path, X, y, np.arange(len(y)) < cells, groups)
-            found = {"scMKL": peers.run("scmkl", "scmkl_path", path, COLUMNS // 2)}
+            save(file, X, y, np.arange(len(y)) < cells, groups)
+            found = {"scMKL": peers.run("scmkl", "scmkl_path", file, COLUMNS // 2)}
             for loss in LOSSES:
-                found[f"ours, {loss}"] = peers.run("ours", "groups_path", path, COLUMNS, loss)
+                found[f"ours, {loss}"] = peers.run("ours", "groups_path", file, COLUMNS, loss)
         rows += [_path_row(cells, name, one, found["scMKL"]) for name, one in found.items()]
         table("A path of ten models on cells × 50 gene sets", rows[-len(found) :])
     table("A path of ten models on cells × 50 gene sets", rows)
@@ -150,12 +230,12 @@ def large():
     model that has more than ENOUGH of them, and ROOM megabytes are for factors.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "cells.npz"
+        file = Path(folder) / "cells.npz"
         X, y, groups = simulate(MANY + MANY // 10, GENES, SETS, rate=0.06)
-        save(path, X, y, np.arange(len(y)) < MANY, groups)
+        save(file, X, y, np.arange(len(y)) < MANY, groups)
         density = X.nnz / np.prod(X.shape)
         del X
-        found = peers.run("ours", "groups_path", path, COLUMNS, "squared_hinge", ENOUGH, ROOM)
+        found = peers.run("ours", "groups_path", file, COLUMNS, "squared_hinge", ENOUGH, ROOM)
     row = {"cells": MANY, "genes": GENES, "sets": SETS, "not zero": density} | {
         name: found[name] for name in ("seconds", "processor seconds", "MB", "gap")
     }
@@ -171,7 +251,14 @@ def _seconds(function, *of, **options):
     return time.perf_counter() - began
 
 
-STEPS = {"stability": false_selections, "price": price, "scmkl": beside_scmkl, "large": large}
+STEPS = {
+    "stability": false_selections,
+    "price": price,
+    "entries": entries,
+    "density": density,
+    "scmkl": beside_scmkl,
+    "large": large,
+}
 QUICK = {
     "STRENGTHS": (0.0, 1.0),
     "TABLES": 1,
@@ -179,6 +266,13 @@ QUICK = {
     "CELLS": ("pbmc_dc_mono",),
     "CELL_ROWS": 120,
     "HALVES": 10,
+    "TABLE_ROWS": (200,),
+    "TABLE_COLUMNS": 200,
+    "DENSITIES": (0.05, 0.5),
+    "PATH_CELLS": "pbmc_dc_mono",
+    "PATH_ROWS": 150,
+    "PATH_SETS": 10,
+    "PATH_GROUPS": 3,
     "SIZES": (150,),
     "LOSSES": ("squared_hinge",),
     "COLUMNS": 40,

@@ -454,7 +454,8 @@ class Way:
 
 
 WAYS = {
-    "matrices in memory": Way({}, planning.Way.MATRICES_HELD),
+    # sparse tables stay sparse, and are arrays on other ways
+    "matrices in memory": Way({"stored_share": 2.0}, planning.Way.MATRICES_HELD),
     "sample of points": Way(
         {
             "points_for_sample": 10,
@@ -484,7 +485,7 @@ WAYS = {
         concerns={"approximation": ("exact",)},
     ),
     "small tiles": Way(
-        {"held_gram_bytes": 0, "held_product_bytes": 0},
+        {"held_gram_bytes": 0, "held_product_bytes": 0, "stored_share": 2.0},
         sizes={
             "banks.tiled.ROWS": 7,
             "banks.tiled.COLS": 16,
@@ -557,6 +558,11 @@ WAYS = {
             ),
         ),
         needs="distributed",
+    ),
+    "table as an array": Way(
+        {},
+        planning.Way.TABLE_AS_ARRAY,
+        concerns={"input": ("sparse",), "approximation": ("exact",)},
     ),
 }
 

@@ -1,5 +1,7 @@
 """MKLRegressor, MKLOneClass, MKLFeatureSelector, and classifiers of several classes."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier, MKLFeatureSelector, MKLOneClass, MKLRegressor, path
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLFeatureSelector,
+    MKLOneClass,
+    MKLRegressor,
+    path,
+)
 from manykernels.kernels import RBF, Linear, Precomputed
 from manykernels.regularizers import PNormBall
 
@@ -21,6 +30,37 @@ X, y = toy(80)
 NUMBERS = X[:, 0] * X[:, 1] + 0.5 * X[:, 2]
 IRIS = load_iris(return_X_y=True)
 CHEAP = [RBF(0.5), RBF(0.1), Linear()]
+
+
+class TestSeconds:
+    """By a clock that goes on by a hundred seconds when a kernel is made."""
+
+    @pytest.fixture
+    def slow(self, monkeypatch):
+        late, clock = [0.0], time.perf_counter
+
+        def kernel(A, B):
+            late[0] += 100.0
+            return A @ B.T
+
+        monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
+        return MKLClassifier([kernel, RBF(0.5)])
+
+    def test_kernels_are_counted(self, slow):
+        result = slow.fit(X, y).result_
+        assert result.counters.seconds < 100.0 <= result.seconds
+        assert f"{result.seconds:.2f} s" in str(result)
+
+    def test_what_a_path_shares_is_the_first_model_s(self, slow):
+        for options in ({"C": [0.1, 1.0]}, {"C": [0.1, 1.0], "max_groups": 2}, {"max_groups": 2}):
+            first, *others = path(slow, X, y, **options)
+            assert first.result_.seconds >= 100.0
+            assert all(model.result_.seconds < 100.0 for model in others)
+
+    def test_grids_are_counted(self, slow):
+        alone = slow.fit(X, y).result_.seconds
+        tuned = MKLClassifierCV(slow.kernels, Cs=[1.0], ps=[1.0], cv=2).fit(X, y)
+        assert tuned.result_.seconds >= alone + 99.0
 
 
 class TestRegressor:

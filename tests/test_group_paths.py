@@ -7,10 +7,12 @@ from sklearn.model_selection import StratifiedKFold
 
 from conftest import data_folder
 from manykernels import MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor, path
+from manykernels.banks.dense import DenseBank
 from manykernels.estimators import Choice
 from manykernels.estimators.search import paths
 from manykernels.estimators.search.group_path import EXTRA, NEAR, NEAREST, GroupPathSearch
 from manykernels.kernels import RBF, KernelCollection, Linear, on_groups
+from manykernels.planning import Way
 from manykernels.regularizers import SquaredPNorm
 from manykernels.result import Status
 
@@ -72,6 +74,15 @@ class TestSteps:
         forms = low.bank_.quadratic_forms(low.result_.beta)
         (entered,) = (group for group, share in steps[0].group_weights_.items() if share > 0)
         assert low.bank_.groups[int(np.argmax(forms))] == entered
+
+    def test_matrices_stay_in_memory_from_one_model_to_the_next(self, steps):
+        told = []
+        given = MKLClassifier(KERNELS, callbacks=[told.append])
+        for models in (steps, path(given, X, y, C=[0.1, 1.0])):
+            for model in models:
+                assert Way.MATRICES_HELD in model.plan_.ways
+                assert not isinstance(model.bank_, DenseBank)
+        assert told
 
     def test_values_of_C_end_early(self):
         costs = np.logspace(-2.0, 2.0, 9)

@@ -107,7 +107,7 @@ MODELS = {
     "trace": (MKLClassifier(KERNELS, normalize="trace", C=100.0), X, y),
     "center": (MKLClassifier(KERNELS, normalize="center"), X, y),
     "not normalized": (MKLClassifier(KERNELS, normalize=None), X, y),
-    "sparse": (MKLClassifier([RBF(), Linear()]), sparse.csr_array(np.where(X > 0, X, 0)), y),
+    "sparse": (MKLClassifier([RBF(), Linear()]), sparse.csr_array(np.where(X > 1.3, X, 0)), y),
     "masked": (MKLClassifier(MASKED), X, y),
     "product": (MKLClassifier(combination="product", regularizer=L1(0.3), random_state=0), X, y),
     "groups": (MKLClassifier(combination=Product(["a", "a", "b", "b"], starts=1)), X, y),
@@ -260,6 +260,7 @@ class TestRoundTrip:
         manykernels.save(model, tmp_path / "m.mk")
         loaded = manykernels.load(tmp_path / "m.mk")
         np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
+        assert loaded.result_.seconds == model.result_.seconds > model.result_.counters.seconds
         assert list(loaded.kernel_names_) == list(model.kernel_names_)
         # float32 or 64
         pd.testing.assert_frame_equal(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +25,7 @@ from manykernels import (
     thresholds,
 )
 from manykernels.combinations import Product
+from manykernels.estimators.data import decision
 from manykernels.estimators.data.inputs import ReadsTables
 from manykernels.estimators.engine import Engine
 from manykernels.kernels import RBF, KernelCollection, on_groups
@@ -124,6 +127,40 @@ class TestPlan:
         lower(**changed)
         assert way in plan(model, X, Y).ways
         assert way in model.fit(X, Y).plan_.ways
+
+    @pytest.mark.parametrize(
+        ("least", "options", "what", "why"),
+        [
+            (0.0, {}, "an array in the place of the sparse table, 0 MB", "% of its entries are"),
+            (1.5, {}, "sparse, as it was given", "an array is faster from 15% on"),
+            (0.0, {"cache_size": 0.001}, "sparse, as it was given", "would take 0 MB"),
+        ],
+    )
+    @pytest.mark.parametrize("kind", [MKLClassifier, MKLClassifierCV])
+    def test_sparse_tables(self, kind, least, options, what, why):
+        table = sparse.csr_array(np.where(X > least, X, 0.0))
+        model = kind(MIXED, **options)
+        found = plan(model, table, Y)
+        assert (found.table.what, Way.TABLE_AS_ARRAY in found.ways) == (what, "array" in what)
+        assert why in found.table.why
+        if kind is MKLClassifier:
+            assert found == model.fit(table, Y).plan_
+            assert sparse.issparse(model.bank_.right) == ("array" not in what)
+        for other in (table.toarray(), table):
+            low_rank = MKLClassifier(MIXED, approximation=Nystroem(5))
+            assert plan(low_rank if other is table else model, other, Y).table is None
+
+    def test_sparse_tables_as_arrays_say_the_same(self, monkeypatch):
+        table = sparse.csr_array(np.where(X > 0.0, X, 0.0))
+        monkeypatch.setattr(decision, "ARRAY_ENTRIES", 7 * X.shape[1])  # rows at a time
+        for kernels in ("whole", MIXED):
+            model = MKLClassifier(kernels, tol=1e-7).fit(table, Y)
+            scores = model.decision_function(table)
+            np.testing.assert_allclose(model.decision_function(table.toarray()), scores, atol=1e-9)
+            with thresholds.lowered(stored_share=2.0):
+                as_given = clone(model).fit(table, Y)
+            np.testing.assert_allclose(as_given.decision_function(table), scores, atol=1e-4)
+            assert as_given.result_.objective == pytest.approx(model.result_.objective, rel=1e-6)
 
     def test_pipelines(self):
         steps = make_pipeline(StandardScaler(), MKLClassifier(MIXED))

@@ -49,7 +49,7 @@ def result_html(result) -> Markup:
         count(int((result.weights != 0).sum()), "weight") + " above zero",
         count(result.n_iter, "iteration"),
         count(result.counters.svm_solves, "SVM solve"),
-        seconds(result.counters.seconds),
+        seconds(result.seconds),
     ]
     words = element("p", status, ": ", result.message, " ", certified(result))
     missing = [element("p", f"Missing views: {result.missing}.")] if result.missing else []

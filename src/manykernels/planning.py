@@ -44,6 +44,7 @@ class Way(Enum):
     """The ways that a fit may go besides the plain one; tests walk all of them."""
 
     MATRICES_HELD = "all Gram matrices in memory"
+    TABLE_AS_ARRAY = "a sparse table as an array"
     SAMPLE_OF_POINTS = "a sample of the points first"
     PART_OF_KERNELS = "a part of the kernels first"
     ROWS_ON_DEMAND = "rows of the combined kernel on demand"
@@ -98,6 +99,8 @@ class Plan:
     ways : frozenset of Way
     at_once : int
         Problems that are solved side by side.
+    table : Decision, optional
+        How the rows of a sparse table are held, where exact kernels are computed of them.
     """
 
     statement: str
@@ -111,6 +114,7 @@ class Plan:
     first: tuple[Decision, ...] = ()
     ways: frozenset[Way] = frozenset()
     at_once: int = 1
+    table: Decision | None = None
 
     def summary(self) -> str:
         """The plan in one line."""
@@ -123,7 +127,8 @@ class Plan:
 
     def decisions(self) -> dict[str, Decision]:
         """All decisions by name, in the order in which they matter."""
-        found = {"kernels": self.kernels, "precision": self.precision, "place": self.place}
+        found = {} if self.table is None else {"table": self.table}
+        found |= {"kernels": self.kernels, "precision": self.precision, "place": self.place}
         found |= {f"first {k}" if k > 1 else "first": one for k, one in enumerate(self.first, 1)}
         return found | {"solver": self.solver, "machine": self.machine, "problems": self.problems}
 
@@ -167,6 +172,46 @@ class Request:
     is_sparse: bool
     is_smooth: bool
     memory_budget: int
+
+
+class Table(NamedTuple):
+    """How the training rows of a sparse table are held.
+
+    Attributes
+    ----------
+    decision : Decision
+    nbytes : int
+        Bytes of the array that they become; zero if they stay sparse.
+    """
+
+    decision: Decision
+    nbytes: int = 0
+
+    def held(self, X: Any) -> Any:
+        """Rows of the table, as they are held."""
+        return X.toarray() if self.nbytes else X
+
+
+def plan_table(X: Any, memory_budget: int) -> Table:
+    """How a sparse table is held: as an array if many of its entries are stored and it is a small
+    part of the memory budget. Products of sparse rows cost more for every entry.
+
+    Parameters
+    ----------
+    X : sparse matrix
+    memory_budget : int
+    """
+    limits, entries = thresholds(), max(X.shape[0] * X.shape[1], 1)
+    nbytes, most = 8 * entries, int(limits.array_share * memory_budget)
+    stored = f"{X.nnz / entries:.2%} of its entries are stored"
+    if X.nnz < limits.stored_share * entries:
+        why = f"{stored}, and an array is faster from {limits.stored_share:.0%} on"
+        return Table(Decision("sparse, as it was given", why))
+    if nbytes > most:
+        why = f"an array would take {megabytes(nbytes)}, and {megabytes(most)} are for it"
+        return Table(Decision("sparse, as it was given", why, ("cache_size",)))
+    what = f"an array in the place of the sparse table, {megabytes(nbytes)}"
+    return Table(Decision(what, stored, ("cache_size",)), nbytes)
 
 
 def plan_precision(tol: float) -> type:
@@ -275,7 +320,11 @@ class Batch:
 
 
 def make_plan(
-    run: RunState, request: Request, solver: Solver | None = None, batch: Batch | None = None
+    run: RunState,
+    request: Request,
+    solver: Solver | None = None,
+    batch: Batch | None = None,
+    table: Table | None = None,
 ) -> Plan:
     """The plan of a run on the statement of a problem.
 
@@ -287,6 +336,8 @@ def make_plan(
         What does the run, if that is known.
     batch : Batch, optional
         The problems of the fit, where there are several.
+    table : Table, optional
+        Of the training rows, where it is sparse.
     """
     solver = plan_solver(run, request.solver) if solver is None else solver
     batch = batch or Batch()
@@ -297,6 +348,10 @@ def make_plan(
     ways |= {Way.PART_OF_KERNELS for one in chain if isinstance(one, FromKernels | WorkingSet)}
     if run.machine_kind == "rows":
         ways.add(Way.ROWS_ON_DEMAND)
+    array = 0 if table is None else table.nbytes
+    if array:
+        ways.add(Way.TABLE_AS_ARRAY)
+    memory = _memory(run, chain) * min(batch.at_once, batch.count)
     return Plan(
         statement=_statement(run, request.tol),
         kernels=_kernels(run, request),
@@ -305,10 +360,11 @@ def make_plan(
         solver=_solver(chain, run, request),
         machine=_machine(run),
         problems=problems_of(batch),
-        memory=_memory(run, chain) * min(batch.at_once, batch.count) + _held_bytes(run.bank),
+        memory=memory + _held_bytes(run.bank) + array,
         first=firsts,
         ways=frozenset(ways),
         at_once=batch.at_once,
+        table=None if table is None else table.decision,
     )
 
 

@@ -72,8 +72,8 @@ class Certificate(NamedTuple):
 
 @dataclass
 class Counters:
-    """Work done: inner SVM problems solved, passes over all kernels, steps of the inner solver,
-    seconds.
+    """Work of the solver: inner SVM problems solved, passes over all kernels, steps of the inner
+    solver, seconds.
     """
 
     svm_solves: int = 0
@@ -174,6 +174,10 @@ class Result:
         Where the run did not come to its own end: how far it came, and what to do.
     missing : Missing, optional
         Assumptions on rows that lack views, where they may.
+    seconds : float
+        Of the whole fit: of reading the table, of making kernels and of what was chosen on held-out
+        rows, too. Of a result of `solve` those of the solver, which ``counters.seconds`` has in any
+        case. Of the models of a path the first has what was prepared for all of them.
     """
 
     weights: np.ndarray
@@ -187,6 +191,7 @@ class Result:
     resumed: Resumed | None = None
     advice: str = ""
     missing: Missing | None = None
+    seconds: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         # a name is what every kind of file can hold
@@ -194,7 +199,8 @@ class Result:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # results that were kept by earlier versions have no advice
-        vars(self).update({"advice": "", "missing": None} | state, status=Status[state["status"]])
+        absent = {"advice": "", "missing": None, "seconds": state["counters"].seconds}
+        vars(self).update(absent | state, status=Status[state["status"]])
 
     def part(self, c: int) -> "Result":
         """The result of output c, where every output has its own weights or shares them."""
@@ -225,7 +231,7 @@ class Result:
             f"{self.duality_gap:.2g}, "
             f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, "
             f"{self.counters.svm_solves} SVM solves, "
-            f"{self.counters.seconds:.2f} s"
+            f"{self.seconds:.2f} s"
             + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
             + (f"; {self.missing}" if self.missing else "")
         )
@@ -266,4 +272,5 @@ def merged(results: Sequence[Result]) -> Result:
         [record for result in results for record in result.history],
         next((result.resumed for result in results if result.resumed), None),
         worst.advice,
+        seconds=sum(result.seconds for result in results),
     )

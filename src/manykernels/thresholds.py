@@ -38,6 +38,15 @@ class Thresholds:
         "part of the memory budget that Gram matrices may take to be held for all passes",
         "defaults",
     )
+    stored_share: float = _threshold(
+        0.15,
+        "part of the entries of a sparse table that is stored, from which on exact kernels are "
+        "computed sooner of an array",
+        "groups",
+    )
+    array_share: float = _threshold(
+        0.25, "part of the memory budget that such an array may take", "groups"
+    )
     held_product_bytes: int = _threshold(
         2**24, "bytes of products of all kernels that Newton's method holds in any case", "million"
     )

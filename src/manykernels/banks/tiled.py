@@ -386,8 +386,9 @@ class TiledBank(Delegating, SumBank):
         return type(self)(self.spec.take_kernels(chosen, factor), points, self.compute, held)
 
     def same_data(self, X: Any) -> bool:
-        if X.shape != self.right.shape or sparse.issparse(X) != sparse.issparse(self.right):
+        if X.shape != self.right.shape:
             return False
+        X = as_points(X, like=self.right, missing=True)
         return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
 
 

@@ -4,6 +4,7 @@ import copy
 import inspect
 import numbers
 import sys
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -64,6 +65,7 @@ class OnCluster(MKLEstimator):
         params
             Of the tuned estimators: as on one machine.
         """
+        began = time.perf_counter()
         check_choice("cut", self.cut, CUTS)
         check_real("timeout", self.timeout)
         whole = isinstance(self.parts, numbers.Integral) and self.parts >= 1
@@ -76,7 +78,7 @@ class OnCluster(MKLEstimator):
         y, sample_weight = here(y, cluster), here(sample_weight, cluster)
         if self._way(X, len(y)) == "kernels" or not self._in_place:
             X = here(X, cluster)
-        return super().fit(X, np.asarray(y), sample_weight, **params)
+        return super().fit(X, np.asarray(y), sample_weight, **params)._timed(began)
 
     _in_place = True  # whether rows may stay on the workers
 

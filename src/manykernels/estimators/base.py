@@ -4,6 +4,7 @@ The three jobs have their own files: `prepare` (data to problem), `session` (pro
 `decision` (result to scores).
 """
 
+import time
 import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
@@ -122,10 +123,17 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _finish(self, run):
         """Keep the outcome of a run, and say if something is wrong with it."""
-        self._keep(run.outcome.result, run.outcome.bank, run.prepared)
+        self._keep(run.outcome.result, run.outcome.bank.persistent, run.prepared)
         self.other_results_, self.plan_ = run.outcome.others, run.plan
+        self.result_.seconds = run.seconds
         run.result = self.result_
         self._warn()
+
+    def _timed(self, began):
+        """The estimator, with all seconds since its fit began in the result, if it has one."""
+        if hasattr(self, "result_"):
+            self.result_.seconds = time.perf_counter() - began
+        return self
 
     def _keep(self, result, bank, prepared):
         """The attributes of a model with this result."""

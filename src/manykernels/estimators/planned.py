@@ -90,7 +90,8 @@ def plan(
         prepared = prepared._replace(bank=_held(bank))
     state = run_state(twin, prepared, None)
     choose_solver(twin.solver, state).check(state)
-    return make_plan(state, request(twin), batch=session.batch_of(state))
+    batch = session.batch_of(state)
+    return make_plan(state, request(twin), batch=batch, table=prepared.table)
 
 
 def _foreseen(estimator: Any, X: Any, distinct: Any) -> Any:
@@ -169,4 +170,5 @@ def _plan_of_grid(model: Any, X: Any, y: Any, sample_weight: Any) -> Plan:
     prepared = alone.prepared._replace(bank=alone.bank(whole, bank.scales))
     prepared = prepared if task.template.share_weights else prepared.part(0)
     state = run_state(task.model(place, alone.template), prepared, None)
-    return make_plan(state, request(task.model(place, alone.template)), batch=task.batch(at_once))
+    asked, batch = request(task.model(place, alone.template)), task.batch(at_once)
+    return make_plan(state, asked, batch=batch, table=prepared.table)

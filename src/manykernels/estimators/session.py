@@ -52,11 +52,13 @@ class FitSession:
         Of its first problem.
     result : Result or None
         What the callbacks are told at the end.
+    began, ended : float or None
+        By the clock of `time.perf_counter`.
     """
 
     def __init__(self, estimator, more=(), batch=None):
         self.estimator, self.announcer, self.journal = estimator, Announcer(estimator, more), None
-        self.result = self.best = self.outcome = None
+        self.result = self.best = self.outcome = self.began = self.ended = None
         self.plan: Plan | None = None
         self._batch = batch
         self._termination = Termination() if estimator.checkpoint is not None else None
@@ -64,11 +66,13 @@ class FitSession:
             callback.run = self
 
     def __enter__(self):
+        self.began = time.perf_counter()
         if self._termination is not None:
             self._termination.__enter__()
         return self
 
     def __exit__(self, *reason):
+        self.ended = time.perf_counter()
         if self.journal is not None and reason[0] is not None:
             self.journal.save()  # such as a cluster that is gone
         if self._termination is not None:
@@ -77,6 +81,11 @@ class FitSession:
         if self._termination is not None:
             checkpoint = self.estimator.checkpoint
             self._termination.farewell(getattr(checkpoint, "path", checkpoint))
+
+    @property
+    def seconds(self):
+        """Seconds from its beginning to its end, or so far."""
+        return (self.ended or time.perf_counter()) - self.began
 
     def begin(self, prepared):
         """The data are ready: look for a checkpoint, tell the callbacks."""
@@ -116,7 +125,7 @@ class FitSession:
         results = [ends[0].result for ends in found]
         self.outcome = Outcome(
             results[0] if self.estimator.share_weights else merged(results),
-            found[-1][0].bank.persistent,
+            found[-1][0].bank,
             [end.result for ends in found for end in ends[1:]],
         )
         return self.outcome
@@ -161,7 +170,8 @@ class FitSession:
         planned = plan_solver(state, self.estimator.solver)
         solver, before = self._resumed(planned, state, task.section)
         if self.plan is None:
-            self._tell(make_plan(state, request(self.estimator), solver, self.batch_of(state)))
+            of = request(self.estimator), solver, self.batch_of(state), self.prepared.table
+            self._tell(make_plan(state, *of))
         self._listen(state, task, before)
         result = drive(solver, state, tol=self.estimator.tol, max_iter=task.max_iter)
         result.resumed = before
@@ -286,7 +296,7 @@ class Outcome(NamedTuple):
     ----------
     result : Result
     bank : Bank
-        In float64 if float32 was too coarse for the tolerance.
+        As the run has left it: in float64 if float32 was too coarse for the tolerance.
     others : list of Result
         Of other starts, best first.
     """

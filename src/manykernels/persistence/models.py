@@ -292,6 +292,7 @@ def _outcome(result):
         "resumed": resumed,
         "advice": result.advice,
         "missing": None if result.missing is None else result.missing._asdict(),
+        "seconds": float(result.seconds),
     }
 
 
@@ -319,6 +320,9 @@ def _result(outcome):
         resumed=_resumed(outcome["resumed"]),
         advice=_text(outcome.get("advice", "")),
         missing=_missing(outcome.get("missing")),
+        seconds=check_number(
+            outcome.get("seconds", outcome["counters"]["seconds"]), "The result's seconds"
+        ),
     )
 
 

@@ -133,6 +133,7 @@ def _result(run, status, history, taken):
         n_iter=taken,
         counters=run.counters,
         history=history,
+        seconds=run.counters.seconds,
     )
 
 

@@ -160,7 +160,8 @@ def work_section(story):
     pairs = [("peak memory of this process", None if peak is None else megabytes(peak))]
     if counters is not None:
         pairs = [
-            ("time to train", seconds(counters.seconds)),
+            ("time to train", seconds(result.seconds)),
+            ("of this in the solver", seconds(counters.seconds)),
             ("iterations", number(result.n_iter)),
             ("SVM problems solved", number(counters.svm_solves)),
             ("passes over all kernels", number(counters.kernel_passes)),

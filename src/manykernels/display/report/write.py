@@ -135,7 +135,7 @@ def _tiles(story):
         has_gap = gap < float("inf")
         bound = (percent(max(gap, 0.0)), "left to gain at most")
         tiles.append(bound if has_gap else (number(result.objective), "objective"))
-        tiles.append((seconds(result.counters.seconds), "to train"))
+        tiles.append((seconds(result.seconds), "to train"))
     made = [
         element("div", element("b", value), element("span", word), class_="tile")
         for value, word in tiles

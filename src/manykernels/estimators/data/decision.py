@@ -13,10 +13,12 @@ import numpy as np
 
 from ..._threads import Threads, one_thread, thread_count
 from ...banks import ColumnBank, KernelSet
-from ...kernels.points import as_points
+from ...kernels.points import as_points, is_sparse
 from ...kernels.precomputed import GramElsewhere, Precomputed
+from ...thresholds import thresholds
 
 FACTOR_ROWS = 4096  # points whose factors are held at a time
+ARRAY_ENTRIES = 2**25  # of rows of a sparse table that become an array at a time
 
 
 @dataclass(eq=False, repr=False)
@@ -135,6 +137,11 @@ class ExpansionDecision(Decision):
     def scores(self, X, categories=None):
         if self.support.size == 0:
             return np.repeat(self.intercept[:, None], X.shape[0], axis=1)
+        at_once = _rows_at_once(X)
+        if at_once < X.shape[0]:
+            starts = range(0, X.shape[0], at_once)
+            parts = [self.scores(X[start : start + at_once], categories) for start in starts]
+            return np.concatenate(parts, axis=1)
         bank = self.bank.with_categories(categories) if categories else self.bank
         with one_thread():
             cross = bank.cross(X, self.support)
@@ -400,6 +407,15 @@ def weighted_forms(bank, weights, beta):
     if len(weights) == 1:
         return weights[0] * bank.quadratic_forms(beta)
     return sum(w * bank.quadratic_forms(b) for w, b in zip(weights, beta, strict=True))
+
+
+def _rows_at_once(X):
+    """How many new rows are worked on together: all, unless an array of those of a sparse table
+    would be large.
+    """
+    if not is_sparse(X) or X.nnz < thresholds().stored_share * X.shape[0] * X.shape[1]:
+        return X.shape[0]
+    return max(1, ARRAY_ENTRIES // max(X.shape[1], 1))
 
 
 def _many_matrices(X):

@@ -17,7 +17,7 @@ from ...banks.views import RULES, Views, listed_rows
 from ...kernels import KernelCollection, auto_bank
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import is_sparse
-from ...planning import Request, plan_blocks, plan_precision
+from ...planning import Request, Table, plan_blocks, plan_precision, plan_table
 from ...result import Missing
 from ..checks import choose_combination, memory_budget
 from .fingerprints import fingerprint
@@ -86,6 +86,8 @@ class Prepared(NamedTuple):
         The fingerprint of the problem, for its checkpoint.
     missing : Missing, optional
         What is assumed of rows that lack views, where they may.
+    table : Table, optional
+        How the rows are held, if they were given as a sparse table.
     """
 
     bank: Bank
@@ -96,6 +98,7 @@ class Prepared(NamedTuple):
     silent: dict | None = None
     marks: dict | None = None
     missing: Missing | None = None
+    table: Table | None = None
 
     @property
     def outputs(self):
@@ -121,8 +124,9 @@ def prepare(estimator, X, distinct, targets, kernels=None):
         What makes the bank in the place of `make_kernels`, from the estimator, all of X and the
         distinct rows.
     """
+    table = planned_table(estimator, X)
     if kernels is not None:
-        return Prepared(kernels(estimator, X, distinct), *targets, distinct)
+        return Prepared(kernels(estimator, X, distinct), *targets, distinct, table=table)
     if isinstance(X, RowsElsewhere):
         bank = X.make_kernels(estimator)
         marks = None if estimator.checkpoint is None else X.marks(estimator, *targets[:2])
@@ -131,13 +135,22 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     X = taken(X, distinct.rows)
     learn_units(estimator, X, distinct.weight)
     X = in_units(estimator, X)
-    bank = make_kernels(estimator, X, distinct.weight)
+    held = X if table is None else table.held(X)
+    bank = make_kernels(estimator, held, distinct.weight)
     silent, bank = silent_kernels(bank), estimator._placed(bank)
-    prepared = Prepared(bank, *targets, distinct, silent, missing=missing)
+    prepared = Prepared(bank, *targets, distinct, silent, missing=missing, table=table)
     if estimator.checkpoint is None:
         return prepared
     marks = fingerprint(estimator, X, prepared.targets, prepared.cost)
     return prepared._replace(marks=marks)
+
+
+def planned_table(estimator, X):
+    """How the training rows are held, if X is sparse and exact kernels are computed of it."""
+    given = isinstance(estimator.kernels, Bank)
+    if given or estimator.approximation is not None or not is_sparse(X):
+        return None
+    return plan_table(X, memory_budget(estimator.cache_size))
 
 
 def missing_views(estimator, X, counts):

@@ -25,7 +25,7 @@ from ...kernels.points import as_points
 from ...planning import plan_precision
 from ..checks import memory_budget
 from ..copies import like
-from ..data.prepare import Prepared, collection
+from ..data.prepare import Prepared, collection, planned_table
 from ..data.units import in_units, learn_units
 from ..engine import Engine
 
@@ -111,6 +111,8 @@ def make_folds(template, X, y, sample_weight, splits, fixed=False):
     all_rows._data(X, y, None, everything)
     place, rows = everything.distinct.group, everything.distinct.rows
     table, folds = as_points(everything.X[rows], missing=True), []
+    planned = planned_table(template, everything.X)
+    table = table if planned is None else planned.held(table)
     if fixed:
         whole = _spec(all_rows, everything)
         table = in_units(all_rows, table)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 STEP = 10.0**0.25  # from one C to the next
+LONG_STEP = 10.0**0.5  # after a step in which no group entered or left
 DECADES = 5.0  # from the first C upward, at most
 FAR, LOWER = 10.0, 2  # to smaller C if the first has several groups, and how often
 NEAR = 1.02  # ratio of two C between which the second group enters
@@ -106,8 +107,10 @@ class GroupPathSearch:
 
     def _climb(self, first):
         low, highest = self._start(first), first * 10.0**DECADES
+        size = STEP
         while low.count <= self.max_groups and not self._is_last(low, highest):
-            high = self._step(low.C * STEP, low)
+            high = self._step(low.C * size, low)
+            size = LONG_STEP if high.used == low.used else STEP
             low = self._fill(low, high)
             if low is high and _is_flat(*self.steps[-2:]):
                 break

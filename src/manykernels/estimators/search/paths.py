@@ -5,6 +5,7 @@ on held-out data.
 from __future__ import annotations
 
 import numbers
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -96,10 +97,11 @@ def path(
     >>> [model.C for model in models]
     [0.1, 1.0]
     """
+    began = time.perf_counter()
     if max_groups is not None:
         _check_max_groups(estimator, p, max_groups)
     if max_groups is not None and C is None:
-        return _over_groups(estimator, X, y, max_groups, sample_weight)
+        return _over_groups(estimator, X, y, max_groups, sample_weight, began)
     costs, norms = _grid(estimator, C, p)
     # kernels are made for the norm that asks for most of them
     template = unfitted(estimator).set_params(p=max(norms))
@@ -110,11 +112,11 @@ def path(
         for norm in norms
         for cost in costs
     ]
-    _train_all(models, prepared, len(costs), max_groups)
+    _train_all(models, prepared, len(costs), began, max_groups)
     return Path(_until_broken_off(models))
 
 
-def _over_groups(estimator, X, y, max_groups, sample_weight):
+def _over_groups(estimator, X, y, max_groups, sample_weight, began):
     """The path from one group, or as few as possible, to `max_groups`."""
     template = unfitted(estimator).set_params(p=1.0, C=1.0, tol=min(estimator.tol, EXACT))
     check_parameters(template)
@@ -123,36 +125,39 @@ def _over_groups(estimator, X, y, max_groups, sample_weight):
 
     def train(cost, before):
         nonlocal prepared
-        model = _counted(template, cost, prepared, before)
-        if isinstance(model.bank_, Bank):  # one that was refined stays so
-            prepared = prepared._replace(bank=model.bank_)
-        return model
+        session = _counted(template, cost, prepared, before)
+        prepared = prepared._replace(bank=session.outcome.bank)  # one that was refined stays so
+        return session.estimator
 
     available = len(by_group(prepared.bank.names, prepared.bank.groups, np.ones(prepared.bank.m)))
     climb = GroupPathSearch(train, _used_groups, max_groups, available)
-    climb.run(_first_cost(template, prepared))
+    first = _first_cost(template, prepared)
+    shared = time.perf_counter() - began
+    climb.run(first)
     if not climb.steps:
         raise ValueError(
             f"There is no C at which max_groups={max_groups} groups are enough: raise it. With the "
             "hinge loss, sides of unequal weight may need several groups at any C: weigh two "
             "classes equally (class_weight='balanced'), or use loss='squared_hinge' or 'logistic'."
         )
+    climb.steps[0].model.result_.seconds += shared
     return Path([step.model for step in climb.steps], climb.jumps)
 
 
 def _counted(template, cost, prepared, before):
-    """A model whose groups can be counted: where a solver ends without the certificate, groups are
-    left that it had not yet dropped, so that it begins anew with a gap that it reaches.
+    """The session of a model whose groups can be counted: where a solver ends without the
+    certificate, groups are left that it had not yet dropped, so that it begins anew with a gap that
+    it reaches.
     """
-    model = like(template, C=cost)
+    session = FitSession(like(template, C=cost))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        _finished(FitSession(model), prepared, before, prepared.bank)
-    status = model.result_.status
+        _finished(session, prepared, before, prepared.bank)
+    status = session.estimator.result_.status
     if not (status.converged or status.broken_off):
-        model = like(template, C=cost, tol=COARSER * template.tol)
-        _finished(FitSession(model), prepared, None, prepared.bank)
-    return model
+        session = FitSession(like(template, C=cost, tol=COARSER * template.tol))
+        _finished(session, prepared, None, prepared.bank)
+    return session
 
 
 def _check_max_groups(estimator, p, max_groups):
@@ -190,27 +195,32 @@ def _first_cost(template, prepared):
     return min(first_cost(bank, weights, loss, *output) for output in outputs)
 
 
-def _train_all(models, prepared, costs, max_groups=None):
+def _train_all(models, prepared, costs, began, max_groups=None):
     """Train the models of a path: side by side, or in turn up to one that was broken off or has too
-    many groups.
+    many groups. The first has the seconds since the path began.
     """
     template, bank = models[0], prepared.bank
     budget, outputs = memory_budget(template.cache_size), len(prepared.targets)
     # whoever listens hears one fit at a time, and numbers of groups are counted in turn
     is_heard = bool(template.callbacks or template.verbose) or max_groups is not None
     at_once = plan_width(bank, outputs, budget, is_heard=is_heard)
+    if at_once == 1:
+        bank = FitSession(min(models, key=lambda model: model.p)).at_hand(prepared).bank
     engine = Engine(bank, at_once, at_once > 1, budget)
     ways = (Way.MODELS_IN_TURN,) if at_once == 1 and len(models) > 1 else ()
     batch = Batch(len(models), at_once, "values of C and p", ways, ("C", "p"))
     make_waves = _waves_side_by_side if at_once > 1 else _waves_in_turn
+    shared = time.perf_counter() - began
     with suppress(BrokenOff):
         for solved in engine.solve_all(make_waves(models, prepared, costs, batch)):
             for model, session in solved:
                 if at_once > 1:
                     model._finish(session)
-                elif isinstance(model.bank_, Bank):
-                    engine.bank = model.bank_  # one that was refined stays so
+                else:
+                    engine.bank = session.outcome.bank  # one that was refined stays so
             trained = [model for model, _ in solved]
+            trained[0].result_.seconds += shared
+            shared = 0.0
             if any(model.result_.status.broken_off for model in trained):
                 return
             if max_groups is not None and len(_used_groups(trained[-1])) > max_groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import sys
+import time
 import warnings
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -112,6 +113,7 @@ class Tuned:
         return self._tune(X, y, sample_weight, params)
 
     def _tune(self, X, y, sample_weight, params):
+        began = time.perf_counter()
         for name in [name for name in vars(self) if name.endswith("_") or name in OLD]:
             delattr(self, name)  # of an earlier fit
         grid = self._stated(X, y, sample_weight, params)
@@ -132,7 +134,7 @@ class Tuned:
         self._calibrate(task.y, task.sample_weight)
         if self.refit:
             self._refit(task.table, task.y, sample_weight)
-        return self
+        return self._timed(began)
 
     def _stated(self, X, y, sample_weight, params, costs=None):
         """The grid: all problems that are to be solved, and how they are scored.
