@@ -13,17 +13,17 @@ What was learned
 * On wide groups a Gaussian of an eighth of the median distance is an identity matrix, and p = 1
   gives it half of all weight: it regularizes, which C would do as well. Widths that follow the
   tenth percentile of the distances (``gamma="near"``) never are.
-* Standardized columns are worth 4.7 points of AUC on tables, 0.6 on real views and 1.4 on simulated
-  groups; some designs with equal units lose a little.
-* Unit variance, unit diagonal and cosine are within the noise of each other on groups once no kernel
-  is an identity: unit variance wins on real views (8 to 1, by 0.003) and loses on simulated ones (12
-  to 21, by 0.002) and on tables (10 to 15, by 0.013). Unit diagonal stays, and C means what it means
-  in SVC.
-* p: by rank a p slightly above one is ahead (p = 1.1 wins 18 of 26 tables and 10 of 14 real views,
-  each by 0.002 of AUC, and orders simulated groups better); p = 2 wins on tables of 300 rows (0.007),
-  not on 2,400, and loses more than a point where few groups matter. p = 1 stays the default: it alone
-  has weights that are exactly zero, which paths over groups, stability and cheap predictions live
-  on, and `MKLClassifierCV` and ``p="auto"`` choose.
+* Standardized columns are worth 4.7 points of AUC on tables, 0.6 on real views and 1.4 on
+  simulated groups; some designs with equal units lose a little.
+* Unit variance, unit diagonal and cosine are within the noise of each other on groups once no
+  kernel is an identity: unit variance wins on real views (8 to 1, by 0.003) and loses on
+  simulated ones (12 to 21, by 0.002) and on tables (10 to 15, by 0.013). Unit diagonal stays, and
+  C means what it means in SVC.
+* p: by rank a p slightly above one is ahead (p = 1.1 wins 18 of 26 tables and 10 of 14 real
+  views, each by 0.002 of AUC, and orders simulated groups better); p = 2 wins on tables of 300
+  rows (0.007), not on 2,400, and loses more than a point where few groups matter. p = 1 stays the
+  default: it alone has weights that are exactly zero, which paths over groups, stability and
+  cheap predictions live on, and `MKLClassifierCV` and ``p="auto"`` choose.
 * Weights at C = 1 do not order groups well where columns are many and rows few: the training rows
   are separated, and weights follow the noise (with C = 0.3 the rank correlation on the first eight
   designs is 0.87, with C = 1 it is 0.5). `explain` asks held-out rows.
