@@ -10,12 +10,14 @@ import benchmarks
 
 NO_BENCHMARKS = (
     "cells",
+    "choices",
     "common",
     "gpu_pieces",
     "harness",
     "papers",
     "peers",
     "report",
+    "views",
     "__main__",
 )
 

@@ -500,7 +500,8 @@ def test_same_data():
     assert bank.same_data(X.copy())
     assert not bank.same_data(X[:-1])
     assert not bank.same_data(X + 1e-12)
-    assert not bank.same_data(sparse.csr_array(X))
+    assert bank.same_data(sparse.csr_array(X))  # which a fit may have made an array of
+    assert not bank.same_data(sparse.csr_array(X + 1e-12))
 
 
 @pytest.mark.parametrize(

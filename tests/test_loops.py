@@ -137,6 +137,19 @@ def test_position_of_max(n):
         assert values[position_of_max(values)] == values.max()
 
 
+def test_a_point_at_the_origin_is_not_its_own_partner():
+    """Its curvature is zero, so that the rounding of its slopes, which differ by the kink, would be
+    the largest gain of all.
+    """
+    rng, K = np.random.default_rng(0), np.diag([0.0, 1.0])
+    for _ in range(100):
+        linear, start = rng.normal(size=2), rng.uniform(0.1, 0.5)
+        kink, beta = np.full(2, rng.uniform(0.01, 0.2)), np.array([-start, start])
+        bounds = Bounds(-np.ones(2), np.ones(2), kink, np.zeros(2))
+        steps, _ = smo(K, np.diag(K).copy(), bounds, beta, K @ beta - linear, 1e-6, 1000)
+        assert steps < 10
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_smo_finds_the_optimum(dtype):
     rng = np.random.default_rng(0)

@@ -162,6 +162,7 @@ def smo(
         top, Ki, Kii = scratch[i], K[i], diagonal[i]
         # second variable: the largest gain of a step with the first
         _gains(F, barred_down, Ki, diagonal, Kii, top, scratch)
+        scratch[i] = 0.0  # a point at the origin bends nothing: its rounding would be a gain
         j = position_of_max(scratch)
         gain = scratch[j]
         # end: no pair violates the optimality conditions by more than tol

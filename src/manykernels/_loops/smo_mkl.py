@@ -318,6 +318,7 @@ def ascend(
         _finish_curvature(curvature, diagonal, scores, bounds.ridge, column, i, factor)
         # second variable: the largest gain of a step with i
         _gains(F, barred_down[c], curvature, -F[i] - barred_up[c, i], scratch)
+        scratch[i] = 0.0  # as in `smo`
         j = position_of_max(scratch)
         if scratch[j] <= 0.0:
             return step, max(violation, 0.0), -1

@@ -78,7 +78,8 @@ def smo(
         pull = tl.minimum(tl.maximum((top + down) * unit, 0.0), 1e15).to(tl.float32)
         around = own_i.to(tl.float32) + own
         curve = tl.maximum(around - 2.0 * row_i.to(tl.float32), 1e-7 * around)
-        gain = pull * pull / tl.maximum(curve, 1e-37)
+        # a point at the origin bends nothing: its own rounding would be a gain
+        gain = tl.where(t == i, 0.0, pull * pull / tl.maximum(curve, 1e-37))
         best, j, down_j, b_j = tl.reduce((gain, t, down, b), 0, second)
         running = ((best > 0.0) & (done < most)).to(tl.int32)
         if top + down_j < enough:  # the largest violation may be that of another pair
