@@ -119,15 +119,13 @@ class TestTrainAndPredict:
 
     def test_tuned(self, folder):
         pd.read_csv(folder / "iris.csv").iloc[::3].to_csv(folder / "few.csv", index=False)
-        pipeline, outcome = trained(folder, *FEW, "--tune", "--kernels", "whole", data="few.csv")
+        pipeline, outcome = trained(folder, *FEW, "--tune", data="few.csv")
         model = pipeline[-1]
         assert outcome["tuned"]["C"] == model.C_
         assert float(outcome["tuned"]["p"]) == model.p_  # infinity is a word in JSON
         assert len(outcome["tuned"]["scores"]) == 5
         assert pipeline.predict_proba(pd.DataFrame(IRIS, columns=NAMES)).shape == (150, 3)
-        table = run(
-            "train", folder / "few.csv", "-o", folder / "m", "--tune", "--kernels", "whole", *FEW
-        ).stdout
+        table = run("train", folder / "few.csv", "-o", folder / "m", "--tune", *FEW).stdout
         found = Surface.of(pipeline)
         # as in the report
         words = (
