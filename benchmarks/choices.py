@@ -12,7 +12,9 @@ What was learned
 ----------------
 * On wide groups a Gaussian of an eighth of the median distance is an identity matrix, and p = 1
   gives it half of all weight: it regularizes, which C would do as well. Widths that follow the
-  tenth percentile of the distances (``gamma="near"``) never are.
+  tenth percentile of the distances (``gamma="near"``) never are. A second one of half that width is
+  worth 0.002 of AUC on real views, and takes weight for no use on simulated ones: without it the
+  rank correlation of the weights with the truth is 0.73 in place of 0.57, and AUC 0.004 larger.
 * Standardized columns are worth 4.7 points of AUC on tables, 0.6 on real views and 1.4 on
   simulated groups; some designs with equal units lose a little.
 * Unit variance, unit diagonal and cosine are within the noise of each other on groups once no

@@ -174,6 +174,10 @@ REFUSED = [
         {"kernels": tuple(MIXTURES), "normalize": ("variance", "trace", "cosine", "center")},
     ),
     Refusal(
+        "normalize='variance' gives every kernel a factor of its own",
+        {"kernels": ("subsets",), "normalize": ("variance",)},
+    ),
+    Refusal(
         "precomputed kernels read the numbers of samples",
         {"kernels": ("matrices",), "scale": ("standard",)},
     ),

@@ -103,7 +103,10 @@ class TestExplain:
         assert frame["drop"].tolist() == found.drops.tolist()
         assert str(found).splitlines()[1].startswith("signal")
         assert "<td>signal</td>" in found._repr_html_()
-        assert not found.notes
+        (note,) = found.notes
+        assert "do not miss" in note
+        assert "noise" in note
+        assert "signal" not in note
 
     def test_as_the_parts_that_it_is_made_of(self):
         """The same splits give the same drops as `group_importance`."""

@@ -2,10 +2,13 @@
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
+from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 
 from manykernels import (
     MKLClassifier,
@@ -547,3 +550,22 @@ class TestPictures:
         assert_allclose(np.sort(bars), np.sort(found.drops.mean(axis=0)))
         assert "signal" in display.ax_.get_yticklabels()[0].get_text()
         display.figure_.canvas.draw()
+
+
+def test_rows_without_weight_change_nothing():
+    """Also not the units of the columns, which all parts share."""
+    far = np.vstack([X, np.full((4, X.shape[1]), 1e6)])
+    labels, weight = np.r_[y, y[:4]], np.r_[np.ones(len(y)), np.zeros(4)]
+    model = MKLClassifier("whole")
+    one = stability(model, X, y, n_resamples=4, random_state=0)
+    other = stability(model, far, labels, n_resamples=4, sample_weight=weight, random_state=0)
+    np.testing.assert_allclose(one.whole_weights, other.whole_weights, atol=1e-3)
+
+
+def test_steps_that_choose_other_columns_are_refused():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(80, 4)), columns=list("abcd"))
+    labels = (frame["a"] + frame["b"] + frame["c"] > 0).astype(int)
+    select = SelectKBest(k=2).set_output(transform="pandas")
+    with pytest.raises(ValueError, match="choose other columns in parts of the rows"):
+        group_importance(make_pipeline(select, MKLClassifier()), frame, labels, random_state=0)

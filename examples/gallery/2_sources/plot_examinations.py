@@ -20,7 +20,7 @@ X[numbers] = (X[numbers] - X[numbers].mean()) / X[numbers].std()
 print(X.iloc[:3, :4].to_string())
 
 # %%
-# Gaussians of four widths and a linear kernel on the numbers of every group, and
+# Gaussians of three widths and a linear kernel on the numbers of every group, and
 # :class:`~manykernels.kernels.Hamming` on its categories.
 model = MKLClassifier(on_groups(heart.groups), p=1.33, C=0.3).fit(X, y)
 for group, share in model.group_contributions_.items():

@@ -353,6 +353,11 @@ class MaskedSpec:
             raise ValueError(
                 f"The masks are over {collection.n_features} features, but X has {n_features}."
             )
+        if normalize == "variance":
+            raise ValueError(
+                "normalize='variance' gives every kernel a factor of its own, and masked kernels "
+                "share one: use 'diagonal' or 'trace', or a list of kernels."
+            )
         scale = 1.0 / float(training.weights.sum()) if normalize == "trace" else 1.0
         return cls(collection, normalize, scale)
 

@@ -118,7 +118,8 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     normalize : {"diagonal", "variance", "trace", "cosine", "center", None}
         ``"diagonal"`` gives every kernel mean diagonal one, so that C means what it means in SVC;
         ``"variance"`` unit variance in feature space (the mean diagonal less the mean entry, over
-        the pairs of at most 256 rows), so that narrow kernels are not larger than wide ones;
+        the pairs of at most 256 rows, and no less than a thousandth of the mean diagonal), so that
+        narrow kernels are not larger than wide ones;
         ``"trace"`` (unit trace) is the papers' choice and goes with C of 100 and more; ``"cosine"``
         divides by the roots of the diagonal; ``"center"`` moves the mean to the origin of feature
         space and then gives mean diagonal one.

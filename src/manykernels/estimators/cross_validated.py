@@ -82,8 +82,8 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
         no probabilities. They are calibrated with ``loss="logistic"`` too, whose own are those of
-        rows that were seen. Several classes share the function, and are normalized, so that they
-        keep the order of their decision values; there is nothing for ``multiclass="ovo"``. Classes
+        rows that were seen. Each of several classes has a function of its decision values against
+        the rest, and they are normalized; there is nothing for ``multiclass="ovo"``. Classes
         that weigh more (``class_weight``) are more likely by as much. `predict` gives the likeliest
         class, which is not always that of the sign of `decision_function`.
     checkpoint : path or Checkpoint, optional
@@ -234,13 +234,16 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         known = known & (task.sample_weight > 0)
         if self.multiclass == "ovo" or not known.any():
             return 0.0
-        positive, _ = self._sides()
-        sides = np.array([np.isin(task.y[known], self.classes_[side]) for side in positive])
-        weight = np.tile(task.sample_weight[known], len(sides))
-        values = scores[:, known].ravel()
-        table = calibrations.fitted("sigmoid", values, sides.ravel(), weight)
-        errors = calibrations.probabilities("sigmoid", table, values) - sides.ravel()
-        return -float(np.average(np.square(errors), weights=weight))
+        weight, errors = task.sample_weight[known], []
+        for values, side in zip(scores[:, known], self._positive(task.y[known]), strict=True):
+            table = calibrations.fitted("sigmoid", values, side, weight)
+            off = calibrations.probabilities("sigmoid", table, values) - side
+            errors.append(np.average(np.square(off), weights=weight))
+        return -float(np.mean(errors))
+
+    def _positive(self, y):
+        """Whether rows are on the positive side of each output."""
+        return [np.isin(y, self.classes_[side]) for side in self._sides()[0]]
 
     def _calibrate(self, y, weight):
         """Learn probabilities from the decision values of held-out rows."""
@@ -251,18 +254,14 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         kind = self.calibration
         if kind == "auto":
             kind = "isotonic" if known.sum() >= calibrations.MANY else "sigmoid"
-        # several classes share one function, which keeps their order
-        positive, _ = self._sides()
-        sides = [np.isin(y[known], self.classes_[side]) for side in positive]
         codes = np.searchsorted(self.classes_, y[known])
         factors = class_factors(self.class_weight, self.classes_, codes, weight[known])
-        table = calibrations.fitted(
-            kind,
-            self._held_out[:, known].ravel(),
-            np.concatenate(sides),
-            np.tile(weight[known] * factors[codes], len(sides)),
-        )
-        self.calibration_kind_, self.calibration_table_ = kind, [table] * len(sides)
+        outputs = zip(self._held_out[:, known], self._positive(y[known]), strict=True)
+        tables = [
+            calibrations.fitted(kind, values, side, weight[known] * factors[codes])
+            for values, side in outputs
+        ]
+        self.calibration_kind_, self.calibration_table_ = kind, tables
 
     @available_if(calibrates)
     def predict_proba(self, X: Points) -> np.ndarray:

@@ -10,9 +10,10 @@ from .categorical import Hamming
 from .collection import KernelCollection, Some
 from .vector import RBF, Linear
 
-# Widths: two that see far, and two that follow the distances to near points. In many dimensions all
-# distances are about the same, and a width far below them is an identity matrix.
-FAR, NEAR = (0.125, 0.5), (1.0, 2.0)
+# Widths: two that see far, and one that follows the distances to near points. In many dimensions
+# all distances are about the same: a width far below them is an identity matrix, and half of it
+# still takes weight for no more than regularizing.
+FAR, NEAR = (0.125, 0.5), (1.0,)
 
 
 def on_groups(
@@ -28,7 +29,7 @@ def on_groups(
         Names, indices, a slice or whatever else `Kernel.features` may be.
     kernels : kernel, list of kernels, or mapping from group to such, optional
         To be put on the groups; they must not have features of their own. By default, and for
-        groups that a mapping leaves out, Gaussians of four widths and a linear kernel. The widths
+        groups that a mapping leaves out, Gaussians of three widths and a linear kernel. The widths
         follow the distances that occur within the group (``gamma="median"`` and ``"near"``), so
         that groups of fifteen and of three hundred columns have the same chances, none is nearly
         the identity, and a few odd samples do not change them. In an estimator that finds
@@ -44,7 +45,7 @@ def on_groups(
     --------
     >>> from manykernels.kernels import RBF, on_groups
     >>> on_groups({"clinical": ["age", "stage"], "mrna": slice(2, 202)})
-    GroupedCollection(10 kernels)
+    GroupedCollection(8 kernels)
     >>> on_groups({"clinical": [0, 1]}, RBF(0.5)).names()
     ['clinical: RBF(gamma=0.5) on x0, x1']
     """

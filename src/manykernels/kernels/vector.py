@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -138,7 +138,7 @@ class _Scaled(Kernel):
     What gamma is gets multiplied by `factor`: ``RBF(factor=4)`` is half as wide as ``RBF()``.
     """
 
-    metric = ""  # the pairwise number, by SciPy's name
+    metric: ClassVar[Any] = ""  # the pairwise number, by SciPy's name
 
     gamma: float | str = "scale"
     features: Features = None
@@ -222,7 +222,7 @@ class RBF(_Scaled):
     """
 
     unit_diagonal = True
-    metric: Any = "sqeuclidean"
+    metric: ClassVar[Any] = "sqeuclidean"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
         distances = cdist(dense(A), dense(B), self.metric)
@@ -240,7 +240,7 @@ class Laplacian(_Scaled):
     """
 
     unit_diagonal = True
-    metric: Any = "cityblock"
+    metric: ClassVar[Any] = "cityblock"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
         return np.exp(-self._number() * cdist(dense(A), dense(B), self.metric))

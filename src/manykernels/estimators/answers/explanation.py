@@ -37,6 +37,7 @@ LISTED, WIDTH = 20, 100  # groups that are printed, and columns of the sentences
 EQUAL = 1e-3  # relative difference of weights that are the same
 ALIKE = 0.75  # correlation of kernels, or of parts of the decision, from which on groups are alike
 NAMED, WEIGHTY = 4, 0.05  # of groups that are alike: names, and their share of the decision
+IDLE = 0.1  # share of the weight from which on it is told that held-out rows do not miss a group
 SAMPLE, MOST = 48, 2**20  # rows whose kernels are compared, and values in a row of all kernels
 
 
@@ -295,7 +296,11 @@ def explain(
         helped=helped[order],
         regularization=many.groups.regularization(many.of_all_rows()),
         alike=alike,
-        notes=[*_notes(many, importance), *map(str, alike)],
+        notes=[
+            *_notes(many, importance),
+            *_idle_weight(importance, stability.whole_weights, alike),
+            *map(str, alike),
+        ],
         importance=importance,
         stability=stability,
     )
@@ -334,6 +339,23 @@ def _notes(many, importance):
             "data: nothing here says which groups matter."
         )
     return notes
+
+
+def _idle_weight(importance, weights, alike):
+    """A sentence on groups that have weight, and that held-out rows do not miss."""
+    evident, covered = importance.adjusted <= SURE, {g for one in alike for g in one.groups}
+    idle = [
+        g
+        for g in np.argsort(-weights)
+        if weights[g] >= IDLE and not evident[g] and importance.groups[g] not in covered
+    ]
+    if not idle or not evident.any():
+        return []
+    named = ", ".join(f"{importance.groups[g]} ({percent(weights[g])})" for g in idle[:NAMED])
+    return [
+        f"Weight that held-out rows do not miss: {named}. Such kernels may do no more than make "
+        "the fit smoother; with a smaller C they often lose it."
+    ]
 
 
 def words_on_equal_weights(weights):

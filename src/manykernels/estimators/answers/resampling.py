@@ -171,7 +171,9 @@ class Resampling:
         if self._shared:
             everything = np.arange(len(y)), np.arange(0)
             data = self.X, y, self.weight
-            self._folds = make_folds(template, *data, [*splits, everything], fixed=True)
+            with warnings.catch_warnings():  # the template has warned of the table already
+                warnings.simplefilter("ignore")
+                self._folds = make_folds(template, *data, [*splits, everything], fixed=True)
             self._engine, self._scales = fold_engine(self._folds, template.verbose)
             self.bank = self._engine.bank
             silent = np.zeros(self.bank.m, dtype=bool)
@@ -184,9 +186,12 @@ class Resampling:
             self.groups = Groups.of(self.bank, self._whole._is_silent)
         if len(self.groups.names) > 1:
             return
+        chosen = getattr(model, "kernels_", None)
         raise ValueError(
-            f"All kernels belong to one group, {self.groups.names[0]!r}: give several groups of "
-            "columns (`manykernels.kernels.on_groups`), or a mapping from group to kernels."
+            f"All kernels belong to one group, {self.groups.names[0]!r}"
+            + (f" (kernels={chosen!r} did best in tuning)" if chosen else "")
+            + ": give several groups of columns (`manykernels.kernels.on_groups`), a mapping from "
+            "group to kernels, or kernels='whole'."
         )
 
     def of_all_rows(self) -> Refit:
@@ -327,6 +332,15 @@ class PipelineResampling:
             raise ValueError(
                 "The steps before the model make other columns of a part of the rows, for which "
                 "there are fewer kernels: give the kernels, or drop columns that are constant."
+            )
+        names = [list(getattr(one.template, "feature_names_in_", ())) for one in (self, part)]
+        if names[0] != names[1]:
+            other = sorted(set(names[0]) ^ set(names[1])) or names[1]
+            raise ValueError(
+                "The steps before the model choose other columns in parts of the rows "
+                f"({', '.join(map(repr, other[:4]))}): what is asked of one column would be "
+                "answered by another. Choose the columns before, or leave the choice to the kernel "
+                "weights."
             )
         part.groups = self.groups
         return part

@@ -114,6 +114,8 @@ def make_folds(template, X, y, sample_weight, splits, fixed=False):
     planned = planned_table(template, everything.X)
     table = table if planned is None else planned.held(table)
     if fixed:
+        counts = np.bincount(place, weights=sample_weight, minlength=len(rows))
+        everything.distinct = everything.distinct._replace(weight=counts)
         whole = _spec(all_rows, everything)
         table = in_units(all_rows, table)
     for train, test in splits:
