@@ -61,7 +61,7 @@ class TestOnGroups:
         ]
         bank = on_groups(GROUPS, {"mrna": [RBF(0.5), Linear()]})
         assert bank.groups == ["clinical"] * 4 + ["mrna"] * 2
-        assert bank[5] == RBF(0.5, features=("gene 1", "gene 2"))
+        assert bank[4] == RBF(0.5, features=("gene 1", "gene 2"))
         function = on_groups({"all": slice(None)}, [np.dot])[0]
         assert function == FunctionKernel(np.dot, features=slice(None))
 
