@@ -175,6 +175,8 @@ def _without_empty(X):
     empty = list(X.columns[X.isna().all()]) if hasattr(X, "columns") else []
     if not empty:
         return X, []
+    if len(empty) == X.shape[1]:
+        raise ValueError(f"No column holds anything to learn from: {', '.join(map(repr, empty))}.")
     words = f"columns that hold nothing are left out: {', '.join(map(repr, empty))}"
     return X.drop(columns=empty), [words]
 

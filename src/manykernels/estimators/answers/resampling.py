@@ -154,6 +154,11 @@ class Resampling:
     def __init__(self, model, X, y, sample_weight, splits):
         template = plain(model)
         check_parameters(template)
+        if template.combination != "sum":
+            raise ValueError(
+                f"combination={template.combination!r} is one kernel of all columns, which has no "
+                "groups to compare: this needs combination='sum'."
+            )
         read, y = template._check_data(X, y)
         self.X, self.y, self._read = as_table(X), y, read
         self.weight = check_weights(sample_weight, y)

@@ -34,6 +34,10 @@ from .group_path import GroupPathSearch
 from .path_models import Path
 
 NORMS = (1.0, 1.1, 1.33, 2.0, 4.0, float("inf"))  # that p="auto" chooses from
+NO_COST = (
+    "{} has no C to make a path over: give a classifier or regressor of manykernels. Its "
+    "scale='standard' takes the place of a scaler before it."
+)
 FOLDS = 5
 EXACT = 1e-5  # gap at which models that differ in one group differ; float32 can tell
 COARSER = 10.0  # times that gap, where it cannot be reached
@@ -166,7 +170,7 @@ def _check_max_groups(estimator, p, max_groups):
     if max_groups < 1:
         raise ValueError(f"max_groups must be at least 1, got {max_groups!r}.")
     if not hasattr(estimator, "C"):
-        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+        raise ValueError(NO_COST.format(type(estimator).__name__))
     norm = estimator.p if p is None else p
     is_one = not isinstance(norm, str) and np.size(norm) == 1 and np.all(np.equal(norm, 1.0))
     sparse_sum = estimator.combination == "sum" and estimator.regularizer is None
@@ -279,7 +283,7 @@ def _until_broken_off(models):
 def _grid(estimator, C, p):
     """The values of C, ascending, and of p; raise where there is no path over them."""
     if C is not None and not hasattr(estimator, "C"):
-        raise ValueError(f"{type(estimator).__name__} has no C to make a path over.")
+        raise ValueError(NO_COST.format(type(estimator).__name__))
     if isinstance(C, str):
         raise ValueError(
             f"A path needs numbers for C, got {C!r}: leave it out for the estimator's."
