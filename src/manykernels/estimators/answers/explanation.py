@@ -333,7 +333,7 @@ def _notes(many, importance):
     equal = words_on_equal_weights(whole.weights[many.groups.heard.any(axis=0)])
     notes += [equal] if equal else []
     scores = importance.scores
-    if scores.mean() <= importance.baseline + scores.std() / np.sqrt(len(scores)):
+    if scores.mean() <= importance.baseline + 2.0 * scores.std() / np.sqrt(len(scores)):
         notes.append(
             "The model is no better at held-out rows than an answer that does not look at the "
             "data: nothing here says which groups matter."
