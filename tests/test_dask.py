@@ -471,6 +471,7 @@ class TestFaults:
         finally:
             client.run(_set, "running", workers=[paused])
 
+    @pytest.mark.long
     def test_the_scheduler_is_killed(self, data, processes, tmp_path):
         given = {"kernels": KERNELS, "p": 1.33, "tol": 1e-7, "checkpoint": tmp_path / "fit.ckpt"}
         client = Client(scheduler_file=str(processes.file))
