@@ -24,7 +24,7 @@ def _runs():
     for number, row in enumerate(ROWS):
         for place, (name, way) in enumerate(crossing.WAYS.items()):
             usual = way.takes(row) and not _is_dear(row, name)
-            # all rows go the plain way, and every second one each of the others
+            # all rows go the plain way, and every third one each of the others
             usual = usual and (place == 0 or (number + place) % 3 == 0)
             if way.needs:  # a device takes half a second, a cluster several
                 usual = usual and number % {"torch": 5, "distributed": 40}[way.needs] == 0
