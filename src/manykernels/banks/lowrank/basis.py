@@ -200,8 +200,11 @@ class ReducedBank(FactorBank):
             (columns,) = beside(self.P, np.sqrt(self.column_weights(weights)))
             scaled = columns[:, None] * self.P
             S = scaled.T @ scaled
+        trace = S.trace()
+        if trace == 0.0:  # no kernel has weight
+            return S
         entries = diagonal(S)
-        entries += 1e-15 * S.trace()  # it is singular to rounding
+        entries += 1e-15 * trace  # it is singular to rounding
         return nearly_definite(S, cholesky_root)
 
     def coefficients_of_moments(self, weights: ArrayLike, moments: np.ndarray) -> np.ndarray:
