@@ -9,7 +9,7 @@ from ..._shares import heard_shares, mean_shares, shares
 from ..._words import percent
 from ...kernels import Linear
 from ..data.frames import data_frame
-from ..data.silent import remarks, silent_words
+from ..data.silent import remarks, silent_mask, silent_words
 
 AT_ONCE = 256  # columns along which slopes are taken together
 REGULARIZATION = "(regularization)"  # what tables call kernels that say nothing about other points
@@ -94,10 +94,7 @@ class TellsWeights:
     @property
     def _is_silent(self):
         """Which kernels say nothing about other points, (m,) bool; none if nobody looked."""
-        silent = np.zeros(len(self.bank_.names), dtype=bool)
-        for kernels in getattr(self, "silent_kernels_", {}).values():
-            silent[kernels] = True
-        return silent
+        return silent_mask(getattr(self, "silent_kernels_", None), len(self.bank_.names))
 
     def group_decisions(self, X):
         """What each group of kernels adds to the decision values of new points, as a dict from

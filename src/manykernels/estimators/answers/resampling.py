@@ -29,7 +29,7 @@ from ..copies import like
 from ..data.decision import weighted_forms
 from ..data.frames import as_table, rows_of
 from ..data.prepare import collection
-from ..data.silent import silent_kernels
+from ..data.silent import silent_kernels, silent_mask
 from ..data.units import standardizes
 from ..engine import Job
 from ..search.folds import can_share, fold_engine, make_folds
@@ -181,9 +181,7 @@ class Resampling:
                 self._folds = make_folds(template, *data, [*splits, everything], fixed=True)
             self._engine, self._scales = fold_engine(self._folds, template.verbose)
             self.bank = self._engine.bank
-            silent = np.zeros(self.bank.m, dtype=bool)
-            for kernels in (silent_kernels(self.bank) or {}).values():
-                silent[kernels] = True
+            silent = silent_mask(silent_kernels(self.bank), self.bank.m)
             self.groups = Groups.of(self._folds[0].spec, silent)
         else:
             self._whole = self._fitted(template, slice(None))

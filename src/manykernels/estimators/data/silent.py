@@ -24,6 +24,14 @@ def remarks(silent, m):
     return words
 
 
+def silent_mask(silent, m):
+    """Which of m kernels are among the silent ones, (m,) bool; none where nobody looked."""
+    mask = np.zeros(m, dtype=bool)
+    for kernels in (silent or {}).values():
+        mask[kernels] = True
+    return mask
+
+
 def silent_kernels(bank):
     """Numbers of the kernels of a bank of training points that are nearly the ``"identity"``, and
     of those that are ``"constant"``, as a dict; None where looking would take long, or the kernels
