@@ -28,6 +28,7 @@ What was learned
 import warnings
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.datasets import (
@@ -113,17 +114,16 @@ def numbers():
 
 
 def _compared(what, models, data, cv):
-    rows = []
-    for name, X, y in data:
-        row = {"set": name, "rows": len(y), "columns": X.shape[1]}
-        for title, model in models.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                row[title] = float(cross_val_score(model, X, y, cv=cv).mean())
-        rows.append(row)
-        table(what, rows[-1:])
-    if not rows:
+    data = list(data)
+    if not data:
         return {}
+    jobs = [(model, X, y, cv) for _, X, y in data for model in models.values()]
+    means = iter(Parallel(n_jobs=-1, batch_size=1)(delayed(_mean_score)(*job) for job in jobs))
+    rows = [
+        {"set": name, "rows": len(y), "columns": X.shape[1]}
+        | {title: next(means) for title in models}
+        for name, X, y in data
+    ]
     scores = np.array([[row[title] for title in models] for row in rows])
     ranks = np.array([rankdata(-np.round(line, 9)) for line in scores])
     summary = []
@@ -153,6 +153,13 @@ def _compared(what, models, data, cv):
     if lost:
         table("Where ours loses", lost)
     return {"sets": rows, "summary": summary, "lost": lost}
+
+
+def _mean_score(model, X, y, cv):
+    """The mean over the folds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(cross_val_score(model, X, y, cv=cv).mean())
 
 
 def _sample(name, most=None):

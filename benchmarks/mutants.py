@@ -12,6 +12,7 @@ its file in a process forked from one that has already imported everything but t
 import hashlib
 import importlib
 import math
+import multiprocessing
 import os
 import re
 import resource
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from collections import Counter
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +38,7 @@ from .common import run_parts, table
 
 CHECKOUT = Path(__file__).parents[1]
 COUNT, SEED = 300, 0
+WORKERS = os.cpu_count() or 1
 SLACK, MORE = 3.0, 10.0  # CPU time a mutant may take: a multiple of that of the tests, and seconds
 PATIENCE = 20  # seconds on the clock for each of these, for a mutant that waits instead of working
 MEMORY = 8 * 2**30  # bytes of addresses, so that a mutant cannot take the machine with it
@@ -219,6 +222,20 @@ def meet(copy, mutant, seconds):
     }
 
 
+def _meet_all(mutants, seconds):
+    """Some mutants, one after the other, in a copy of their own."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
+        copy = Copy(folder)
+        for part in dict.fromkeys(mutant.part for mutant in mutants):
+            copy.run(part)  # compiles
+        for mutant in mutants:
+            rows.append(meet(copy, mutant, seconds[mutant.part]))
+            line = "{outcome:9} {seconds:6.1f} s  {file}:{line}  {name}"
+            print(line.format(**rows[-1]), flush=True)
+    return rows
+
+
 def summary(rows, key):
     """Counts of outcomes for each value of a key, and for all."""
     counts = []
@@ -249,15 +266,15 @@ def sampled(every=False):
     ]
     chosen = sample(mutants, len(mutants) if every else COUNT)
     print(f"{len(chosen)} of {len(mutants)} mutants")
-    rows = []
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
         copy = Copy(folder)
         seconds = {part: unmutated(copy, part) for part in PARTS}
         table("the tests alone", [{"file": p.sources, "seconds": s} for p, s in seconds.items()])
-        for mutant in chosen:
-            row = meet(copy, mutant, seconds[mutant.part])
-            print("{outcome:9} {seconds:6.1f} s  {file}:{line}  {name}".format(**row), flush=True)
-            rows.append(row)
+    shares = [(chosen[k::WORKERS], seconds) for k in range(WORKERS)]
+    with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
+        rows = list(chain.from_iterable(pool.starmap(_meet_all, shares)))
+    order = {mutant.name: place for place, mutant in enumerate(chosen)}
+    rows.sort(key=lambda row: order[row["name"]])
     for row in rows:
         if row["outcome"] == "survived":
             print("\n{file}:{line}  {name}\n    {was}\n    {now}".format(**row))

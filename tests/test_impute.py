@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -20,6 +19,8 @@ from manykernels import (
 from manykernels.estimators.data.impute import weighted_median
 from manykernels.kernels import RBF, Hamming, Linear, on_groups
 from manykernels.lowrank import Nystroem
+
+pl = pytest.importorskip("polars")
 
 RNG = np.random.default_rng(0)
 WHOLE = RNG.normal(size=(80, 4))
