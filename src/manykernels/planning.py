@@ -19,6 +19,7 @@ import numpy as np
 from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
+from .banks.divided import DividedBank, divided, gram_bytes
 from .banks.torch import work_in_words
 from .banks.wrappers.delegating import DelegatingBank
 from .banks.wrappers.shared import is_worth_holding, width
@@ -44,6 +45,7 @@ class Way(Enum):
     """The ways that a fit may go besides the plain one; tests walk all of them."""
 
     MATRICES_HELD = "all Gram matrices in memory"
+    KERNELS_AS_FACTORS = "kernels of small rank as their factors"
     TABLE_AS_ARRAY = "a sparse table as an array"
     SAMPLE_OF_POINTS = "a sample of the points first"
     PART_OF_KERNELS = "a part of the kernels first"
@@ -246,24 +248,30 @@ def _column_sets(kernels: ResolvedKernels) -> int:
     return len({None if one is None else np.asarray(one).tobytes() for one in columns})
 
 
+def plan_factors(bank: Any, solver: str | Solver, regularizer: Regularizer) -> Any:
+    """The bank with kernels of small rank as their factors, if more than one pass over the kernels
+    will be made.
+    """
+    return divided(bank) if _makes_many_passes(bank, solver, regularizer) else bank
+
+
 def plan_matrices(
     bank: Any, solver: str | Solver, regularizer: Regularizer, memory_budget: int
 ) -> bool:
-    """True if all Gram matrices are worth holding: they are small and more than one pass over them
+    """True if the Gram matrices are worth holding: they are small and more than one pass over them
     will be made. A pass over them costs a fifth of one that computes them, and holding them little
     more than one.
     """
+    return _makes_many_passes(bank, solver, regularizer) and is_worth_holding(
+        bank, min(memory_budget, thresholds().held_gram_bytes)
+    )
+
+
+def _makes_many_passes(bank: Any, solver: str | Solver, regularizer: Regularizer) -> bool:
     can = bank.is_sum and bank.shares_passes and not (bank.on_device or bank.is_remote)
     if not can or solver not in MANY_PASSES:
         return False
-    if regularizer.bound(bank).only_weights(bank.m) is not None:
-        return False
-    return is_worth_holding(bank, min(memory_budget, thresholds().held_gram_bytes))
-
-
-def gram_bytes(bank: Any) -> int:
-    """Bytes of the Gram matrices of all kernels."""
-    return int(bank.m * bank.n**2 * bank.dtype.itemsize)
+    return regularizer.bound(bank).only_weights(bank.m) is None
 
 
 # --- how many problems at once --------------------------------------------------------------------
@@ -390,7 +398,9 @@ def _device(bank: Any) -> Any:
 
 def _bank_ways(bank: Any) -> set[Way]:
     found, bank = set(), _inmost(bank)
-    if isinstance(bank, DenseBank):
+    if isinstance(bank, DividedBank):
+        found.add(Way.KERNELS_AS_FACTORS)
+    if _holds(bank):
         found.add(Way.MATRICES_HELD)
     if _device(bank) is not None:
         found.add(Way.ON_DEVICE)
@@ -401,6 +411,12 @@ def _bank_ways(bank: Any) -> set[Way]:
     if bank.factored and bank.points is not bank:
         found.add(Way.SHARED_BASIS)
     return found
+
+
+def _holds(bank: Any) -> bool:
+    """True if Gram matrices are in memory."""
+    parts = [one for _, one in bank.parts] if isinstance(bank, DividedBank) else [bank]
+    return any(isinstance(one, DenseBank) for one in parts)
 
 
 def _statement(run: RunState, tol: float) -> str:
@@ -432,26 +448,43 @@ def _kernels(run: RunState, request: Request) -> Decision:
         )
     if bank.factored:
         return _factors(bank)
-    if isinstance(bank, DenseBank):
-        size = megabytes(gram_bytes(bank))
-        return Decision(
-            f"all Gram matrices in memory, {size}",
-            "they fit the part of the memory budget that is theirs, and every pass after the first "
-            "reads them",
-            ("cache_size",),
-        )
     if _device(bank) is not None:
         what = f"computed on the device in every pass; {work_in_words(bank)}"
         return Decision(what, "", ("device",))
-    size = megabytes(gram_bytes(bank))
+    first, others, size = _as_factors(bank), "", gram_bytes(bank)
+    if first:
+        others = "the other " if size else ""
+        first += "; " if size else ""
+    if not size:
+        return Decision(first, _SMALL_RANK, ("solver",))
+    why = f"{_SMALL_RANK}, and " if first else ""
+    if _holds(bank):
+        return Decision(
+            f"{first}{others or 'all '}Gram matrices in memory, {megabytes(size)}",
+            f"{why}matrices fit the part of the memory budget that is theirs, and every pass after "
+            "the first reads them",
+            ("cache_size",),
+        )
     return Decision(
-        f"computed on the fly, in tiles, in every pass; the matrices would take {size}",
-        _why_not_held(bank, request, size),
+        f"{first}{others}kernels computed on the fly, in tiles, in every pass; their matrices "
+        f"would take {megabytes(size)}",
+        why + _why_not_held(bank, request),
         ("cache_size", "solver"),
     )
 
 
-def _why_not_held(bank: Any, request: Request, size: str) -> str:
+_SMALL_RANK = "their factors have few columns and leave no more than rounding"
+
+
+def _as_factors(bank: Any) -> str:
+    """The kernels that are held as factors, in words."""
+    if not isinstance(bank, DividedBank):
+        return ""
+    number = sum(kernels.size for kernels, one in bank.parts if one.factored)
+    return f"{count(number, 'kernel')} of small rank as factors"
+
+
+def _why_not_held(bank: Any, request: Request) -> str:
     table = thresholds()
     if not bank.shares_passes:
         return "a pass over kernels of this kind costs no less with matrices"
@@ -605,7 +638,7 @@ def _held_bytes(bank: Any) -> int:
         return int(min(bank.nbytes, bank.budget))
     if bank.factored:
         return int(bank.n * bank.points.width * bank.dtype.itemsize)
-    return gram_bytes(bank) if isinstance(bank, DenseBank) else 0
+    return gram_bytes(bank) if _holds(bank) else 0
 
 
 def _memory(run: RunState, chain: list[Solver]) -> int:

@@ -163,6 +163,7 @@ class RunState:
         self.best: Any = None  # an Iterate, which the floor above defines
         self.limit: int | None = None
         self._columns, self._parts = 0, 0.0
+        self._last: Any = np.empty(0), None, None  # weights, bank and kernel
         regularizer = problem.regularizer
         if start is None:
             self.start = Point(problem.bank.start(regularizer), np.zeros_like(problem.targets))
@@ -273,7 +274,7 @@ class RunState:
         if kind == "device":
             return cast(tuple[Machine, Any], self.bank.machine(weights))
         if kind == "dense":
-            return DenseMachine(), self.bank.combine(weights)
+            return DenseMachine(), self._kernel(weights)
         return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
 
     def judge(self, at: Evaluation) -> Judgment:
@@ -323,9 +324,21 @@ class RunState:
         return self.bank.held_products(beta)
 
     def combine(self, weights: np.ndarray) -> np.ndarray:
-        """The combined kernel ``sum_k weights[k] K_k``."""
+        """The combined kernel ``sum_k weights[k] K_k``; not to be written to."""
         self._combined(weights)
-        return self.bank.combine(weights)
+        return self._kernel(weights)
+
+    def _kernel(self, weights: np.ndarray) -> np.ndarray:
+        """The combined kernel; the last one is kept, since an SVM and the program around its
+        solution have the same.
+        """
+        of, bank, kernel = self._last
+        if bank is self.bank and np.array_equal(of, weights):
+            return kernel
+        self._last = np.empty(0), None, None  # two do not fit where one does
+        kernel = self.bank.combine(weights)
+        self._last = np.array(weights, dtype=float), self.bank, kernel
+        return kernel
 
     def newton_sums(self, weights: np.ndarray, beta: np.ndarray, J: Curvature) -> Sums:
         """Sums over the products of all kernels for Newton's method; see `SumBank.newton_sums`."""

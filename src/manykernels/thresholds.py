@@ -38,6 +38,12 @@ class Thresholds:
         "part of the memory budget that Gram matrices may take to be held for all passes",
         "defaults",
     )
+    factor_columns: int = _threshold(
+        64, "columns up to which a kernel of small rank is held as its factor", "fits"
+    )
+    factor_share: float = _threshold(
+        1 / 8, "part of the points that these columns may be at most", "fits"
+    )
     stored_share: float = _threshold(
         0.15,
         "part of the entries of a sparse table that is stored, from which on exact kernels are "

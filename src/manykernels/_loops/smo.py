@@ -131,9 +131,62 @@ def move_down(t: int, beta: np.ndarray, bounds: "Bounds", step: float, room: flo
     beta[t] = (0.0 if at_zero else bounds.lower[t]) if step == room else beta[t] - step
 
 
+class Rows(NamedTuple):
+    """The rows of ``K + left right``, of which those that were asked for are kept.
+
+    Without a second term (s = 0) they are those of K.
+    """
+
+    K: np.ndarray  # (n, n)
+    left: np.ndarray  # (n, s)
+    right: np.ndarray  # (s, n)
+    sums: np.ndarray  # (n, n), the rows that are known
+    known: np.ndarray  # (n,) bool
+
+    @classmethod
+    def of(cls, K: np.ndarray) -> "Rows":
+        """The rows of a matrix."""
+        nothing = np.empty((0, 0), K.dtype)
+        return cls(K, nothing, nothing, K, np.empty(0, dtype=bool))
+
+    @classmethod
+    def curved(cls, K: np.ndarray, left: np.ndarray, right: np.ndarray) -> "Rows":
+        """The rows of a matrix and a product of small rank."""
+        return cls(K, left, right, np.empty(K.shape, K.dtype), np.zeros(len(K), dtype=bool))
+
+
 @fast
+def row_of(rows: "Rows", i: int) -> np.ndarray:
+    """Row i, added up if it is asked for the first time."""
+    if rows.left.shape[1] == 0:
+        return rows.K[i]
+    row = rows.sums[i]
+    if not rows.known[i]:
+        rows.known[i] = True
+        row[:] = rows.K[i]
+        for k in range(rows.left.shape[1]):
+            weight, other = rows.left[i, k], rows.right[k]
+            for t in range(row.size):
+                row[t] += weight * other[t]
+    return row
+
+
 def smo(
     K: np.ndarray,
+    diagonal: np.ndarray,
+    bounds: "Bounds",
+    beta: np.ndarray,
+    F: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
+    """`smo_on_rows` for a matrix."""
+    return smo_on_rows(Rows.of(K), diagonal, bounds, beta, F, tol, max_iter)
+
+
+@fast
+def smo_on_rows(
+    rows: "Rows",
     diagonal: np.ndarray,
     bounds: "Bounds",
     beta: np.ndarray,
@@ -144,7 +197,7 @@ def smo(
     """Ascend until the largest violation of the optimality conditions is below tol; beta and F are
     updated in place.
 
-    The diagonal is that of K plus the ridge.
+    The diagonal is that of the matrix plus the ridge.
 
     Returns
     -------
@@ -159,7 +212,7 @@ def smo(
         # first variable: the steepest slope up
         _scores_up(F, barred_up, scratch)
         i = position_of_max(scratch)
-        top, Ki, Kii = scratch[i], K[i], diagonal[i]
+        top, Ki, Kii = scratch[i], row_of(rows, i), diagonal[i]
         # second variable: the largest gain of a step with the first
         _gains(F, barred_down, Ki, diagonal, Kii, top, scratch)
         scratch[i] = 0.0  # a point at the origin bends nothing: its rounding would be a gain
@@ -173,7 +226,7 @@ def smo(
         if violation < tol or gain <= 0.0 or iteration == max_iter:
             return iteration, max(violation, 0.0)
         # step: to the maximum along the pair, or to the nearest bound or kink
-        Kj = K[j]
+        Kj = row_of(rows, j)
         step = (top + F[j] - barred_down[j]) / _curvature(Kii, diagonal[j], Ki[j])
         up, down = room_up(i, beta, bounds), room_down(j, beta, bounds)
         step = min(step, up, down)

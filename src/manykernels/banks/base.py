@@ -12,12 +12,17 @@ from numpy.typing import ArrayLike
 
 from .._html import bank_html
 from .._threads import Threads
-from ..machines import DenseMachine
+from ..machines import CurvedKernel, DenseMachine
 from .kernel_set import Indices, KernelSet
 
 # Rows of a combined kernel that are held at a time where only their product with a vector is
 # wanted. More of them take more memory.
 ROW_BLOCK = 1024
+# Products, as a part of the points, up to which the rows of a matrix that is made of them are added
+# up when they are asked for. With a larger one matrices are made row by row that are needed whole.
+FEW_PRODUCTS = 0.125
+# Entries of matrices that are computed together. More of them take more memory.
+ENTRIES_AT_ONCE = 2**24
 # Rows of an outer product that are added at a time. More of them do not stay in cache.
 OUTER_ROWS = 256
 
@@ -63,8 +68,12 @@ class Sums(NamedTuple):
         return self
 
 
-def curved(K: np.ndarray, M: np.ndarray, J: Any) -> np.ndarray:
+def curved(K: np.ndarray, M: np.ndarray, J: Any) -> Any:
     """``K + 2 M' J M`` in the precision of K, for products M (k, n)."""
+    if len(M) <= FEW_PRODUCTS * len(K):
+        right = M.astype(K.dtype)
+        left = (2.0 * J.diagonal) * M.T + np.outer((2.0 * J.factor) * (J.vector @ M), J.vector)
+        return CurvedKernel(K, left.astype(K.dtype), right)
     rows = (M * np.sqrt(2.0 * J.diagonal)[:, None]).astype(K.dtype)
     out = rows.T @ rows
     out += K
@@ -371,6 +380,20 @@ class SumBank(Bank):
         """
         self._needs_square("kernel_rows")
         return np.moveaxis(self.columns(chosen)[:, points], 2, 0).astype(self.dtype, order="C")
+
+    def matrices(self) -> np.ndarray:
+        """The matrices of all kernels, (m, n, n), for the bank of the training points."""
+        grams, points = np.empty((self.m, self.n, self.n), self.dtype), np.arange(self.n)
+        step = max(ENTRIES_AT_ONCE // (self.m * self.n), 16)
+        for start in range(0, self.n, step):
+            part = slice(start, start + step)
+            rows = self.kernel_rows(points[part], points)
+
+            def put(kernels: slice, part: slice = part, rows: np.ndarray = rows) -> None:
+                grams[kernels, part] = rows[:, kernels].swapaxes(0, 1)
+
+            self.threads.map(put, self.kernel_slices())
+        return grams
 
     def visit_kernel_rows(
         self, chosen: Indices, visitor: Callable[[slice, np.ndarray, int], Any]

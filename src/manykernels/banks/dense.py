@@ -14,8 +14,6 @@ from .._loops.sums import add_weighted
 from .base import SumBank, as_outputs
 from .kernel_set import Delegating, Indices
 
-# Entries that are computed together. More of them take more memory.
-AT_ONCE = 2**24
 # Share of the kernels up to which the sum of those that have weight is computed sooner alone than
 # together with the sums of other weights. With a larger one fewer sums are computed together.
 ALONE_SHARE = 0.05
@@ -46,17 +44,7 @@ class DenseBank(Delegating, SumBank):
     @classmethod
     def from_bank(cls, source: SumBank) -> Self:
         """The stack of all matrices of a bank of training points."""
-        grams, points = np.empty((source.m, source.n, source.n), source.dtype), np.arange(source.n)
-        step = max(AT_ONCE // (source.m * source.n), 16)
-        for start in range(0, source.n, step):
-            part = slice(start, start + step)
-            rows = source.kernel_rows(points[part], points)
-
-            def put(kernels, part=part, rows=rows):
-                grams[kernels, part] = rows[:, kernels].swapaxes(0, 1)
-
-            source.threads.map(put, source.kernel_slices())
-        return cls(grams, source)
+        return cls(source.matrices(), source)
 
     @property
     def symmetric(self) -> bool:
@@ -81,6 +69,18 @@ class DenseBank(Delegating, SumBank):
         out = np.empty(flat.shape[1], self.dtype)
         self._share_out(out.size, lambda *part: add_weighted(flat, weights, used, *part, out))
         return out.reshape(self.n_rows, self.n)
+
+    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
+        weights, outputs = np.asarray(weights, dtype=float), np.asarray(beta, dtype=self.dtype)
+        out = np.zeros((*outputs.shape[:-1], self.n_rows))
+        used = np.flatnonzero(weights)
+
+        def fill(start: int, stop: int) -> None:
+            for k in used:
+                out[..., start:stop] += weights[k] * (outputs @ self.grams[k, start:stop].T)
+
+        self._share_out(self.n_rows, fill)
+        return out
 
     def is_cheap(self, weights: np.ndarray) -> bool:
         """True if so few kernels have weight that their sum alone is cheaper than a share in that

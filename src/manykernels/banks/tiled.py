@@ -36,6 +36,9 @@ ROWS, COLS = 64, 1024
 # Rows of a tile of a large combined kernel: longer products of matrices are faster. With more of
 # them there are fewer tiles to share out.
 TALL = 256
+# Columns of a block that is written to both triangles of all matrices, and rows at most. Larger
+# blocks do not stay in cache.
+SQUARE = 256
 # Outputs from which on the values of kernels are written down to be multiplied. With a larger
 # number more outputs are multiplied one by one.
 MANY = 6
@@ -294,6 +297,27 @@ class TiledBank(Delegating, SumBank):
             for family in self.families:
                 family.write(tile, block)
             yield places, block
+
+    def matrices(self) -> np.ndarray:
+        """All matrices: every pair once, in blocks that stay in cache and are written to both
+        triangles.
+        """
+        self._needs_square("matrices")
+        out, points = np.empty((self.m, self.n, self.n), self.dtype), np.arange(self.n)
+        height = max(8, min(SQUARE, BLOCK // (self.m * SQUARE)))
+
+        def fill(rows: slice) -> None:
+            for cols in _strips(rows.stop, SQUARE):
+                shape = rows.stop - rows.start, self.m, cols.stop - cols.start
+                block = np.zeros(shape, out.dtype)
+                for family in self.families:
+                    family.write(Tile(points[rows], points[cols], COLS), block)
+                for k in range(self.m):
+                    out[k, cols, rows] = block[:, k].T
+                    out[k, rows, cols] = block[:, k]  # the last word on the diagonal
+
+        self.threads.map(fill, _strips(self.n, height))
+        return out
 
     def columns(self, chosen: Indices) -> np.ndarray:
         chosen = np.asarray(chosen)

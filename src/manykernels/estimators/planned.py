@@ -14,6 +14,7 @@ from .._canonical import taken
 from .._threads import Threads, thread_count
 from ..banks import FactorBank, ResolvedKernels
 from ..banks.dense import DenseBank
+from ..banks.divided import holding
 from ..banks.torch import device_for_factors
 from ..banks.wrappers.shared import is_worth_holding
 from ..lowrank import RandomFourier
@@ -22,6 +23,7 @@ from ..planning import (
     Way,
     make_plan,
     plan_blocks,
+    plan_factors,
     plan_matrices,
     plan_precision,
     problems_of,
@@ -85,9 +87,11 @@ def plan(
     prepared = twin._data(X, y, sample_weight, _foreseen)
     prepared = prepared if twin.share_weights else prepared.part(0)
     session = FitSession(twin)
-    bank, regularizer = prepared.bank, session.regularizer
+    regularizer = session.regularizer
+    bank = plan_factors(prepared.bank, twin.solver, regularizer)
     if plan_matrices(bank, twin.solver, regularizer, memory_budget(twin.cache_size)):
-        prepared = prepared._replace(bank=_held(bank))
+        bank = holding(bank, _held)
+    prepared = prepared._replace(bank=bank)
     state = run_state(twin, prepared, None)
     choose_solver(twin.solver, state).check(state)
     batch = session.batch_of(state)
@@ -166,7 +170,7 @@ def _plan_of_grid(model: Any, X: Any, y: Any, sample_weight: Any) -> Plan:
     alone = folds[place.fold]
     bank, at_once = fold_bank([folds[number] for number in alike(folds)[0]])
     budget = memory_budget(task.template.cache_size)
-    whole = _held(bank) if is_worth_holding(bank, budget) else bank
+    whole = holding(bank, _held) if is_worth_holding(bank, budget) else bank
     prepared = alone.prepared._replace(bank=alone.bank(whole, bank.scales))
     prepared = prepared if task.template.share_weights else prepared.part(0)
     state = run_state(task.model(place, alone.template), prepared, None)

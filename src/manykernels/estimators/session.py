@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..banks.dense import DenseBank
+from ..banks.divided import holding
 from ..callbacks import Announcer
-from ..planning import Batch, Plan, make_plan, plan_matrices, plan_solver
+from ..planning import Batch, Plan, make_plan, plan_factors, plan_matrices, plan_solver
 from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..run_state import Point, RunState
@@ -96,12 +96,14 @@ class FitSession:
         self.announcer.begin()
 
     def at_hand(self, prepared):
-        """The same with all Gram matrices in memory, where that is the plan."""
-        bank, estimator = prepared.bank, self.estimator
-        budget = memory_budget(estimator.cache_size)
-        if not plan_matrices(bank, estimator.solver, self.regularizer, budget):
-            return prepared
-        return prepared._replace(bank=DenseBank.from_bank(bank))
+        """The same with factors of kernels of small rank and with Gram matrices in memory, where
+        that is the plan.
+        """
+        solver, budget = self.estimator.solver, memory_budget(self.estimator.cache_size)
+        bank = plan_factors(prepared.bank, solver, self.regularizer)
+        if plan_matrices(bank, solver, self.regularizer, budget):
+            bank = holding(bank)
+        return prepared._replace(bank=bank)
 
     def solve(self, prepared, start=None):
         """From a prepared problem to its `outcome`, by an engine.

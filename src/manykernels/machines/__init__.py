@@ -2,12 +2,13 @@
 
 from .base import Machine, MachineResult
 from .blocked import BlockedMachine, KernelRows
-from .dense import DenseMachine
+from .dense import CurvedKernel, DenseMachine
 from .device import machine_for
 from .factored import FactoredKernel, FactoredMachine
 
 __all__ = [
     "BlockedMachine",
+    "CurvedKernel",
     "DenseMachine",
     "FactoredKernel",
     "FactoredMachine",

@@ -1,9 +1,11 @@
 """SMO on a combined kernel in memory, and systems of equations where the dual asks for them."""
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import cho_solve
 
-from .._loops.smo import smo
+from .._loops.smo import Rows, smo_on_rows
 from .._pulse import pulse
 from .._threads import cholesky_factor
 from ..losses import Box
@@ -18,10 +20,41 @@ ROUNDING_VIOLATION = 1e-14
 ENTRIES_PER_CALL = 50_000_000
 
 
-class DenseMachine(Machine):
-    """SMO with second-order selection; the kernel is an (n, n) array of float32 or float64."""
+class CurvedKernel:
+    """``K + left right`` with a second term of small rank, of which SMO adds up the rows that it
+    visits: most programs visit a small part of them.
 
-    def multiply(self, kernel: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    Parameters
+    ----------
+    K : (n, n) array
+    left, right : (n, s) and (s, n) arrays of the same type
+    """
+
+    def __init__(self, K: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+        self.K, self.left, self.right = K, left, right
+
+    def whole(self) -> np.ndarray:
+        """The matrix."""
+        out = self.left @ self.right
+        out += self.K
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        return np.diagonal(self.K) + np.einsum("ns,sn->n", self.left, self.right)
+
+    def times(self, beta: np.ndarray) -> np.ndarray:
+        """The product with a vector, in float64."""
+        return DenseMachine().multiply(self.K, beta) + self.left @ (self.right @ beta)
+
+
+class DenseMachine(Machine):
+    """SMO with second-order selection; the kernel is an (n, n) array of float32 or float64, or a
+    `CurvedKernel`.
+    """
+
+    def multiply(self, kernel: Any, beta: np.ndarray) -> np.ndarray:
+        if isinstance(kernel, CurvedKernel):
+            return kernel.times(beta)
         out, support = np.zeros(beta.size), np.flatnonzero(beta)
         for start in range(0, support.size, ROWS_PER_PRODUCT):
             part = support[start : start + ROWS_PER_PRODUCT]
@@ -30,24 +63,31 @@ class DenseMachine(Machine):
 
     def ascend(
         self,
-        kernel: np.ndarray,
+        kernel: Any,
         box: Box,
         beta: np.ndarray,
         F: np.ndarray,
         tol: float,
         max_steps: int,
     ) -> tuple[int, float]:
+        if box.is_system and isinstance(kernel, CurvedKernel):
+            kernel = kernel.whole()
         if box.curve is not None:
             return curved.ascend(kernel, box, beta, F, tol, max_steps)
         if box.free:
             return _solve(kernel, box, beta, F)
-        diagonal, bounds = np.diagonal(kernel) + box.ridge, box.bounds()
+        diagonal, bounds = kernel.diagonal() + box.ridge, box.bounds()
+        rows = (
+            Rows.curved(kernel.K, kernel.left, kernel.right)
+            if isinstance(kernel, CurvedKernel)
+            else Rows.of(kernel)
+        )
         tol = max(tol, ROUNDING_VIOLATION * float(np.abs(F).max(initial=0.0)))
         per_call = max(1000, ENTRIES_PER_CALL // beta.size)
         done = 0
         while True:
             limit = min(per_call, max_steps - done)
-            steps, violation = smo(kernel, diagonal, bounds, beta, F, tol, limit)
+            steps, violation = smo_on_rows(rows, diagonal, bounds, beta, F, tol, limit)
             done += steps
             pulse()
             if steps < limit or done >= max_steps:

@@ -11,7 +11,7 @@ from .._loops.smo import smo
 from .._pulse import pulse
 from ..losses import Box
 from .base import Machine
-from .dense import DenseMachine
+from .dense import CurvedKernel, DenseMachine
 
 SIZE = 2048  # points in the working set
 FEW = 512  # points, below which a matrix is worth a copy to the host
@@ -78,7 +78,7 @@ class DeviceKernel(Protocol):
 
 def machine_for(kernel: Any, box: Box) -> tuple[Machine, Any]:
     """The machine for a kernel in memory or on a device, and the kernel as it takes it."""
-    if isinstance(kernel, np.ndarray):
+    if isinstance(kernel, np.ndarray | CurvedKernel):
         return DenseMachine(), kernel
     # systems of equations are solved on the host
     if box.is_system or kernel.n <= FEW:

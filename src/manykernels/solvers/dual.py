@@ -143,10 +143,12 @@ def maximizer(
             machine, kernel = machine_for(kernel, box)
             if len(beta) > 1:
                 F += machine.multiply(kernel, target[c] - beta[c]) + program.coupling(c)
+            before = F.copy()
             with run.algebra():
                 steps, _ = machine.ascend(kernel, box, target[c], F, tol, TOLERANCES.machine_steps)
             run.counters.machine_steps += steps
-            program.moved(c, target[c] - beta[c])
+            change = target[c] - last[c]
+            program.moved(c, target[c] - beta[c], F - before - box.ridge * change)
         moved, whole = np.abs(target - last).max(), np.abs(target - beta).max()
         if moved <= TOLERANCES.sweep_settled_below * whole:
             break
@@ -170,10 +172,18 @@ class HeldProgram:
         self.products, self.J, self.scores = products, J, scores
         self.kernels = [bank.curved(K, products[:, c], J) for c in range(products.shape[1])]
         self._pulls = np.zeros((len(self.kernels), len(products)))
+        self._bent = np.zeros((len(self.kernels), products.shape[2]))
 
-    def moved(self, c: int, change: np.ndarray) -> None:
-        """Take note of how far output c has gone."""
+    def moved(self, c: int, change: np.ndarray, bent: np.ndarray) -> None:
+        """Take note of how far output c has gone, and of ``H_cc`` times its last step."""
         self._pulls[c] = self.products[:, c] @ change
+        self._bent[c] += bent
+
+    def times_kernel(self) -> np.ndarray:
+        """``K change_c`` of every output, (t, n): what the machines know, without the curvature."""
+        J = self.J
+        inside = self._pulls * J.diagonal + J.factor * np.outer(self._pulls @ J.vector, J.vector)
+        return self._bent - 2.0 * np.einsum("ck,kcn->cn", inside, self.products)
 
     def coupling(self, c: int) -> np.ndarray:
         """``sum_e H_ce change_e`` over the other outputs, (n,)."""
@@ -190,7 +200,7 @@ class StreamedProgram:
         self.kernels = [sums.curved(c, factor, kind) for c in range(len(beta))]
         self._changes = np.zeros_like(beta)
 
-    def moved(self, c: int, change: np.ndarray) -> None:
+    def moved(self, c: int, change: np.ndarray, bent: np.ndarray) -> None:
         self._changes[c] = change
 
     def coupling(self, c: int) -> np.ndarray:

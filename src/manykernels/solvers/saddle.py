@@ -260,7 +260,7 @@ class Saddle:
         # Newton's direction over the box
         change = maximizer(self.run, here.x, here.gap, program) - here.x
         # the line search
-        moved = self._times(change)
+        moved = program.times_kernel()
         size = self._length(model, here, forms, change, moved)
         return here.x + size * change, here.Kx + size * moved
 
@@ -295,7 +295,7 @@ class Saddle:
         problem, worse = self.run.problem, 0
         guess = first_guess(problem, best.d, best.x)
         for _ in range(ACTIVE_SET.guesses):
-            with self.run.algebra():
+            with self.run.bank.algebra():
                 found = solution(problem, self.K, self.given, self.point, guess)
             if found is None or not (found.d > 0.0).any():
                 break
@@ -332,7 +332,7 @@ class ActiveSetTolerances:
     guesses: int = 8
     # Free coefficients of an output beyond which a system costs more than it saves; larger: larger
     # systems.
-    most_free: int = 1500
+    most_free: int = 500
     # Kernels with weight beyond which it does; larger: larger systems.
     most_kernels: int = 100
     # Part of the largest weight above which a kernel is in the first guess; larger: fewer kernels.

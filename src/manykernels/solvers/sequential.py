@@ -155,7 +155,7 @@ def _searched(
     sizes = _lengths(run.problem, point, line, slack)
     tried = [_weighed(run, weights, target.d, point.moved(line, size), gap) for size in sizes]
     new, size = _best(tried), sizes[-1]
-    around = new.iterate.weights
+    around = _without_light(new.iterate.weights, TOLERANCES.drop_weight_below)
     # far from the solution the dual value decides, and the next program's weights go as far
     if new.iterate.certificate.absolute_gap > TOLERANCES.good_step_leaves * gap:
         new = _best([tried[-1], _judged(run, weights, tried[-1].point)])

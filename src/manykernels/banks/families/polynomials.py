@@ -139,9 +139,14 @@ class DotPolynomials(Family):
         out += total
 
     def values(self, tile: Tile) -> np.ndarray:
-        t = self._dots(tile)
-        powers = np.stack([t**r for r in range(self.coefficients.shape[1])])
-        return np.tensordot(self.coefficients, powers, 1)
+        t, coefficients = self._dots(tile), self.coefficients.astype(self.dtype)
+        out, power = np.empty((len(coefficients), *t.shape), self.dtype), t
+        out[...] = coefficients[:, 0, None, None]
+        for column in coefficients[:, 1:].T:
+            for values, coefficient in zip(out, column, strict=True):
+                values += coefficient * power
+            power = power * t
+        return out
 
     def moments(self, *shape: int) -> np.ndarray:
         return np.zeros((self.coefficients.shape[1], *shape))

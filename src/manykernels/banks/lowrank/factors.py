@@ -20,6 +20,13 @@ from .systems import System
 # Rows of a Gram matrix that is summed in float64 whatever the precision of the factors. With a
 # larger number sums are more accurate, and take twice as long.
 ROWS_IN_DOUBLE = 32_768
+# Share of the columns from which on all of them are multiplied: fewer are copied before.
+DENSE_SHARE = 0.7
+# Weight relative to the largest that is below the rounding of any sum. Products with denormal
+# numbers would take forty times as long.
+NEGLIGIBLE = 1e-18
+# Rows of a combined kernel that are made together. More of them do not stay in cache.
+COMBINED_ROWS = 256
 
 
 class FactorBank(ColumnBank):
@@ -207,23 +214,37 @@ class FactorBank(ColumnBank):
         return System(H)
 
     def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
-        rows = np.arange(self.n_rows) if rows is None else np.asarray(rows)
-        columns = self.column_weights(weights).astype(self.dtype)
-        # a copy must pay
-        used = np.flatnonzero(columns) if rows.size == self.n_rows else np.arange(columns.size)
-        right = (
-            self.right if used.size == columns.size else np.ascontiguousarray(self.right[:, used])
-        )
-        out = np.empty((rows.size, self.n), self.dtype)
-
-        def fill(part):
-            left = self.factors[rows[part]]
-            left = left * columns if used.size == columns.size else left[:, used] * columns[used]
-            np.matmul(left, right.T, out=out[part])
-
-        step = max(1, min(ROWS, -(-rows.size // self.threads.count)))
-        self.threads.map(fill, blocks(rows.size, step))
+        count = self.n_rows if rows is None else len(rows)
+        out = np.empty((count, self.n), self.dtype)
+        self._combined(weights, rows, lambda part, block: np.copyto(out[part], block))
         return out
+
+    def add_combined(self, weights: ArrayLike, rows: Indices | None, out: np.ndarray) -> None:
+        """``out += combine(weights, rows)``, without a matrix of that size besides."""
+
+        def add(part: slice, block: np.ndarray) -> None:
+            out[part] += block
+
+        self._combined(weights, rows, add)
+
+    def _combined(
+        self, weights: ArrayLike, rows: Indices | None, use: Callable[[slice, np.ndarray], None]
+    ) -> None:
+        """Call ``use(part, block)`` with blocks of rows of the combined kernel."""
+        columns = self.column_weights(weights)
+        columns[columns < NEGLIGIBLE * columns.max(initial=0.0)] = 0.0
+        used: Any = np.flatnonzero(columns)
+        columns = columns.astype(self.dtype)
+        if used.size > DENSE_SHARE * columns.size:  # else a copy pays
+            used = slice(None)
+        right = np.ascontiguousarray(self.right[:, used])
+        left = self.factors[:, used] if rows is None else self.factors[rows][:, used]
+
+        def fill(part: slice) -> None:
+            use(part, (left[part] * columns[used]) @ right.T)
+
+        step = min(COMBINED_ROWS, -(-len(left) // self.threads.count))
+        self.threads.map(fill, blocks(len(left), max(1, step)))
 
     def combine_rooted(self, root: np.ndarray, rows: Indices | None = None) -> np.ndarray:
         """``V C C' V'`` for a matrix C, or the chosen rows of it."""

@@ -20,6 +20,7 @@ from ..._threads import one_thread
 from ...thresholds import thresholds
 from ..base import SumBank, as_outputs
 from ..dense import DenseBank
+from ..divided import gram_bytes, holding
 from ..kernel_set import Indices
 from .delegating import DelegatingBank
 
@@ -45,17 +46,16 @@ SIZES = Sizes()
 
 
 def is_worth_holding(bank: SumBank, memory_budget: int) -> bool:
-    """True if the matrices of all kernels are a small part of a budget: a pass over them costs a
-    tenth of one that computes them.
+    """True if the matrices of all kernels that are no factors are a small part of a budget: a pass
+    over them costs a tenth of one that computes them.
     """
-    size = bank.m * bank.n**2 * bank.dtype.itemsize
-    is_small = size <= thresholds().held_gram_share * memory_budget
+    is_small = gram_bytes(bank) <= thresholds().held_gram_share * memory_budget
     return is_small and not (bank.is_remote or isinstance(bank, DenseBank))
 
 
 def held(bank: SumBank, memory_budget: int) -> SumBank:
     """The bank with all its matrices in memory, if they are worth it."""
-    return DenseBank.from_bank(bank) if is_worth_holding(bank, memory_budget) else bank
+    return holding(bank) if is_worth_holding(bank, memory_budget) else bank
 
 
 def width(bank: SumBank, outputs: int, memory_budget: int) -> int:
