@@ -211,7 +211,7 @@ class TestEquations:
         solved = saddle.solve(Goal(gap, 1e-9 * gap))
         task = saddle.run.problem
         guess = first_guess(task, solved.d, solved.x)
-        found = solution(task, saddle.K, saddle.given, saddle.point, guess)
+        found = solution(task, saddle.K, saddle.given, saddle.point, guess, 1500)
         if found is None:  # an output without free coefficients
             assert not guess.free.any(axis=1).all()
             return
@@ -227,7 +227,7 @@ class TestEquations:
         wrong[0, np.flatnonzero(wrong[0])[0]] = False
         guess = right._replace(free=wrong)
         for _ in range(5):
-            found = solution(task, saddle.K, saddle.given, saddle.point, guess)
+            found = solution(task, saddle.K, saddle.given, saddle.point, guess, 1500)
             x = task.feasible(found.x)
             guess = next_guess(task, saddle, guess, found, saddle._times(x))
             if guess is None:

@@ -14,6 +14,8 @@ from .._loops.sums import add_weighted
 from .base import SumBank, as_outputs
 from .kernel_set import Delegating, Indices
 
+# Entries that are worth a thread: it takes as long to start as it takes to visit them.
+ENTRIES_PER_THREAD = 2**20
 # Share of the kernels up to which the sum of those that have weight is computed sooner alone than
 # together with the sums of other weights. With a larger one fewer sums are computed together.
 ALONE_SHARE = 0.05
@@ -67,7 +69,10 @@ class DenseBank(Delegating, SumBank):
         if used.size > ONE_BY_ONE_SHARE * self.m:
             return self._multiplied(weights[None], flat).reshape(self.n_rows, self.n)
         out = np.empty(flat.shape[1], self.dtype)
-        self._share_out(out.size, lambda *part: add_weighted(flat, weights, used, *part, out))
+        entries = used.size * out.size
+        self._share_out(
+            out.size, lambda *part: add_weighted(flat, weights, used, *part, out), entries
+        )
         return out.reshape(self.n_rows, self.n)
 
     def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
@@ -79,7 +84,7 @@ class DenseBank(Delegating, SumBank):
             for k in used:
                 out[..., start:stop] += weights[k] * (outputs @ self.grams[k, start:stop].T)
 
-        self._share_out(self.n_rows, fill)
+        self._share_out(self.n_rows, fill, used.size * self.n_rows * self.n)
         return out
 
     def is_cheap(self, weights: np.ndarray) -> bool:
@@ -117,12 +122,15 @@ class DenseBank(Delegating, SumBank):
         def fill(start, stop):
             np.matmul(few, many[:, start:stop], out=out[:, start:stop])
 
-        self._share_out(many.shape[1], fill)
+        self._share_out(many.shape[1], fill, len(few) * many.size)
         return out
 
-    def _share_out(self, count: int, work: Callable) -> None:
-        """``work(start, stop)`` for parts of so many entries, one for each thread."""
-        edges = np.linspace(0, count, self.threads.count + 1).astype(int)
+    def _share_out(self, count: int, work: Callable, entries: int) -> None:
+        """``work(start, stop)`` for parts of a count, one for each thread or for as many as the
+        entries that are visited are worth.
+        """
+        parts = max(1, min(self.threads.count, entries // ENTRIES_PER_THREAD))
+        edges = np.linspace(0, count, parts + 1).astype(int)
         self.threads.map(lambda part: work(*part), pairwise(edges))
 
     def columns(self, chosen: Indices) -> np.ndarray:

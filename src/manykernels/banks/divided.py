@@ -26,6 +26,10 @@ from .tiled import TiledBank
 ERRORS = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}
 
 
+# Points of all candidates together that one thread factors as quickly as several.
+FEW_ENTRIES = 2**15
+
+
 class Part(NamedTuple):
     """Some kernels, by number, and the bank that has them."""
 
@@ -213,7 +217,9 @@ def divided(bank: Any) -> Any:
     candidates = of_small_rank(bank)
     if not candidates.size:
         return bank
-    factors = bank.threads.map(lambda k: _factor(bank, k), candidates.tolist())
+    many = candidates.size * bank.n > FEW_ENTRIES
+    each = bank.threads.map if many else map
+    factors = list(each(lambda k: _factor(bank, k), candidates.tolist()))
     found = [(k, one) for k, one in zip(candidates, factors, strict=True) if one is not None]
     if not found:
         return bank

@@ -47,7 +47,7 @@ class Tolerances:
     hottest_in_gaps: float = 2.0
     # Part of the gap that may be the proximal problem's when its center moves; larger: it moves and
     # cools sooner.
-    proximal_share_of_gap: float = 0.3
+    proximal_share_of_gap: float = 0.5
     # Part of the center that is uniform; larger: kernels without weight come back more easily.
     uniform_share_of_center: float = 0.1
     # Part of the largest weight below which a kernel bends nothing; larger: cheaper programs.
@@ -55,7 +55,7 @@ class Tolerances:
     # Error of the length of a step, as a part of it; larger: a rougher line search.
     line_search_error: float = 1e-3
     # Part of what the dual can gain that a program may leave; larger: rougher programs.
-    gain_left: float = 0.2
+    gain_left: float = 0.5
     # Part of the gap that linear systems must leave at most to be tried again at once; larger: they
     # are tried more often.
     systems_help_below: float = 0.5
@@ -292,11 +292,13 @@ class Saddle:
 
     def _by_equations(self, best: Between, wanted: float) -> Between:
         """The best of what is known and of the solutions of some systems of equations."""
-        problem, worse = self.run.problem, 0
+        problem, worse, table = self.run.problem, 0, ACTIVE_SET
+        is_rough = self.run.tol >= table.rough_from
+        most = table.most_free_roughly if is_rough else table.most_free
         guess = first_guess(problem, best.d, best.x)
         for _ in range(ACTIVE_SET.guesses):
-            with self.run.bank.algebra():
-                found = solution(problem, self.K, self.given, self.point, guess)
+            with self.run.algebra():
+                found = solution(problem, self.K, self.given, self.point, guess, most)
             if found is None or not (found.d > 0.0).any():
                 break
             x, d = problem.feasible(found.x), np.maximum(found.d, 0.0)
@@ -332,7 +334,11 @@ class ActiveSetTolerances:
     guesses: int = 8
     # Free coefficients of an output beyond which a system costs more than it saves; larger: larger
     # systems.
-    most_free: int = 500
+    most_free: int = 1500
+    # The same where the tolerance is rough: then steps of Newton's method do as well.
+    most_free_roughly: int = 150
+    # Relative gap from which on a tolerance is rough; larger: larger systems.
+    rough_from: float = 1e-4
     # Kernels with weight beyond which it does; larger: larger systems.
     most_kernels: int = 100
     # Part of the largest weight above which a kernel is in the first guess; larger: fewer kernels.
@@ -389,7 +395,7 @@ def first_guess(problem: Problem, d: np.ndarray, x: np.ndarray) -> Guess:
 
 
 def solution(
-    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess
+    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, most: int
 ) -> Found | None:
     """The solution of a guess; None if its system is too large or has none.
 
@@ -405,11 +411,13 @@ def solution(
         Its product with the coefficients of the point.
     point : HeldPoint
     guess : Guess
+    most : int
+        Free coefficients of an output that a system may have.
     """
     # the size of the system
     sizes, t, s = guess.free.sum(axis=1), len(guess.free), guess.used.size
     # a step by any other method costs systems of that size too, where a loss has a curve
-    too_many = sizes.max() > ACTIVE_SET.most_free and not problem.loss.has_nonquadratic_dual
+    too_many = sizes.max() > most and not problem.loss.has_nonquadratic_dual
     if sizes.min() == 0 or too_many or s > min(ACTIVE_SET.most_kernels, sizes.sum() + 1):
         return None
     # the equations of the weights: tangents in use have the height t, and weights sum to one

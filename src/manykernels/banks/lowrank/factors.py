@@ -25,6 +25,8 @@ DENSE_SHARE = 0.7
 # Weight relative to the largest that is below the rounding of any sum. Products with denormal
 # numbers would take forty times as long.
 NEGLIGIBLE = 1e-18
+# Multiplications of a combined kernel that are worth a thread.
+PRODUCTS_PER_THREAD = 2**25
 # Rows of a combined kernel that are made together. More of them do not stay in cache.
 COMBINED_ROWS = 256
 
@@ -243,8 +245,14 @@ class FactorBank(ColumnBank):
         def fill(part: slice) -> None:
             use(part, (left[part] * columns[used]) @ right.T)
 
-        step = min(COMBINED_ROWS, -(-len(left) // self.threads.count))
-        self.threads.map(fill, blocks(len(left), max(1, step)))
+        count = max(1, min(self.threads.count, left.size * self.n // PRODUCTS_PER_THREAD))
+        step = min(COMBINED_ROWS, -(-len(left) // count))
+        tasks = blocks(len(left), max(1, step))
+        if count == 1:
+            for part in tasks:
+                fill(part)
+        else:
+            self.threads.map(fill, tasks)
 
     def combine_rooted(self, root: np.ndarray, rows: Indices | None = None) -> np.ndarray:
         """``V C C' V'`` for a matrix C, or the chosen rows of it."""
