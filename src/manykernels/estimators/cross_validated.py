@@ -78,6 +78,12 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         moves in steps of a row, less the Brier score of the probabilities that a sigmoid makes of
         decision values of held-out rows: of C and p that are about as often right, that which is
         surer when it is.
+    exhaustive : bool
+        Whether every C and p goes through all folds at the tolerance `tol`. By default they are
+        trained to a relative gap of 1e-2, which is far below the standard error of a score, and
+        those that are two standard errors below the best after two folds or more are left out of
+        the rest (`scores_` is NaN there), unless `scoring` is given. The model that is chosen is
+        trained on everything to `tol` in any case.
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
@@ -151,6 +157,7 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         scoring: Any = None,
         refit: bool = True,
         rule: Literal["auto", "best", "one_standard_error"] = "auto",
+        exhaustive: bool = False,
         calibration: Literal["auto", "sigmoid", "isotonic"] | None = "auto",
         loss: str | Loss = "hinge",
         solver: str | Solver = "auto",
@@ -178,6 +185,7 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         self.scoring = scoring
         self.refit = refit
         self.rule = rule
+        self.exhaustive = exhaustive
         self.calibration = calibration
         self.loss = loss
         self.solver = solver
@@ -313,7 +321,7 @@ class MKLRegressorCV(Tuned, MKLRegressor):
     epsilon, loss, solver, approximation, tol, max_iter, normalize, scale, missing, cache_size, \
 device, n_jobs, random_state
         As for `MKLRegressor`.
-    Cs, ps, cv, scoring, refit, rule, checkpoint, callbacks, verbose
+    Cs, ps, cv, scoring, refit, rule, exhaustive, checkpoint, callbacks, verbose
         As for `MKLClassifierCV`; five folds and the coefficient of determination by default. Values
         of C that are made from the data are in units of the targets.
 
@@ -355,6 +363,7 @@ cv_results_
         scoring: Any = None,
         refit: bool = True,
         rule: Literal["auto", "best", "one_standard_error"] = "auto",
+        exhaustive: bool = False,
         epsilon: float | Literal["auto"] = "auto",
         loss: str | Loss = "epsilon_insensitive",
         solver: str | Solver = "auto",
@@ -379,6 +388,7 @@ cv_results_
         self.scoring = scoring
         self.refit = refit
         self.rule = rule
+        self.exhaustive = exhaustive
         self.epsilon = epsilon
         self.loss = loss
         self.solver = solver

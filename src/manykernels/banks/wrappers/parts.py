@@ -57,7 +57,7 @@ class PartBank(DelegatingBank):
         chosen = self.points if rows is None else self.points[rows]
         whole = self.bank.combine(self._scaled(weights), None if rows is None else chosen)
         places = chosen if rows is None else np.arange(chosen.size)
-        return whole[np.ix_(places, self.points)]
+        return whole[places][:, self.points]
 
     def products(self, beta: ArrayLike) -> np.ndarray:
         found = self.bank.products(self._spread(as_outputs(beta, self.n)))

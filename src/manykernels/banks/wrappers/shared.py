@@ -20,7 +20,7 @@ from ..._threads import one_thread
 from ...thresholds import thresholds
 from ..base import SumBank, as_outputs
 from ..dense import DenseBank
-from ..divided import gram_bytes, holding
+from ..divided import DividedBank, divided, gram_bytes, holding
 from ..kernel_set import Indices
 from .delegating import DelegatingBank
 
@@ -54,7 +54,10 @@ def is_worth_holding(bank: SumBank, memory_budget: int) -> bool:
 
 
 def held(bank: SumBank, memory_budget: int) -> SumBank:
-    """The bank with all its matrices in memory, if they are worth it."""
+    """The bank with kernels of small rank as factors, and with the matrices of the others in
+    memory, if they are worth it.
+    """
+    bank = divided(bank)
     return holding(bank) if is_worth_holding(bank, memory_budget) else bank
 
 
@@ -300,6 +303,8 @@ class SharedBank(DelegatingBank):
 
     def __init__(self, bank: SumBank, hub: PassBatcher, place: int) -> None:
         self.bank, self.hub, self.place = bank, hub, place
+        # what costs little is not worth waiting for others
+        self._alone = bank.threaded(1) if isinstance(bank, DividedBank) else None
         self._last: tuple[np.ndarray, np.ndarray] | None = None  # coefficients and products
 
     @property
@@ -313,6 +318,8 @@ class SharedBank(DelegatingBank):
         if rows is not None:
             return self.bank.combine(weights, rows)
         weights = np.asarray(weights, dtype=float)
+        if self._alone is not None:
+            return self._alone.combine(weights)
         if isinstance(self.bank, DenseBank) and self.bank.is_cheap(weights):
             return self.bank.combine(weights)
         return self.hub.ask(self.place, Request(self.bank, "combine", weights[None]))
@@ -321,7 +328,10 @@ class SharedBank(DelegatingBank):
         outputs = as_outputs(beta, self.n)
         # solvers end with a certificate of the last coefficients, and decision values are next
         if self._last is None or not np.array_equal(self._last[0], outputs):
-            found = self.hub.ask(self.place, Request(self.bank, "products", outputs))
+            if self._alone is not None:
+                found = self._alone.products_each(outputs)
+            else:
+                found = self.hub.ask(self.place, Request(self.bank, "products", outputs))
             self._last = outputs.copy(), found.copy()
         found = self._last[1].swapaxes(0, 1).astype(float, order="C")
         return found if np.ndim(beta) == 2 else found[:, 0]
@@ -331,6 +341,8 @@ class SharedBank(DelegatingBank):
         return np.tensordot(self.products(beta), beta, 2)
 
     def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
+        if self._alone is not None:
+            return self._alone.decision(weights, beta)
         scores = np.tensordot(np.asarray(weights, dtype=float), self.products(beta), 1)
         return scores.reshape((*np.shape(beta)[:-1], self.n_rows))
 

@@ -34,6 +34,7 @@ from ..data.prepare import missing_views
 from ..data.units import MADE
 from .costs import default_costs
 from .grid_checkpoint import GridJournal, kept
+from .race import CELL_GAP, hopeless, rounds
 from .scoring import refuse_probabilities, takes_weights
 from .splits import checked_splits, listed, refuse_weightless_tests
 from .tuning import GridIndex, GridTask, cells
@@ -146,6 +147,7 @@ class Tuned:
         """
         check_choice("rule", self.rule, RULES)
         check_bool("refit", self.refit)
+        check_bool("exhaustive", self.exhaustive)
         plain = self._plain()
         check_parameters(plain.set_params(C=1.0))
         table = ReadTable.read(plain, X, y)
@@ -164,11 +166,14 @@ class Tuned:
         tasks = []
         choices = self._choices()
         for number, kernels in enumerate(choices):
-            quiet = self._plain(kernels=kernels, checkpoint=None, callbacks=None, verbose=0)
+            quiet = self._plain(
+                kernels=kernels, checkpoint=None, callbacks=None, verbose=0, tol=self._cell_gap
+            )
             values = self._grid(quiet, table, y, weight, costs)
             places = splits, *values, [], number
             options = self.verbose, incomplete, len(choices)
-            tasks.append(GridTask(quiet, X, table, y, weight, *places, *options))
+            task = GridTask(quiet, X, table, y, weight, *places, *options)
+            tasks.append(task._replace(made={}))
         total = sum(len(task.places()) for task in tasks)
         return Grid([task._replace(total=total) for task in tasks], scorer, routed.scorer.score)
 
@@ -187,13 +192,61 @@ class Tuned:
                 print(f"grid: {len(done)} of {problems} problems", file=sys.stderr)
 
         with kept(journal, found):
-            finished = all(cells(task, found, note) for task in grid.tasks)
+            finished = self._raced(grid, found, note)
         found = {
             place: self._in_all_classes(cell) for place, cell in found.items() if cell.finished
         }
         if not found:
             raise KeyboardInterrupt
         return found, finished
+
+    @property
+    def _cell_gap(self):
+        """The relative gap of cells."""
+        return self.tol if self.exhaustive else max(self.tol, CELL_GAP)
+
+    def _raced(self, grid, found, note):
+        """Compute cells, without those that cannot win any more; whether that was finished."""
+        # by another score than the default nothing is known of single rows
+        is_race = not self.exhaustive and self.scoring is None
+        out: set[tuple[int, ...]] = set()
+        for folds in rounds(len(grid.tasks[0].splits), is_race):
+
+            def wanted(place, folds=folds, out=frozenset(out)):
+                return place.fold in folds and place[1:] not in out
+
+            if not all(cells(task, found, note, wanted) for task in grid.tasks):
+                return False
+            if is_race:
+                out |= self._beaten(grid, found, range(folds.stop))
+        return True
+
+    def _beaten(self, grid, found, folds):
+        """Norm, cost and kernels of cells that cannot win any more, after some folds."""
+        task = grid.tasks[0]
+        tests = [task.splits[fold][1] for fold in folds]
+        cells_ = [place[1:] for one in grid.tasks for place in one.places() if place.fold == 0]
+        merits = np.full((len(cells_), sum(map(len, tests))), np.nan)
+        for row, cell in zip(merits, cells_, strict=True):
+            own = [found.get(GridIndex(fold, *cell)) for fold in folds]
+            if None not in own:
+                parts = zip(own, tests, strict=True)
+                row[:] = np.concatenate([self._merits(one, task.y[test]) for one, test in parts])
+        weight = task.sample_weight[np.concatenate(tests)]
+        known = np.isfinite(merits[~np.isnan(merits).all(axis=1)]).all(axis=0) & (weight > 0.0)
+        if not known.any():
+            return set()
+        beaten = hopeless(merits[:, known], weight[known])
+        return {cell for cell, is_out in zip(cells_, beaten, strict=True) if is_out}
+
+    def _merits(self, cell, y):
+        """Of held-out rows: whether they are predicted, or minus the square of the error."""
+        model = self._held_out_model(self._in_all_classes(cell).scores)
+        predicted = model.predict(np.zeros((len(y), 1)))
+        if is_classifier(self):
+            return (predicted == y).astype(float)
+        error = np.square(predicted - y)
+        return -error if error.ndim == 1 else -error.sum(axis=1)
 
     def _plain(self, **changed):
         given, names = self.get_params(deep=False), self._plain_type._get_param_names()

@@ -80,6 +80,8 @@ class GridTask(NamedTuple):
         How many sets of kernels there are to choose from.
     total : int
         How many problems there are, for all kernels.
+    made : dict
+        What was made of the splits for all calls: folds, and engines of several of them.
     """
 
     template: Any
@@ -96,6 +98,7 @@ class GridTask(NamedTuple):
     incomplete: bool = False
     choices: int = 1
     total: int = 0
+    made: dict | None = None
 
     def places(self, costs=None):
         """All cells, or those of some C."""
@@ -125,8 +128,9 @@ def cells(
     task: GridTask,
     done: dict[GridIndex, GridCell],
     note: Callable[[dict[GridIndex, GridCell]], Any] | None = None,
+    wanted: Callable[[GridIndex], bool] = lambda place: True,
 ) -> bool:
-    """Compute the cells that are not done; False if that was broken off.
+    """Compute the cells that are wanted and not done; False if that was broken off.
 
     Parameters
     ----------
@@ -135,10 +139,12 @@ def cells(
         Cells that are known; new ones are added.
     note : callable, optional
         Called with them whenever some were added.
+    wanted : callable
+        Whether a cell, given by its `GridIndex`, is to be computed.
     """
     way = _on_shared_kernels if can_share(task.template, task.incomplete) else _fold_by_fold
     try:
-        for _ in way(task, done):
+        for _ in way(task, done, wanted):
             if note is not None:
                 note(done)
     except KeyboardInterrupt:
@@ -146,46 +152,57 @@ def cells(
     return all(cell.finished for cell in done.values())
 
 
-def _fold_by_fold(task, done):
+def _fold_by_fold(task, done, wanted):
     """A path for every fold, and predictions for the rows that were held out."""
     for fold, (train, test) in enumerate(task.splits):
-        places = [place for place in task.places() if place.fold == fold]
+        places = [place for place in task.places() if place.fold == fold and wanted(place)]
         if all(place in done for place in places):
             continue
+        costs, norms = (sorted({place[k] for place in places}) for k in (2, 1))
         models = path(
             task.template,
             task.table.rows(train),
             task.y[train],
-            C=task.costs,
-            p=task.norms,
+            C=[task.costs[cost] for cost in costs],
+            p=[task.norms[norm] for norm in norms],
             sample_weight=task.sample_weight[train],
         )
         held_out = rows_of(task.X, test)
         for number, model in enumerate(models):
-            norm, cost = divmod(number, len(task.costs))
+            norm, cost = divmod(number, len(costs))
             scores = model._scores(held_out)
-            done[GridIndex(fold, norm, cost, task.kernels)] = _cell(
+            done[GridIndex(fold, norms[norm], costs[cost], task.kernels)] = _cell(
                 model, model.result_, scores, model.bank_.groups
             )
         plan = models[0].plan_
         ways = plan.ways | {Way.FOLDS_IN_TURN}
         task.plans.append(replace(plan, ways=ways, problems=problems_of(task.batch(plan.at_once))))
-        if len(models) < len(places):
+        if len(models) < len(costs) * len(norms):
             raise KeyboardInterrupt
         yield
 
 
-def _on_shared_kernels(task, done):
+def _on_shared_kernels(task, done, wanted):
     """All cells on shared banks: all folds of a bank and all p side by side, some C after the
     others, each from where a smaller one ended.
     """
-    folds = make_folds(task.template, task.table, task.y, task.sample_weight, task.splits)
-    results: dict[GridIndex, Any] = {}
+    made = {} if task.made is None else task.made
+    if "folds" not in made:
+        made["folds"] = make_folds(
+            task.template, task.table, task.y, task.sample_weight, task.splits
+        )
+        made["results"] = {}
+    folds, results = made["folds"], made["results"]
     for members in alike(folds):
-        if all(place in done for place in task.places() if place.fold in members):
+        places = [place for place in task.places() if place.fold in members and wanted(place)]
+        if all(place in done for place in places):
             continue
-        engine, scales = fold_engine([folds[number] for number in members], task.verbose)
-        batch, parts = task.batch(engine.at_once), (task, folds, members, scales, results, done)
+        key = tuple(members)
+        engine, scales = made.get(key) or fold_engine([folds[k] for k in members], task.verbose)
+        if len(members) > 1:  # of one fold there is no other call
+            made[key] = engine, scales
+        left = [place for place in places if place not in done]
+        batch, parts = task.batch(engine.at_once), (task, folds, left, scales, results)
         for solved in engine.solve_all(_waves(*parts, batch)):
             for place, (session, result, scores) in solved:
                 task.plans.append(session.plan)
@@ -196,12 +213,11 @@ def _on_shared_kernels(task, done):
             yield
 
 
-def _waves(task, folds, members, scales, results, done, batch):
-    """The problems that are not done, some values of C at a time."""
-    for costs in plan_rounds(len(task.costs), len(members) * len(task.norms)):
-        places = [
-            place for place in task.places(costs) if place.fold in members and place not in done
-        ]
+def _waves(task, folds, left, scales, results, batch):
+    """The problems that are left, some values of C at a time."""
+    side_by_side = len({(place.fold, place.norm) for place in left})
+    for costs in plan_rounds(len(task.costs), side_by_side):
+        places = [place for place in left if place.cost in costs]
         yield [
             Job(
                 place,
