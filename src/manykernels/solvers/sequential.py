@@ -26,7 +26,8 @@ from ..result import Certificate
 from ..run_state import RunState
 from .base import Iterate, Solver, fewest, patient, stalled
 from .dual import HeldPoint, Line, best_multiple, first_svm, held_bytes
-from .saddle import Between, Goal, aim
+from .outputs import SharedSaddle
+from .saddle import Between, Goal, Saddle, aim
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class Sequential(Solver):
         # the quadratic program around the point
         wanted = TOLERANCES.program_share_of_tolerance * allowed
         goal = Goal(gap, wanted, certificate.dual, state.known)
-        target = aim(run, run.combine(state.around), state.around, point, goal)
+        K = run.combine(state.around)
+        target = aim(run, K, state.around, point, goal, _method(K, point))
         # the line search, and the weights of the next program
         new, size = _searched(run, state, target, gap, TOLERANCES.dual_loss_allowed * allowed)
         around, reached = new.around, new.iterate.certificate
@@ -142,6 +144,12 @@ class Sequential(Solver):
         return _unless_dense(_judged(run, state.iterate.weights, state.point.fresh(run)))._replace(
             around=state.around, known=state.known
         )
+
+
+def _method(K: np.ndarray, point: HeldPoint) -> type[Saddle]:
+    """How programs are solved: outputs beside each other, if they are in the memory of the host."""
+    here = isinstance(K, np.ndarray) and isinstance(point.products, np.ndarray)
+    return SharedSaddle if here and len(point.beta) > 1 else Saddle
 
 
 def _searched(
