@@ -37,8 +37,13 @@ class Tolerances:
     newton_steps: int = 12
     # Part of the gap to reach that the programs of the outputs may leave; larger: rougher ones.
     programs_leave: float = 0.25
-    # Factor on the violation at which they are solved again; larger: more often.
-    least_tightening: float = 0.5
+    # Price of a violation per width of the boxes of free coefficients: a decision value that is
+    # anywhere within it costs an eighth. Larger: more precise programs.
+    price_per_width: float = 0.125
+    # Times that they are solved again; larger: programs that leave too much are believed less.
+    solved_again: int = 8
+    # Factor on the violation then, at most and at least; larger: more often.
+    tightening: float = 0.5
     most_tightening: float = 0.05
     # Free coefficients of an output that make the Hessian; larger: a better and dearer one.
     most_free: int = 500
@@ -94,37 +99,48 @@ class SharedSaddle(Saddle):
     def _solved(self, at: Between, goal: Goal) -> Between:
         """The maximizers for the weights of a point, from its coefficients on.
 
-        A violation v costs about ``v sum(|x|)``, or some part of it. What it did cost is the
-        difference of the upper bound and the value, so that no more is solved than has to be.
+        What their violation costs is the upper bound less the value, so that they are solved again
+        only where it is too much.
         """
         problem, run, d = self.run.problem, self.run, at.d
         x, Kx = at.x.copy(), at.Kx.copy()
         pull = self.scores(d, Kx) - Kx
         allowed = TOLERANCES.programs_leave * goal.enough(at)
-        smallest, largest = DUAL.smallest_inner_tolerance, DUAL.first_inner_tolerance
-        violation = goal.enough(at) / max(float(np.abs(x).sum()), np.finfo(float).tiny)
-        violation = min(violation, largest * problem.unit)
+        smallest, largest = (
+            problem.unit * share
+            for share in (DUAL.smallest_inner_tolerance, DUAL.first_inner_tolerance)
+        )
+        price = max(TOLERANCES.price_per_width * self._reach(x), np.finfo(float).tiny)
+        violation = min(allowed / price, largest)
 
-        def ascend(c: int) -> int:
+        def ascend(c: int) -> tuple[int, float]:
             box = problem.boxes[c]
             rest = pull[c] - box.linear
             F = Kx[c] + box.ridge * x[c] + rest
-            steps, _ = DenseMachine().ascend(self.K, box, x[c], F, violation, DUAL.machine_steps)
+            found = DenseMachine().ascend(self.K, box, x[c], F, violation, DUAL.machine_steps)
             Kx[c] = F - box.ridge * x[c] - rest
-            return steps
+            return found
 
-        while True:
-            violation = max(violation, smallest * problem.unit)
-            run.counters.machine_steps += sum(run.bank.threads.map(ascend, range(len(x))))
+        for again in range(TOLERANCES.solved_again + 1):
+            steps, violations = zip(*run.bank.threads.map(ascend, range(len(x))), strict=True)
+            run.counters.machine_steps += sum(steps)
             run.counters.svm_solves += len(x)
             forms = self.forms(x)
             here = self._between(d, x, Kx, forms)
-            left = here.upper - here.lower - 0.5 * float(forms.max() - d @ forms)
-            if left <= allowed or violation <= smallest * problem.unit:
-                return here
-            violation *= np.clip(
-                allowed / left, TOLERANCES.most_tightening, TOLERANCES.least_tightening
-            )
+            left = here.gap - 0.5 * float(forms.max() - d @ forms)
+            if left <= allowed or (again and not any(steps)):
+                break
+            factor = max(allowed / left, TOLERANCES.most_tightening)
+            violation = max(smallest, min(TOLERANCES.tightening, factor) * max(violations))
+        return here
+
+    def _reach(self, x: np.ndarray) -> float:
+        """The widths of the boxes of free coefficients."""
+        total = 0.0
+        for box, row in zip(self.run.problem.boxes, x, strict=True):
+            free = (row > box.lower) & (row < box.upper)
+            total += float(box.widths(row)[free].sum())
+        return total
 
     def _hessian(self, at: Between) -> "Hessian | None":
         """The Hessian at a point whose coefficients are nearly the maximizers; None if a system
