@@ -22,6 +22,7 @@ from .machines import (
     FactoredMachine,
     KernelRows,
     Machine,
+    MachineResult,
 )
 from .problem import Problem
 from .regularizers import Curvature
@@ -237,11 +238,20 @@ class RunState:
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
         self.latest = Point(weights, beta)
-        with self.algebra():
-            solved = [
-                machine.solve(kernel, problem.loss, y, cost, start, tol, gap=gap)
-                for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
-            ]
+
+        def solved_from(c: int, start: np.ndarray) -> MachineResult:
+            y, cost = problem.targets[c], problem.cost[c]
+            return machine.solve(kernel, problem.loss, y, cost, start, tol, gap=gap)
+
+        outputs = range(len(beta))
+        if len(outputs) > 1 and isinstance(machine, DenseMachine) and not problem.is_system:
+            # beside each other, from copies: threads that are left to themselves after an
+            # interrupt must not write to what is judged then
+            solved = self.bank.threads.map(lambda c: solved_from(c, beta[c].copy()), outputs)
+            beta[:] = [one.beta for one in solved]
+        else:
+            with self.algebra():
+                solved = [solved_from(c, beta[c]) for c in outputs]
         self.counters.svm_solves += len(solved)
         self.counters.machine_steps += sum(one.steps for one in solved)
         dual = sum(one.dual for one in solved)

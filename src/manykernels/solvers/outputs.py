@@ -25,6 +25,7 @@ from scipy.linalg import LinAlgError
 
 from .._loops.smo import Bounds, smo
 from ..machines import DenseMachine
+from ..run_state import RunState
 from .dual import TOLERANCES as DUAL
 from .saddle import Answers, Between, Goal, Guess, Saddle, answers, closer, first_guess
 
@@ -60,6 +61,17 @@ class Tolerances:
 
 
 TOLERANCES = Tolerances()
+
+
+def system_bytes(run: RunState) -> int:
+    """Bytes of the systems of free coefficients of all outputs, or of their Hessians where programs
+    are solved on a device.
+    """
+    outputs, n = run.problem.targets.shape
+    if run.bank.on_device:
+        return int(outputs * n**2 * run.bank.dtype.itemsize)
+    free = n if run.problem.is_system else min(n, TOLERANCES.most_free)
+    return int(outputs * free**2 * 8)
 
 
 class SharedSaddle(Saddle):
@@ -110,8 +122,8 @@ class SharedSaddle(Saddle):
             problem.unit * share
             for share in (DUAL.smallest_inner_tolerance, DUAL.first_inner_tolerance)
         )
-        price = max(TOLERANCES.price_per_width * self._reach(x), np.finfo(float).tiny)
-        violation = min(allowed / price, largest)
+        price = TOLERANCES.price_per_width * self._reach(x)
+        violation = allowed / price if price * largest > allowed else largest
 
         def ascend(c: int) -> tuple[int, float]:
             box = problem.boxes[c]
