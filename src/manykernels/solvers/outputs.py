@@ -78,38 +78,39 @@ class SharedSaddle(Saddle):
     """The program around a point, for outputs that share the weights."""
 
     def _approaches(self, best: Between, goal: Goal) -> Iterator[Between]:
-        center = self._solved(best, goal)
+        center, slopes = self._solved(best, goal)
         best = closer(center, best)
         yield best
-        hessian = self._hessian(center) if goal.missing(best) else None
+        hessian = self._hessian(center, slopes) if goal.missing(best) else None
         for _ in range(TOLERANCES.newton_steps):
             if not goal.missing(best):
                 return
             if hessian is None:
                 break
             # Newton's step on the weights, and the coefficients that answer to it
-            slopes = -0.5 * self.forms(center.x)
             change = hessian.step(slopes, center.d)
             x = self.run.problem.feasible(center.x + hessian.answer(change))
             Kx = center.Kx + self._product(x - center.x)
-            trial = self._solved(center._replace(d=center.d + change, x=x, Kx=Kx), goal)
+            trial, others = self._solved(center._replace(d=center.d + change, x=x, Kx=Kx), goal)
             best = closer(trial, best)
             yield best
             # the next Hessian, at the better weights, with the curvature that was seen
-            seen = float((-0.5 * self.forms(trial.x) - slopes) @ change)
+            seen = float((others - slopes) @ change)
             if trial.upper < center.upper:
-                center = trial
-                hessian = self._hessian(center) if goal.missing(best) else None
+                center, slopes = trial, others
+                hessian = self._hessian(center, slopes) if goal.missing(best) else None
             hessian = None if hessian is None else hessian.curved(change, seen)
         # where that did not do
-        yield from super()._approaches(best, goal)
+        if goal.missing(best):
+            yield from super()._approaches(best, goal)
 
     def _product(self, change: np.ndarray) -> np.ndarray:
         """``K_e`` times a change of all coefficients, (t, n)."""
         return (change.astype(self.K.dtype) @ self.K).astype(float)
 
-    def _solved(self, at: Between, goal: Goal) -> Between:
-        """The maximizers for the weights of a point, from its coefficients on.
+    def _solved(self, at: Between, goal: Goal) -> tuple[Between, np.ndarray]:
+        """The maximizers for the weights of a point, from its coefficients on, and the slopes (m,)
+        of phi there.
 
         What their violation costs is the upper bound less the value, so that they are solved again
         only where it is too much.
@@ -138,13 +139,13 @@ class SharedSaddle(Saddle):
             run.counters.machine_steps += sum(steps)
             run.counters.svm_solves += len(x)
             forms = self.forms(x)
-            here = self._between(d, x, Kx, forms)
+            here = self._between(d, x, Kx, forms, Kx + pull)
             left = here.gap - 0.5 * float(forms.max() - d @ forms)
             if left <= allowed or (again and not any(steps)):
                 break
             factor = max(allowed / left, TOLERANCES.most_tightening)
             violation = max(smallest, min(TOLERANCES.tightening, factor) * max(violations))
-        return here
+        return here, -0.5 * forms
 
     def _reach(self, x: np.ndarray) -> float:
         """The widths of the boxes of free coefficients."""
@@ -154,12 +155,11 @@ class SharedSaddle(Saddle):
             total += float(box.widths(row)[free].sum())
         return total
 
-    def _hessian(self, at: Between) -> "Hessian | None":
+    def _hessian(self, at: Between, slopes: np.ndarray) -> "Hessian | None":
         """The Hessian at a point whose coefficients are nearly the maximizers; None if a system
         has no solution.
         """
-        problem, forms = self.run.problem, self.forms(at.x)
-        kernels = _entering(at.d, forms)
+        problem, kernels = self.run.problem, _entering(at.d, slopes)
         guess = first_guess(problem, at.d, at.x)._replace(used=kernels)
         if not problem.is_system:
             guess = _few_free(guess)
@@ -175,10 +175,10 @@ class SharedSaddle(Saddle):
         return Hessian.of(parts, rows, kernels, at.x.shape)
 
 
-def _entering(d: np.ndarray, forms: np.ndarray) -> np.ndarray:
-    """Kernels that have weight, and those with the largest forms that would get some."""
-    without = np.flatnonzero((d == 0.0) & (forms > d @ forms))
-    order = np.argsort(-forms[without], kind="stable")[: TOLERANCES.most_entering]
+def _entering(d: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Kernels that have weight, and those with the steepest slopes that would get some."""
+    without = np.flatnonzero((d == 0.0) & (slopes < d @ slopes))
+    order = np.argsort(slopes[without], kind="stable")[: TOLERANCES.most_entering]
     return np.union1d(np.flatnonzero(d), without[order])
 
 

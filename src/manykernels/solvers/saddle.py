@@ -243,10 +243,18 @@ class Saddle:
         """The slopes of the program, which take the place of decision values, (t, n)."""
         return Kx - self.given + self.point.scores(self.run, d)
 
-    def _between(self, d: np.ndarray, x: np.ndarray, Kx: np.ndarray, forms: np.ndarray) -> Between:
+    def _between(
+        self,
+        d: np.ndarray,
+        x: np.ndarray,
+        Kx: np.ndarray,
+        forms: np.ndarray,
+        scores: np.ndarray | None = None,
+    ) -> Between:
         problem, half = self.run.problem, 0.5 * float(np.vdot(x, Kx))
         upper = half + 0.5 * float((d - self.weights) @ self.point.forms)
-        for y, cost, f in zip(problem.targets, problem.cost, self.scores(d, Kx), strict=True):
+        scores = self.scores(d, Kx) if scores is None else scores
+        for y, cost, f in zip(problem.targets, problem.cost, scores, strict=True):
             upper += problem.loss.value(y, cost, f, problem.loss.intercept(y, cost, f))
         rise = 0.5 * float(forms.max() - self.weights @ forms)
         return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
