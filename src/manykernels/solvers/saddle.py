@@ -17,7 +17,8 @@ are is a guess; a look at the tangents of all kernels is the check.
 Two methods solve it in turns. Newton's method on a proximal version of the kink, whose center moves
 and whose temperature falls, gets near from anywhere: each of its steps is an SVM-like program. It
 needs more and more steps of SMO as it cools; but then it is soon clear which coefficients are free
-and which kernels have weight, and a system of linear equations gives the rest (`active_set`).
+and which kernels have weight, and a system of linear equations gives the rest (`solution`). With
+several outputs, whose SVM-like programs are coupled here, `outputs` has a method that begins.
 """
 
 from collections.abc import Iterator
