@@ -135,7 +135,7 @@ class SharedSaddle(Saddle):
             return found
 
         for again in range(TOLERANCES.solved_again + 1):
-            steps, violations = zip(*run.bank.threads.map(ascend, range(len(x))), strict=True)
+            steps, violations = zip(*run.each_output(ascend), strict=True)
             run.counters.machine_steps += sum(steps)
             run.counters.svm_solves += len(x)
             forms = self.forms(x)
@@ -163,16 +163,16 @@ class SharedSaddle(Saddle):
         guess = first_guess(problem, at.d, at.x)._replace(used=kernels)
         if not problem.is_system:
             guess = _few_free(guess)
-        rows = np.flatnonzero(guess.free.any(axis=1))
+
+        def of(c: int) -> Answers | None:
+            free = guess.free[c].any()
+            return answers(problem, self.K, self.point, guess, c) if free else None
+
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                parts = self.run.bank.threads.map(
-                    lambda c: answers(problem, self.K, self.point, guess, c),
-                    rows.tolist(),
-                )
+                return Hessian.of(self.run.each_output(of), kernels, at.x.shape)
         except LinAlgError:
             return None
-        return Hessian.of(parts, rows, kernels, at.x.shape)
 
 
 def _entering(d: np.ndarray, slopes: np.ndarray) -> np.ndarray:
@@ -183,7 +183,7 @@ def _entering(d: np.ndarray, slopes: np.ndarray) -> np.ndarray:
 
 
 def _few_free(guess: Guess) -> Guess:
-    """The guess with so few free coefficients that systems are small: every so manieth."""
+    """The guess with so few free coefficients that systems are small, evenly among all."""
     free = np.zeros_like(guess.free)
     for few, row in zip(free, guess.free, strict=True):
         points = np.flatnonzero(row)
@@ -199,30 +199,28 @@ class Hessian(NamedTuple):
     ----------
     matrix : (s, s) array
     parts : list of Answers
-        Those of outputs with free coefficients.
-    rows : (r,) their numbers
+        Of every output; None if none of its coefficients is free.
     kernels : (s,) kernels whose weights may change
     shape : (t, n)
     """
 
     matrix: np.ndarray
-    parts: list[Answers]
-    rows: np.ndarray
+    parts: list[Answers | None]
     kernels: np.ndarray
     shape: tuple[int, ...]
 
     @classmethod
     def of(
-        cls, parts: list[Answers], rows: np.ndarray, kernels: np.ndarray, shape: tuple[int, ...]
+        cls, parts: list[Answers | None], kernels: np.ndarray, shape: tuple[int, ...]
     ) -> "Hessian":
         matrix = np.zeros((kernels.size, kernels.size))
-        for part in parts:
+        for part in filter(None, parts):
             sides = _centered(part.sides[:, :-1], part.sides[:, -1])
             matrix += sides.T @ sides
         matrix[np.diag_indices_from(matrix)] += (
             TOLERANCES.diagonal_shift * np.trace(matrix) / kernels.size
         )
-        return cls(matrix, parts, rows, kernels, shape)
+        return cls(matrix, parts, kernels, shape)
 
     def step(self, slopes: np.ndarray, d: np.ndarray) -> np.ndarray:
         """The change of the weights (m,) to the minimum over the simplex."""
@@ -239,9 +237,10 @@ class Hessian(NamedTuple):
     def answer(self, change: np.ndarray) -> np.ndarray:
         """The change of the coefficients (t, n)."""
         x, pull = np.zeros(self.shape), change[self.kernels]
-        for c, part in zip(self.rows, self.parts, strict=True):
-            side = _centered(part.sides[:, :-1] @ pull, part.sides[:, -1])
-            x[c, part.free] = -part.coefficients(side)
+        for row, part in zip(x, self.parts, strict=True):
+            if part is not None:
+                side = _centered(part.sides[:, :-1] @ pull, part.sides[:, -1])
+                row[part.free] = -part.coefficients(side)
         return x
 
     def curved(self, change: np.ndarray, seen: float) -> "Hessian | None":
