@@ -4,7 +4,8 @@
 and p = 2, beside `SVC()` on standardized columns; medians of three, taken in turns. ``grids``:
 ``MKLClassifierCV(kernels)`` with 8 C, 4 p and 5 folds beside a grid search of as many SVCs.
 ``searches``: `MKLClassifierCV()` as it is beside SVC with 40 candidates. ``classes``: ten classes
-of digits. ``losses``: the logistic and the squared loss beside the hinge, exact kernels.
+of digits, and 5 and 20 of clusters. ``texts``: 105 classes of 2,000 sparse texts beside LinearSVC.
+``losses``: the logistic and the squared loss beside the hinge, exact kernels.
 
 Everything is at the defaults but for what a column names.
 
@@ -18,6 +19,13 @@ What was learned
   half of the time.
 * Weights of 1e-48 are denormal numbers in float32, with which a product of matrices takes forty
   times as long.
+* Several classes, p = 1: for given weights the programs of all outputs have one kernel, and are
+  solved beside each other from where they were; Newton's method on the weights needs two or three
+  rounds of them. Sweeps over outputs that are coupled by the curvature needed a hundred.
+* A Hessian of 500 free coefficients of an output, where there are a thousand, does as well when it
+  is scaled by the curvature that a step has met; all of them took six tenths of the time.
+* Texts whose rows have length one lose four points of accuracy to columns of unit variance
+  (``scale=None`` keeps them).
 * A sample of the points first (500 or 1,000 of 2,500) pays little for p = 2, and not for p = 1.
 """
 
@@ -26,17 +34,17 @@ import warnings
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from manykernels import MKLClassifier, MKLClassifierCV
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.kernels.grids import auto_bank
 
-from .common import read, run_parts, table
+from .common import DATA, read, run_parts, table
 
 ROWS = {
     500: ("ijcnn1", "covtype", "usps"),
@@ -48,7 +56,7 @@ ROWS = {
 SMALL = ("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc")
 WIDE = (("covtype", 490), ("usps", 420))
 SEARCHES = (("covtype", 1000), ("letter", 1000), ("magic", 3000))
-DIGITS, LOSS_ROWS = 1300, 12_000
+DIGITS, TEXTS, LOSS_ROWS = 1300, 2000, 12_000
 COSTS, NORMS = np.logspace(-1, 2.5, 8), (1.0, 1.33, 2.0, float("inf"))
 REPEATS = 3
 
@@ -129,22 +137,67 @@ def searches():
 
 def classes():
     """Several classes."""
-    X, y = load_digits(return_X_y=True)
-    chosen = np.random.default_rng(0).permutation(len(y))
-    train, test = chosen[:DIGITS], chosen[DIGITS:]
-    models = [_svc(), MKLClassifier(), MKLClassifier(p=2.0)]
-    seconds = _medians(models, X[train], y[train])
-    names = ("SVC", "MKL", "MKL, p = 2")
-    found = [
-        {
-            "model": name,
-            "seconds": one,
-            "of SVC": one / seconds[0],
-            "accuracy": model.score(X[test], y[test]),
+    found = []
+    for name, (X, y) in _several().items():
+        chosen = np.random.default_rng(0).permutation(len(y))
+        train, test = chosen[:DIGITS], chosen[DIGITS:]
+        models = {
+            "SVC": _svc(),
+            "MKL": MKLClassifier(),
+            "MKL, p = 2": MKLClassifier(p=2.0),
+            "MKL, one against one": MKLClassifier(multiclass="ovo"),
         }
-        for name, model, one in zip(names, models, seconds, strict=True)
-    ]
-    table("Digits, ten classes", found)
+        found += _beside(name, models, X[train], y[train], X[test], y[test])
+    table("Several classes", found)
+    return found
+
+
+def _several():
+    """Tables with several classes."""
+    sizes = {"5 classes": (20, 8, 5), "20 classes": (30, 15, 20)}
+    made = {
+        name: make_classification(
+            2 * DIGITS,
+            columns,
+            n_informative=informative,
+            n_classes=count,
+            n_clusters_per_class=1,
+            random_state=0,
+        )
+        for name, (columns, informative, count) in sizes.items()
+    }
+    return {"digits": load_digits(return_X_y=True), **made}
+
+
+def texts():
+    """Many classes of sparse texts."""
+    data = read("sector")
+    if data is None:
+        return []
+    X, _, X_test, _ = data
+    with np.load(DATA / "sector.npz") as archive:
+        y, y_test = archive["y_multi"], archive["y_test_multi"]
+    chosen = np.random.default_rng(0).permutation(len(y))[:TEXTS]
+    models = {
+        "LinearSVC": LinearSVC(),
+        "MKL": MKLClassifier(),
+        "MKL, p = 2": MKLClassifier(p=2.0),
+        "MKL, scale=None": MKLClassifier(scale=None),
+    }
+    found = _beside("sector", models, X[chosen], y[chosen], X_test, y_test, 1)
+    table("Many classes", found)
+    return found
+
+
+def _beside(name, models, X, y, X_test, y_test, repeats=None):
+    """Seconds, accuracy and gap of models, the first of which is the measure."""
+    seconds = _medians(list(models.values()), X, y, repeats)
+    found = []
+    for (kind, model), one in zip(models.items(), seconds, strict=True):
+        result = getattr(model, "result_", None)
+        row = {"set": name, "classes": len(np.unique(y)), "model": kind, "seconds": one}
+        row |= {"ratio": one / seconds[0], "accuracy": model.score(X_test, y_test)}
+        found.append(row | {"gap": None if result is None else result.certificate.gap})
     return found
 
 
@@ -218,13 +271,14 @@ def _medians(models, X, y, repeats=None, warm=True):
     return np.median(times, axis=0)
 
 
-STEPS = {run.__name__: run for run in (rows, grids, searches, classes, losses)}
+STEPS = {run.__name__: run for run in (rows, grids, searches, classes, texts, losses)}
 QUICK = {
     "ROWS": {200: ("letter",)},
     "SMALL": ("liver",),
     "WIDE": (),
     "SEARCHES": (("letter", 100),),
     "DIGITS": 200,
+    "TEXTS": 200,
     "LOSS_ROWS": 200,
     "COSTS": [1.0, 10.0],
     "NORMS": (1.0, 2.0),

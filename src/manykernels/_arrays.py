@@ -35,8 +35,8 @@ def special_functions(x: Any) -> ModuleType:
 
 
 def ascending(x: Any) -> Any:
-    """Places of the entries of a vector in ascending order; equal ones stay in theirs."""
-    return x.argsort(stable=True) if is_tensor(x) else np.argsort(x, kind="stable")
+    """Places of the entries of a vector in ascending order, equal ones in any."""
+    return x.argsort(stable=True) if is_tensor(x) else np.argsort(x)
 
 
 def places(condition: Any) -> Any:

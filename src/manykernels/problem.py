@@ -61,7 +61,7 @@ class Problem:
         """The unit of violations of the optimality conditions."""
         return min(box.unit() for box in self.boxes)
 
-    @property
+    @cached_property
     def is_system(self) -> bool:
         """True if some output is solved by systems of linear equations."""
         return any(box.is_system for box in self.boxes)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from ._arrays import Array
+from ._threads import Threads
 from .banks.base import Sums
 from .machines import (
     BlockedMachine,
@@ -22,6 +23,7 @@ from .machines import (
     FactoredMachine,
     KernelRows,
     Machine,
+    MachineResult,
 )
 from .problem import Problem
 from .regularizers import Curvature
@@ -29,6 +31,10 @@ from .result import Certificate, Counters, Result
 from .thresholds import thresholds
 
 GIGABYTE = 2**30
+# Coefficients of all outputs from which on threads share them: fewer take as long as to begin.
+FEWEST_COEFFICIENTS = 10_000
+
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True)
@@ -237,17 +243,35 @@ class RunState:
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
         self.latest = Point(weights, beta)
-        with self.algebra():
-            solved = [
-                machine.solve(kernel, problem.loss, y, cost, start, tol, gap=gap)
-                for y, cost, start in zip(problem.targets, problem.cost, beta, strict=True)
-            ]
+
+        def solved_from(c: int, start: np.ndarray) -> MachineResult:
+            y, cost = problem.targets[c], problem.cost[c]
+            return machine.solve(kernel, problem.loss, y, cost, start, tol, gap=gap)
+
+        if len(beta) > 1 and isinstance(machine, DenseMachine):
+            # from copies: threads that are left to themselves after an interrupt must not write to
+            # what is judged then
+            solved = self.each_output(lambda c: solved_from(c, beta[c].copy()))
+            beta[:] = [one.beta for one in solved]
+        else:
+            with self.algebra():
+                solved = [solved_from(c, start) for c, start in enumerate(beta)]
         self.counters.svm_solves += len(solved)
         self.counters.machine_steps += sum(one.steps for one in solved)
         dual = sum(one.dual for one in solved)
         noise = max(0.0, sum(one.primal for one in solved) - dual)
         scores = np.stack([one.scores for one in solved])
         return Evaluation(weights, beta, scores, dual + problem.regularizer.value(weights), noise)
+
+    def each_output(self, work: Callable[[int], Outcome]) -> list[Outcome]:
+        """``work(c)`` of every output c: beside each other where outputs are large, unless they are
+        systems of equations, each of which uses all threads.
+        """
+        outputs, n = self.problem.targets.shape
+        if self.problem.is_system or outputs * n < FEWEST_COEFFICIENTS:
+            with self.algebra():
+                return Threads(1).map(work, range(outputs))
+        return self.bank.own_threads.map(work, range(outputs))
 
     def algebra(self) -> AbstractContextManager:
         """A context for machines, in which systems of equations may use all threads."""

@@ -157,6 +157,11 @@ class Bank(KernelSet):
         """A context in which a single matrix operation may use all threads."""
         return self.threads.algebra()
 
+    @property
+    def own_threads(self) -> Threads:
+        """Threads for the work of one problem: one where others compute beside it."""
+        return self.threads
+
     def start(self, regularizer: Any) -> np.ndarray:
         """Weights to begin with, (m,)."""
         return regularizer.start(self.m)

@@ -17,7 +17,8 @@ are is a guess; a look at the tangents of all kernels is the check.
 Two methods solve it in turns. Newton's method on a proximal version of the kink, whose center moves
 and whose temperature falls, gets near from anywhere: each of its steps is an SVM-like program. It
 needs more and more steps of SMO as it cools; but then it is soon clear which coefficients are free
-and which kernels have weight, and a system of linear equations gives the rest (`active_set`).
+and which kernels have weight, and a system of linear equations gives the rest (`solution`). With
+several outputs, whose SVM-like programs are coupled here, `outputs` has a method that begins.
 """
 
 from collections.abc import Iterator
@@ -110,20 +111,31 @@ class Goal(NamedTuple):
 
     def missing(self, at: Between) -> float:
         """The gap to reach from here, or zero if it is reached."""
-        enough = self.wanted
-        if self.value is not None:
-            enough = max(enough, TOLERANCES.gain_left * abs(at.upper - self.value))
+        enough = self.enough(at)
         return enough if at.gap > enough else 0.0
 
+    def enough(self, at: Between) -> float:
+        """The gap that will do at a point."""
+        if self.value is None:
+            return self.wanted
+        return max(self.wanted, TOLERANCES.gain_left * abs(at.upper - self.value))
 
-def aim(run: RunState, K: np.ndarray, weights: np.ndarray, point: HeldPoint, goal: Goal) -> Between:
+
+def aim(
+    run: RunState,
+    K: np.ndarray,
+    weights: np.ndarray,
+    point: HeldPoint,
+    goal: Goal,
+    method: "type[Saddle] | None" = None,
+) -> Between:
     """Weights (m,) and coefficients near the saddle of the program, as a `Between`; see
-    `Saddle.solve`.
+    `Saddle.solve`, or the method that is given in its place.
     """
     kernels, start = _candidates(weights, point.forms), None
     for _ in range(TOLERANCES.programs):
         # the program of the candidates
-        saddle = Saddle(run, K, weights[kernels], point.only(kernels))
+        saddle = (method or Saddle)(run, K, weights[kernels], point.only(kernels))
         found = saddle.solve(goal, start)
         d = np.zeros(weights.size)
         d[kernels] = found.d
@@ -180,11 +192,11 @@ class Saddle:
         """
         best = self._between(self.weights, self.point.beta, self.given, self.point.forms)
         if start is not None:
-            best, goal = _better(self._at(*start), best), goal._replace(known=True)
+            best, goal = closer(self._at(*start), best), goal._replace(known=True)
         try:
             with np.errstate(over="raise", invalid="raise"):
                 for better in self._approaches(best, goal):
-                    best = _better(better, best)
+                    best = closer(better, best)
         except FloatingPointError:  # kernels so large that their squares are no numbers
             pass
         return best
@@ -203,7 +215,7 @@ class Saddle:
             # the point of the smooth model
             forms = self.forms(x)
             here = self._between(model.weights(forms), x, Kx, forms)
-            best = _better(here, best)
+            best = closer(here, best)
             yield best
             # the active set, less and less often where it does not help
             if step == due and goal.missing(best):
@@ -232,10 +244,18 @@ class Saddle:
         """The slopes of the program, which take the place of decision values, (t, n)."""
         return Kx - self.given + self.point.scores(self.run, d)
 
-    def _between(self, d: np.ndarray, x: np.ndarray, Kx: np.ndarray, forms: np.ndarray) -> Between:
+    def _between(
+        self,
+        d: np.ndarray,
+        x: np.ndarray,
+        Kx: np.ndarray,
+        forms: np.ndarray,
+        scores: np.ndarray | None = None,
+    ) -> Between:
         problem, half = self.run.problem, 0.5 * float(np.vdot(x, Kx))
         upper = half + 0.5 * float((d - self.weights) @ self.point.forms)
-        for y, cost, f in zip(problem.targets, problem.cost, self.scores(d, Kx), strict=True):
+        scores = self.scores(d, Kx) if scores is None else scores
+        for y, cost, f in zip(problem.targets, problem.cost, scores, strict=True):
             upper += problem.loss.value(y, cost, f, problem.loss.intercept(y, cost, f))
         rise = 0.5 * float(forms.max() - self.weights @ forms)
         return Between(d, x, Kx, upper, problem.dual_linear(x) - half - rise)
@@ -305,14 +325,14 @@ class Saddle:
             here = self._at(d / d.sum(), x)
             other = next_guess(problem, self, guess, found, here.Kx)
             worse = 0 if here.gap < best.gap else worse + 1
-            best = _better(here._replace(exact=True), best)
+            best = closer(here._replace(exact=True), best)
             if other is None or best.gap <= wanted or worse == TOLERANCES.systems_without_gain:
                 break
             guess = other
         return best
 
 
-def _better(one: Between, other: Between) -> Between:
+def closer(one: Between, other: Between) -> Between:
     return one if one.gap < other.gap else other
 
 
@@ -430,9 +450,9 @@ def solution(
             # the Schur complement of the free coefficients, output by output
             parts = [_eliminated(problem, K, given, point, guess, c) for c in range(t)]
             for c, part in enumerate(parts):
-                rows = np.r_[:s, s + c]
-                small[np.ix_(rows, rows)] -= part.sides[:, :-1].T @ part.sides[:, :-1]
-                right[rows] += part.fixed - part.sides[:, :-1].T @ part.sides[:, -1]
+                rows, sides = np.r_[:s, s + c], part.answers.sides
+                small[np.ix_(rows, rows)] -= sides.T @ sides
+                right[rows] += part.fixed - sides.T @ part.side
             small[np.diag_indices(s)] += ACTIVE_SET.diagonal_shift * np.trace(small[:s, :s]) / s
             z = np.linalg.solve(small, right)
         except LinAlgError:
@@ -442,8 +462,8 @@ def solution(
     # back substitution: the coefficients of every output
     x, d = guess.x.copy(), np.zeros(point.forms.size)
     for c, part in enumerate(parts):
-        left = part.sides[:, -1] - part.sides[:, :-1] @ z[np.r_[:s, s + c]]
-        x[c, part.free] = solve_triangular(part.factor, left, lower=True, trans=1)
+        left = part.side - part.answers.sides @ z[np.r_[:s, s + c]]
+        x[c, part.answers.free] = part.answers.coefficients(left)
         x[c] = _inside(problem.boxes[c], guess.x[c], x[c])
     d[guess.used] = z[:s]
     return Found(d, x, z[s : s + t]) if np.isfinite(z).all() and np.isfinite(x).all() else None
@@ -460,22 +480,55 @@ def _inside(box: Box, before: np.ndarray, x: np.ndarray) -> np.ndarray:
     return box.curve.coefficients(f, box.total)
 
 
-class _Part(NamedTuple):
-    """The equations of one output without its coefficients.
+class Answers(NamedTuple):
+    """How the free coefficients of one output answer to weights and intercept.
 
     Attributes
     ----------
     free : (f,) points with free coefficients
     factor : (f, f) Cholesky's factor L of their kernel
-    sides : (f, s + 2)
-        ``L^-1`` times the products of the kernels in use, ones, and the right-hand side.
-    fixed : (s + 1,)
-        What the other coefficients leave of the right-hand sides of weights and intercept.
+    sides : (f, s + 1)
+        ``L^-1`` times the products of the kernels in use, and ones.
     """
 
     free: np.ndarray
     factor: np.ndarray
     sides: np.ndarray
+
+    def coefficients(self, side: np.ndarray) -> np.ndarray:
+        """Coefficients (f,) from ``L^-1`` times a right-hand side."""
+        return solve_triangular(self.factor, side, lower=True, trans=1, check_finite=False)
+
+
+def answers(problem: Problem, K: np.ndarray, point: HeldPoint, guess: Guess, c: int) -> Answers:
+    """The answers of output c."""
+    F, M = np.flatnonzero(guess.free[c]), point.products[guess.used, c]
+    block = K[np.ix_(F, F)].astype(float)
+    block[np.diag_indices(F.size)] += (
+        problem.boxes[c].around(guess.x[c]).ridge[F]
+        + ACTIVE_SET.diagonal_shift * np.trace(block) / F.size
+    )
+    factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
+    sides = np.empty((F.size, len(M) + 1))
+    sides[:, :-1], sides[:, -1] = M[:, F].T, 1.0
+    sides = solve_triangular(factor, sides, lower=True, overwrite_b=True, check_finite=False)
+    return Answers(F, factor, sides)
+
+
+class _Part(NamedTuple):
+    """The equations of one output without its coefficients.
+
+    Attributes
+    ----------
+    answers : Answers
+    side : (f,)
+        ``L^-1`` times the constants of the free coefficients.
+    fixed : (s + 1,)
+        What the other coefficients leave of the right-hand sides of weights and intercept.
+    """
+
+    answers: Answers
+    side: np.ndarray
     fixed: np.ndarray
 
 
@@ -483,22 +536,15 @@ def _eliminated(
     problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, c: int
 ) -> _Part:
     """The equations of output c without its free coefficients."""
-    box, M = problem.boxes[c].around(guess.x[c]), point.products[guess.used, c]
-    F, fixed = np.flatnonzero(guess.free[c]), np.where(guess.free[c], 0.0, guess.x[c])
+    found = answers(problem, K, point, guess, c)
+    box, F = problem.boxes[c].around(guess.x[c]), found.free
+    fixed = np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
-    # Cholesky's factor of the kernel of the free points
-    block = K[np.ix_(F, F)].astype(float)
-    block[np.diag_indices(F.size)] += (
-        box.ridge[F] + ACTIVE_SET.diagonal_shift * np.trace(block) / F.size
-    )
-    factor = cholesky(block, lower=True, overwrite_a=True, check_finite=False)
-    # right-hand sides: products of the kernels in use, ones for the intercept, and the constants
-    sides = np.empty((F.size, len(M) + 2))
-    sides[:, :-2], sides[:, -2] = M[:, F].T, 1.0
-    sides[:, -1] = box.linear[F] - box.kink[F] * np.sign(guess.x[c, F]) + given[c, F]
-    sides[:, -1] -= fixed[held] @ K[np.ix_(held, F)]
-    sides = solve_triangular(factor, sides, lower=True, overwrite_b=True, check_finite=False)
-    return _Part(F, factor, sides, np.append(-M @ fixed, box.total - fixed.sum()))
+    side = box.linear[F] - box.kink[F] * np.sign(guess.x[c, F]) + given[c, F]
+    side -= fixed[held] @ K[np.ix_(held, F)]
+    side = solve_triangular(found.factor, side, lower=True, check_finite=False)
+    pulled = -point.products[guess.used, c] @ fixed
+    return _Part(found, side, np.append(pulled, box.total - fixed.sum()))
 
 
 def next_guess(

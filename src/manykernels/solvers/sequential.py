@@ -26,7 +26,8 @@ from ..result import Certificate
 from ..run_state import RunState
 from .base import Iterate, Solver, fewest, patient, stalled
 from .dual import HeldPoint, Line, best_multiple, first_svm, held_bytes
-from .saddle import Between, Goal, aim
+from .outputs import SharedSaddle, system_bytes
+from .saddle import Between, Goal, Saddle, aim
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class State(NamedTuple):
 class Sequential(Solver):
     """Second-order method for sums of kernels with weights on the simplex.
 
-    Holds a combined kernel for each output, and the (m, n) products.
+    Holds a combined kernel, the (m, n) products, and systems of the free coefficients.
     """
 
     title = "Newton's method"
@@ -99,13 +100,11 @@ class Sequential(Solver):
                 f"This method is for PNormBall(1), got {run.problem.regularizer!r}: use Newton()."
             )
         outputs, n = run.problem.targets.shape
-        itemsize = run.bank.dtype.itemsize
-        largest = max(held_bytes(run), outputs * n**2 * itemsize)
-        if not run.holds_kernel or largest > run.memory_budget:
+        if not run.holds_kernel or max(held_bytes(run), system_bytes(run)) > run.memory_budget:
             raise ValueError(
-                f"Newton's method holds a combined kernel for each of {outputs} outputs and the "
-                f"products of {run.bank.m} kernels with {n} points, which are over the memory "
-                "budget: raise cache_size or use solver='spg'."
+                f"Newton's method holds a combined kernel, the products of {run.bank.m} kernels "
+                f"with {n} points and systems of equations of {outputs} outputs, which are over "
+                "the memory budget: raise cache_size or use solver='spg'."
             )
 
     def init(self, run: RunState) -> State:
@@ -123,7 +122,8 @@ class Sequential(Solver):
         # the quadratic program around the point
         wanted = TOLERANCES.program_share_of_tolerance * allowed
         goal = Goal(gap, wanted, certificate.dual, state.known)
-        target = aim(run, run.combine(state.around), state.around, point, goal)
+        K = run.combine(state.around)
+        target = aim(run, K, state.around, point, goal, _method(K, point))
         # the line search, and the weights of the next program
         new, size = _searched(run, state, target, gap, TOLERANCES.dual_loss_allowed * allowed)
         around, reached = new.around, new.iterate.certificate
@@ -142,6 +142,12 @@ class Sequential(Solver):
         return _unless_dense(_judged(run, state.iterate.weights, state.point.fresh(run)))._replace(
             around=state.around, known=state.known
         )
+
+
+def _method(K: np.ndarray, point: HeldPoint) -> type[Saddle]:
+    """How programs are solved: outputs beside each other, if they are in the memory of the host."""
+    here = isinstance(K, np.ndarray) and isinstance(point.products, np.ndarray)
+    return SharedSaddle if here and len(point.beta) > 1 else Saddle
 
 
 def _searched(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._threads import one_thread
+from ..._threads import Threads, one_thread
 from ...thresholds import thresholds
 from ..base import SumBank, as_outputs
 from ..dense import DenseBank
@@ -313,6 +313,10 @@ class SharedBank(DelegatingBank):
 
     def algebra(self) -> AbstractContextManager:
         return nullcontext()  # other problems compute beside this one
+
+    @property
+    def own_threads(self) -> Threads:
+        return Threads(1)
 
     def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         if rows is not None:
