@@ -459,7 +459,14 @@ class Way:
 
 WAYS = {
     # sparse tables stay sparse, and are arrays on other ways
-    "matrices in memory": Way({"stored_share": 2.0}, planning.Way.MATRICES_HELD),
+    "matrices in memory": Way(
+        {"stored_share": 2.0, "factor_columns": 0}, planning.Way.MATRICES_HELD
+    ),
+    "kernels as factors": Way(
+        {"factor_share": 1.0, "held_gram_bytes": 0},
+        planning.Way.KERNELS_AS_FACTORS,
+        concerns={"approximation": ("exact",)},
+    ),
     "sample of points": Way(
         {
             "points_for_sample": 10,
@@ -498,7 +505,9 @@ WAYS = {
             "banks.tiled.BLOCK": 64,
             "banks.base.ROW_BLOCK": 8,
             "banks.masked.KERNELS": 2,
-            "banks.dense.AT_ONCE": 64,
+            "banks.base.ENTRIES_AT_ONCE": 64,
+            "banks.tiled.SQUARE": 8,
+            "banks.lowrank.factors.COMBINED_ROWS": 8,
             "banks.lowrank.columns.ROWS": 16,
             "lowrank.maps.ROWS": 16,
             "estimators.data.decision.FACTOR_ROWS": 8,

@@ -388,7 +388,8 @@ def test_matplotlib_is_named_when_it_is_missing(grouped, monkeypatch):
 class TestTuning:
     @pytest.fixture(scope="class")
     def tuned(self):
-        return MKLClassifierCV(MIXED, Cs=[0.1, 1.0, 10.0], ps=[1.0, np.inf], cv=3).fit(X, y)
+        model = MKLClassifierCV(MIXED, Cs=[0.1, 1.0, 10.0], ps=[1.0, np.inf], cv=3)
+        return model.set_params(exhaustive=True).fit(X, y)
 
     def test_scores_and_errors(self, tuned):
         display = drawn(TuningDisplay.from_estimator(tuned))

@@ -21,7 +21,7 @@ from manykernels.kernels import RBF, Linear
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
 y = np.where(X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=60) > 0.5, "up", "down")
-GRID = {"Cs": [0.1, 1.0, 10.0], "ps": [1.0, 2.0], "cv": 3}
+GRID = {"Cs": [0.1, 1.0, 10.0], "ps": [1.0, 2.0], "cv": 3, "exhaustive": True}
 KERNELS = [RBF(0.2), RBF(2.0, features=[0]), Linear()]
 
 
@@ -169,7 +169,8 @@ def slow(run, fold, start, *of):
     return solved(run, fold, start, *of)
 tuning._solved = slow
 model = MKLClassifierCV([RBF(0.2), RBF(2.0, features=[0]), Linear()], Cs=[0.1, 0.5, 2.0],
-                        ps=[1.0, 2.0], cv=6, checkpoint=Checkpoint(sys.argv[1], every=0.0))
+                        ps=[1.0, 2.0], cv=6, exhaustive=True,
+                        checkpoint=Checkpoint(sys.argv[1], every=0.0))
 model.fit(X, y)
 print("done", model.C_, model.p_)
 """

@@ -9,6 +9,7 @@ import pytest
 
 from manykernels import MKLClassifier, path
 from manykernels.banks import DenseBank, make_bank
+from manykernels.banks.divided import DividedBank
 from manykernels.banks.wrappers.shared import PassBatcher, held, width
 from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial, paper_bank
 from manykernels.problem import Problem
@@ -176,14 +177,15 @@ class TestHub:
     def test_what_outlives_a_run(self):
         source = make_bank(KERNELS, X, dtype=np.float32)
         hub = PassBatcher(held(source, 2**30))
-        assert isinstance(hub.bank, DenseBank)
+        assert isinstance(hub.bank, DividedBank)
         assert hub.run([lambda bank: bank.persistent])[0] is source
         assert source.persistent is source
 
 
 def test_what_fits():
     bank = make_bank(KERNELS, X, dtype=np.float32)
-    assert held(bank, 1000) is bank
+    assert not any(isinstance(part.bank, DenseBank) for part in held(bank, 1000).parts)
+    assert any(isinstance(part.bank, DenseBank) for part in held(bank, 2**30).parts)
     assert width(bank, 1, 1000) == 0
     assert width(bank, 1, 2**30) > width(bank, 5, 2**30) > 10
 

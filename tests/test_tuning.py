@@ -29,6 +29,7 @@ from manykernels.banks.wrappers.parts import PartBank
 from manykernels.estimators import calibration
 from manykernels.estimators.data.units import MADE
 from manykernels.estimators.search import folds, tuning
+from manykernels.estimators.search.race import hopeless
 from manykernels.kernels import RBF, Hamming, KernelCollection, Linear, Polynomial, paper_bank
 from manykernels.lowrank import Nystroem
 
@@ -62,7 +63,8 @@ def tuned(plain, **options):
         for name, value in plain.get_params(deep=False).items()
         if name in kind._get_param_names()
     }
-    return kind(**parameters | {"Cs": GRID["C"], "ps": GRID["p"], "cv": SPLITS} | options)
+    given = {"Cs": GRID["C"], "ps": GRID["p"], "cv": SPLITS, "exhaustive": True}
+    return kind(**parameters | given | options)
 
 
 class TestScores:
@@ -204,9 +206,8 @@ class TestChoice:
         means = model.scores_.mean(axis=0)
         errors = np.zeros(means.shape)
         for cost, norm in np.ndindex(means.shape):
-            one = MKLClassifierCV(
-                FIXED, Cs=[GRID["C"][cost]], ps=[GRID["p"][norm]], cv=SPLITS, calibration="sigmoid"
-            ).fit(X, y)
+            cell = {"Cs": [GRID["C"][cost]], "ps": [GRID["p"][norm]]}
+            one = tuned(MKLClassifier(FIXED), calibration="sigmoid", **cell).fit(X, y)
             truth, said = y == one.classes_[1], one._probabilities(one._held_out)[:, 1]
             errors[cost, norm] = np.mean(np.square(said - truth))
         best = means - errors
@@ -219,15 +220,16 @@ class TestChoice:
     def test_a_grid_broken_off_at_its_beginning_says_nothing(self, monkeypatch):
         ways, calls = tuning._on_shared_kernels, []
 
-        def broken(task, done):
-            for _ in ways(task, done):
+        def broken(*of):
+            task = of[0]
+            for _ in ways(*of):
                 calls.append(task.kernels)
                 yield
                 if task.kernels == 1:
                     raise KeyboardInterrupt
 
         monkeypatch.setattr(tuning, "_on_shared_kernels", broken)
-        model = MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.33], cv=5)
+        model = MKLClassifierCV(Cs=[0.1, 1.0], ps=[1.33], cv=5, exhaustive=True)
         with pytest.warns(ConvergenceWarning, match="broken off"):
             model.fit(X, y)
         assert 1 in calls
@@ -419,6 +421,50 @@ class TestInterrupts:
             model.fit(X, y)
         assert np.isnan(model.scores_).any()
         assert model.predict(X).shape == (90,)
+
+
+class TestRace:
+    """Cells that cannot win are left out."""
+
+    def test_by_standard_errors_of_differences(self):
+        rng, weight = np.random.default_rng(0), np.ones(400)
+        good = (rng.random(400) < 0.9).astype(float)
+        near = np.where(rng.random(400) < 0.02, 1.0 - good, good)
+        bad = (rng.random(400) < 0.7).astype(float)
+        gone = np.full(400, np.nan)
+        merits = np.stack([bad, good, near, gone])
+        assert hopeless(merits, weight).tolist() == [True, False, False, True]
+        # few rows say little, whatever they count
+        assert not hopeless(merits[:3, :6], weight[:6]).any()
+        assert not hopeless(merits[:3, :6], 100.0 * weight[:6]).any()
+
+    def test_what_is_left(self):
+        rng = np.random.default_rng(1)
+        A = rng.normal(size=(240, 4))
+        labels = np.sign(A[:, 0] * A[:, 1] + 0.3 * rng.normal(size=240))
+        grid = {"Cs": [1e-4, 1.0, 10.0], "ps": [1.0, 2.0], "cv": 4}
+        kernels = [RBF(0.5), RBF(1e-4), Linear()]
+        race = MKLClassifierCV(kernels, **grid).fit(A, labels)
+        whole = MKLClassifierCV(kernels, **grid, exhaustive=True).fit(A, labels)
+        left = np.isfinite(race.scores_)
+        assert left[:2].all()  # two folds for all
+        assert not left[2:, 0].any()
+        cost, norm = whole.best_index_
+        assert left[:, cost, norm].all()
+        assert race.best_score_ >= whole.best_score_ - 0.02
+        assert race.result_.certificate.gap <= race.tol
+        named = MKLClassifierCV(kernels, **grid, scoring="accuracy").fit(A, labels)
+        assert np.isfinite(named.scores_).all()
+        assert race.cv_results_.mean_test_score.isna().any()
+
+    def test_of_regressions(self):
+        rng = np.random.default_rng(1)
+        A = rng.normal(size=(200, 3))
+        numbers = np.sin(A[:, 0]) + 0.1 * rng.normal(size=200)
+        grid = {"Cs": [1e-4, 1.0], "ps": [1.0], "cv": 4}
+        model = MKLRegressorCV([RBF(0.5), Linear()], **grid).fit(A, numbers)
+        assert np.isnan(model.scores_[2:, 0]).all()
+        assert model.C_ == 1.0
 
 
 class TestProbabilities:

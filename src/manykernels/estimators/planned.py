@@ -14,7 +14,7 @@ from .._canonical import taken
 from .._threads import Threads, thread_count
 from ..banks import FactorBank, ResolvedKernels
 from ..banks.dense import DenseBank
-from ..banks.divided import holding
+from ..banks.divided import divided, holding
 from ..banks.torch import device_for_factors
 from ..banks.wrappers.shared import is_worth_holding
 from ..lowrank import RandomFourier
@@ -32,7 +32,7 @@ from ..solvers import choose_solver
 from .base import MKLEstimator
 from .checks import Points, check_parameters, choose_combination, memory_budget
 from .copies import unfitted
-from .data.prepare import RowsElsewhere, collection, make_kernels, request
+from .data.prepare import RowsElsewhere, collection, make_kernels, planned_table, request
 from .data.units import in_units, learn_units
 from .search.folds import alike, can_share, fold_bank, make_folds
 from .search.paths import NORMS
@@ -105,9 +105,11 @@ def _foreseen(estimator: Any, X: Any, distinct: Any) -> Any:
             "The rows are on a cluster, where kernels are made at once: fit the model, and look at "
             "its plan_."
         )
+    table = planned_table(estimator, X)
     X = taken(X, distinct.rows)
     learn_units(estimator, X, distinct.weight)
     X = in_units(estimator, X)
+    X = X if table is None else table.held(X)
     is_sum = choose_combination(estimator.combination) is None
     if estimator.approximation is None or not is_sum:
         return make_kernels(estimator, X, distinct.weight)
@@ -170,6 +172,7 @@ def _plan_of_grid(model: Any, X: Any, y: Any, sample_weight: Any) -> Plan:
     alone = folds[place.fold]
     bank, at_once = fold_bank([folds[number] for number in alike(folds)[0]])
     budget = memory_budget(task.template.cache_size)
+    bank = divided(bank)
     whole = holding(bank, _held) if is_worth_holding(bank, budget) else bank
     prepared = alone.prepared._replace(bank=alone.bank(whole, bank.scales))
     prepared = prepared if task.template.share_weights else prepared.part(0)
