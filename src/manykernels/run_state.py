@@ -179,10 +179,19 @@ class RunState:
     @property
     def holds_kernel(self) -> bool:
         """True if a combined kernel fits into the memory budget."""
-        itemsize = self.bank.dtype.itemsize
-        if self.problem.is_system:
-            itemsize += 8  # linear systems are solved in float64
-        return self.bank.n**2 * itemsize <= self.memory_budget
+        return self.kernel_bytes <= self.memory_budget
+
+    @property
+    def kernel_bytes(self) -> int:
+        """Bytes of a combined kernel and, where systems of equations are factorized, of a copy in
+        float64.
+        """
+        return self.bank.n**2 * (self.bank.dtype.itemsize + 8 * self.is_factorized)
+
+    @property
+    def is_factorized(self) -> bool:
+        """True if systems of as many equations as there are points are factorized."""
+        return self.problem.is_system and self.bank.n <= thresholds().factorized_points
 
     @property
     def work(self) -> float:
