@@ -56,9 +56,9 @@ class Tolerances:
     residual_left : float
         Part of the residual that a step of Newton's method may leave. Larger makes for more and
         cheaper steps.
-    residual_left_at_once : float
-        Part of the residual that the system of a squared loss leaves at most. Larger makes for
-        rougher solutions where rough ones are asked for.
+    roughest_gap : float
+        Gap, as a part of the loss without kernels, that is wanted in any case: a product costs less
+        than a pass over the kernels. Larger makes for rougher solutions where rough ones will do.
     share_of_gap : float
         Part of the wanted gap that the residual may make up. Larger ends systems earlier, and more
         often too early.
@@ -71,7 +71,7 @@ class Tolerances:
     max_steps: int = 100
     patience: int = 5
     residual_left: float = 0.1
-    residual_left_at_once: float = 1e-2
+    roughest_gap: float = 1e-4
     share_of_gap: float = 0.3
     rounding: float = 1e-14
 
@@ -106,7 +106,7 @@ def ascend(
         kernel if whole else submatrix(kernel, used), TOLERANCES.rows_per_step * max_steps
     )
     part = box if whole else box.take_points(used)
-    wanted = part.price(tol, beta[used])
+    wanted = min(part.price(tol, beta[used]), TOLERANCES.roughest_gap * _loss_alone(part))
     answers = _minimized if part.curve is not None else _solved
     for found in answers(equations, part, beta[used], F[used], wanted):
         beta[used] = found.beta  # so that the best is there after an interrupt
@@ -122,26 +122,33 @@ def _solved(
     """Answers for a dual without bounds, each better than the last: of one system, and of more for
     the errors of those before.
     """
-    weights = 1.0 / box.ridge
-    roots = np.sqrt(weights)
-
-    def answer(beta: np.ndarray, F: np.ndarray) -> Answer:
-        errors = F - float(weights @ F) / float(weights.sum())
-        return Answer(beta, F, 0.5 * float(weights @ errors**2))
-
-    best = answer(beta, F)
+    roots, enough = 1.0 / np.sqrt(box.ridge), 2.0 * TOLERANCES.share_of_gap * wanted
+    best = Answer(beta, F, _squared_loss(box, F))
     yield best
     while best.gap > wanted and not equations.exhausted:
-        left = TOLERANCES.residual_left_at_once**2 * best.gap
-        enough = 2.0 * min(TOLERANCES.share_of_gap * wanted, left)
         missing = box.total - float(best.beta.sum())
-        found = equations.solve(roots, -roots * best.F, missing, enough)
-        F = best.F + found.Kx + box.ridge * found.x
-        new = answer(best.beta + found.x, F)
-        if new.gap > TOLERANCES.residual_left * best.gap:
+        x, Kx, _ = equations.solve(roots, -roots * best.F, missing, enough)
+        F = best.F + Kx + box.ridge * x
+        new = Answer(best.beta + x, F, _squared_loss(box, F))
+        if new.gap > TOLERANCES.residual_left * best.gap:  # rounding has won
             return
         best = new
         yield best
+
+
+def _squared_loss(box: Box, errors: np.ndarray) -> float:
+    """The loss of errors with the best intercept, for a box without bounds."""
+    weights = 1.0 / box.ridge
+    errors = errors - float(weights @ errors) / float(weights.sum())
+    return 0.5 * float(weights @ errors**2)
+
+
+def _loss_alone(box: Box) -> float:
+    """The loss of an intercept without kernels."""
+    if box.curve is None:
+        return _squared_loss(box, box.linear)
+    nothing = np.zeros(box.lower.size)
+    return box.curve.loss(nothing + box.curve.level(nothing, box.total))
 
 
 class Place(NamedTuple):
