@@ -68,7 +68,7 @@ class Thresholds:
         5, "times a sample that the next one, or all points, must be at least", "large"
     )
     factorized_points: int = _threshold(
-        1000,
+        800,
         "points up to which systems of equations of smooth losses are factorized, and not solved "
         "by conjugate gradients",
         "fits",

@@ -295,7 +295,8 @@ class Equations:
             up = float(inverse.level @ residual)
             residual, rise = residual - up * roots, rise + up
             found = Solution(roots * v, Kx, rise)
-            if _squares(residual) <= enough or _squares(roots * residual) <= most:
+            small = _squares(residual) <= enough or _squares(roots * residual) <= most
+            if small or self.exhausted:
                 return found
             # the next direction, conjugate to the last ones
             z = inverse.projected(residual)
@@ -304,7 +305,7 @@ class Equations:
             Kp = self.times(roots * p)
             Hp = p + roots * Kp
             bend = float(p @ Hp)
-            if self.exhausted or not bend > 0.0:  # rounding has made the kernel indefinite
+            if not bend > 0.0:  # rounding has made the kernel indefinite
                 return found
             length, before = now / bend, now
             v, Kx, residual = v + length * p, Kx + length * Kp, residual - length * Hp
