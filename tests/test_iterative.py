@@ -169,7 +169,7 @@ class TestProblems:
 
     def test_memory_is_that_of_the_kernel(self, lower):
         problem = Problem(make_bank(KERNELS, X), y, 1.0, PNormBall(2), Logistic())
-        run = RunState(problem, memory_budget=N**2 * 8)
+        run = RunState(problem, memory_budget=N**2 * 8 + iterative.held_bytes(N, 8))
         assert run.machine_kind == "dense"
         lower(factorized_points=10**6)
         assert run.machine_kind == "rows"

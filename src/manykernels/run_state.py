@@ -22,6 +22,7 @@ from .machines import (
     FactoredMachine,
     KernelRows,
     Machine,
+    iterative,
 )
 from .problem import Problem
 from .regularizers import Curvature
@@ -183,10 +184,15 @@ class RunState:
 
     @property
     def kernel_bytes(self) -> int:
-        """Bytes of a combined kernel and, where systems of equations are factorized, of a copy in
-        float64.
+        """Bytes of a combined kernel and of what systems of equations with it take: a copy in
+        float64 to be factorized, or a preconditioner.
         """
-        return self.bank.n**2 * (self.bank.dtype.itemsize + 8 * self.is_factorized)
+        n, itemsize = self.bank.n, self.bank.dtype.itemsize
+        if not self.problem.is_system:
+            return n**2 * itemsize
+        if self.is_factorized:
+            return n**2 * (itemsize + 8)
+        return n**2 * itemsize + iterative.held_bytes(n, itemsize)
 
     @property
     def is_factorized(self) -> bool:

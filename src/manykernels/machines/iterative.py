@@ -231,6 +231,11 @@ def _step(equations: "Equations", box: Box, at: Place, wanted: float) -> Place:
     return _place(box, beta, F, at.norm + length * slope + 0.5 * length**2 * bend)
 
 
+def held_bytes(n: int, itemsize: int) -> int:
+    """Bytes that a preconditioner takes: columns of a kernel, and those of two approximations."""
+    return 3 * min(TOLERANCES.columns, n) * n * itemsize
+
+
 class Solution(NamedTuple):
     """A change of the coefficients, (n,), K times it, and the rise of the intercept."""
 
