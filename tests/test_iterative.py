@@ -152,6 +152,18 @@ class TestMachine:
         assert violation > 1e-9
         np.testing.assert_allclose(F, K @ beta, atol=1e-8)
 
+    @pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=repr)
+    def test_hopeless_systems_are_factorized(self, loss, monkeypatch, factorized):
+        few = replace(iterative.TOLERANCES, least_products=5, products_per_point=0.0)
+        monkeypatch.setattr(iterative, "TOLERANCES", few)
+        cost = np.full(N, 1e4)
+        found = DenseMachine().solve(K, loss, targets_of(loss), cost, tol=1e-8)
+        exact = factorized(K, loss, targets_of(loss), cost, tol=1e-9)
+        assert found.primal == pytest.approx(exact.primal, rel=1e-8)
+        monkeypatch.setattr(iterative, "TOLERANCES", replace(few, most_factorized_points=10))
+        rough = DenseMachine().solve(K, loss, targets_of(loss), cost, tol=1e-8)
+        assert rough.primal - rough.dual > found.primal - found.dual
+
 
 class TestProblems:
     @pytest.mark.parametrize("p", [1, 2, np.inf])

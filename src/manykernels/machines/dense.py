@@ -38,7 +38,9 @@ class DenseMachine(Machine):
         max_steps: int,
     ) -> tuple[int, float]:
         if box.is_system and beta.size > thresholds().factorized_points:
-            return iterative.ascend(kernel, box, beta, F, tol, max_steps)
+            steps, violation = iterative.ascend(kernel, box, beta, F, tol, max_steps)
+            if violation <= tol or not iterative.gave_up(beta.size, steps, max_steps):
+                return steps, violation
         if box.is_system and isinstance(kernel, CurvedKernel):
             kernel = kernel.whole()
         if box.curve is not None:

@@ -49,6 +49,12 @@ class Tolerances:
     rows_per_step : int
         Rows that a product visits in the time of a step of SMO. If it were larger, products would
         count for less.
+    products_per_point, least_products : float, int
+        Products at most, as a part of the number of points, and in any case. With more,
+        factorizations take the place of hopeless systems later.
+    most_factorized_points : int
+        Points up to which they do: the kernel in float64 is a gigabyte. With more, plans may be
+        wrong about memory.
     max_steps : int
         Steps of Newton's method. Larger lets hopeless problems take longer.
     patience : int
@@ -68,6 +74,9 @@ class Tolerances:
 
     columns: int = 400
     rows_per_step: int = 40
+    products_per_point: float = 0.1
+    least_products: int = 100
+    most_factorized_points: int = 12_000
     max_steps: int = 100
     patience: int = 5
     residual_left: float = 0.1
@@ -102,9 +111,9 @@ def ascend(
     if used.size == 0:
         return 0, 0.0
     before, whole = beta.copy(), used.size == beta.size
-    equations = Equations(
-        kernel if whole else submatrix(kernel, used), TOLERANCES.rows_per_step * max_steps
-    )
+    products = max(TOLERANCES.least_products, int(TOLERANCES.products_per_point * beta.size))
+    most_rows = min(TOLERANCES.rows_per_step * max_steps, products * beta.size)
+    equations = Equations(kernel if whole else submatrix(kernel, used), most_rows)
     part = box if whole else box.take_points(used)
     wanted = min(part.price(tol, beta[used]), TOLERANCES.roughest_gap * _loss_alone(part))
     answers = _minimized if part.curve is not None else _solved
@@ -114,6 +123,15 @@ def ascend(
     F += multiply(kernel, change) + box.ridge * change
     steps = equations.rows // TOLERANCES.rows_per_step
     return steps, float(np.sqrt(max(found.gap, 0.0) / part.squares))
+
+
+def gave_up(n: int, steps: int, max_steps: int) -> bool:
+    """True if so many steps of `ascend` were the last products of a system that is better
+    factorized.
+    """
+    products = max(TOLERANCES.least_products, int(TOLERANCES.products_per_point * n))
+    worth = products * n // TOLERANCES.rows_per_step
+    return worth <= steps < max_steps and n <= TOLERANCES.most_factorized_points
 
 
 def _solved(

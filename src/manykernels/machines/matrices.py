@@ -15,7 +15,7 @@ ROWS_PER_CALL = 2048
 # smaller one, more products copy rows.
 ZEROS_COUNT_FROM = 0.5
 # Columns of a kernel whose products are summed in its own precision: more are less precise.
-COLUMNS_PER_SUM = 512
+COLUMNS_PER_SUM = 2048
 
 
 class CurvedKernel:
