@@ -42,6 +42,7 @@ from manykernels.estimators.answers.resampling import plain as untuned
 from manykernels.estimators.checks import choose_regularizer
 from manykernels.kernels import RBF, FunctionKernel, KernelCollection, Precomputed, on_groups
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
+from manykernels.machines import iterative
 from manykernels.persistence import CannotSave
 from manykernels.problem import Problem
 from manykernels.regularizers import (
@@ -494,6 +495,12 @@ WAYS = {
         {"machines.blocked.SIZE": 12},
         parameters={"cache_size": 0.002},
         concerns={"approximation": ("exact",)},
+    ),
+    "conjugate gradients": Way(
+        {"factorized_points": 10},
+        planning.Way.CONJUGATE_GRADIENTS,
+        {"machines.iterative.TOLERANCES": iterative.Tolerances(columns=8)},
+        concerns={"task": ("logistic", "squared"), "approximation": ("exact",)},
     ),
     "small tiles": Way(
         {"held_gram_bytes": 0, "held_product_bytes": 0, "stored_share": 2.0},

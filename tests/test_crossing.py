@@ -17,7 +17,7 @@ def _is_dear(row, name):
     if row["task"] in crossing.TUNED:
         return name in ("rows on demand", "small tiles", "finer kernels")
     slow = row["norm"] in ("log-det", "l1", "squared 1") and row["tolerance"] == "fine"
-    return slow and name in ("rows on demand", "small tiles")
+    return slow and name in ("rows on demand", "conjugate gradients", "small tiles")
 
 
 def _runs():

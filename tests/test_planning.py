@@ -115,6 +115,7 @@ class TestPlan:
             ),
             ({"kernels_for_part": 3}, {"kernels": SUBSETS}, Way.PART_OF_KERNELS),
             ({}, {"cache_size": 0.001}, Way.ROWS_ON_DEMAND),
+            ({"factorized_points": 10}, {"loss": "logistic"}, Way.CONJUGATE_GRADIENTS),
             (
                 {"separate_column_sets": 1, "block_columns_with_corners": 1},
                 {"approximation": Nystroem(5)},

@@ -371,6 +371,15 @@ class Box(NamedTuple):
             return 0.5 * float(self.curve.largest_bends().sum())
         return float(np.sum(0.5 / self.ridge[self.ridge > 0.0]))
 
+    def price(self, violation: float, beta: Array) -> float:
+        """What a violation may cost in the gap: the smaller of two bounds, of which one is a guess
+        where there are no bounds.
+        """
+        squares = self.squares * violation**2
+        if not self.is_bounded:
+            return squares
+        return min(squares, violation * float(self.widths(beta).sum()))
+
     def steepness(self, beta: Array) -> Array:
         """About what an error of one in every decision value may cost, (n,)."""
         if self.curve is not None:

@@ -50,6 +50,7 @@ class Way(Enum):
     SAMPLE_OF_POINTS = "a sample of the points first"
     PART_OF_KERNELS = "a part of the kernels first"
     ROWS_ON_DEMAND = "rows of the combined kernel on demand"
+    CONJUGATE_GRADIENTS = "systems of equations by conjugate gradients"
     FACTORS_ONE_BY_ONE = "factors of one kernel at a time"
     SHARED_BASIS = "factors in a smaller space"
     MODELS_IN_TURN = "models one after the other"
@@ -356,6 +357,8 @@ def make_plan(
     ways |= {Way.PART_OF_KERNELS for one in chain if isinstance(one, FromKernels | WorkingSet)}
     if run.machine_kind == "rows":
         ways.add(Way.ROWS_ON_DEMAND)
+    if _uses_gradients(run):
+        ways.add(Way.CONJUGATE_GRADIENTS)
     array = 0 if table is None else table.nbytes
     if array:
         ways.add(Way.TABLE_AS_ARRAY)
@@ -606,6 +609,13 @@ def _machine(run: RunState) -> Decision:
         least = thresholds().copied_kernel_points
         return Decision("SMO on the device", f"there are more than {least:,} points")
     size = megabytes(n**2 * run.bank.dtype.itemsize)
+    points = f"{thresholds().factorized_points:,} points, and the loss has no corners"
+    if _uses_gradients(run):
+        what = f"Newton's method by conjugate gradients on a combined kernel in memory, {size}"
+        return Decision(what, f"there are more than {points}")
+    if kind == "dense" and run.is_factorized:
+        what = f"systems of equations with a combined kernel in memory, {size}, factorized"
+        return Decision(what, f"there are at most {points}")
     if kind == "dense":
         return Decision(f"SMO on a combined kernel in memory, {size}", "it fits the memory budget")
     return Decision(
@@ -613,6 +623,11 @@ def _machine(run: RunState) -> Decision:
         f"the combined kernel, {size}, is over the memory budget of {megabytes(run.memory_budget)}",
         ("cache_size",),
     )
+
+
+def _uses_gradients(run: RunState) -> bool:
+    """True if systems of equations are solved by conjugate gradients."""
+    return run.machine_kind == "dense" and run.problem.is_system and not run.is_factorized
 
 
 def problems_of(batch: Batch) -> Decision:
@@ -647,9 +662,8 @@ def _memory(run: RunState, chain: list[Solver]) -> int:
     if run.machine_kind == "factors":
         return int(8 * outputs * (2 * bank.points.width**2 + 4 * n))
     is_second_order = any(isinstance(one, Newton | Sequential) for one in chain)
-    itemsize = bank.dtype.itemsize + 8 * run.problem.is_system
     # the combined kernel, its Hessian, and copies of both while they are added up
-    kernel = n**2 * itemsize * (4 if is_second_order else 2)
+    kernel = run.kernel_bytes * (4 if is_second_order else 2)
     products = 2 * 8 * bank.m * outputs * n if is_second_order else 0
     if bank.is_sum and bank.streams:
         products = min(products, 8 * bank.sweep_parts * (outputs * n) ** 2)

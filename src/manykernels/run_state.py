@@ -24,6 +24,7 @@ from .machines import (
     KernelRows,
     Machine,
     MachineResult,
+    iterative,
 )
 from .problem import Problem
 from .regularizers import Curvature
@@ -185,10 +186,24 @@ class RunState:
     @property
     def holds_kernel(self) -> bool:
         """True if a combined kernel fits into the memory budget."""
-        itemsize = self.bank.dtype.itemsize
-        if self.problem.is_system:
-            itemsize += 8  # linear systems are solved in float64
-        return self.bank.n**2 * itemsize <= self.memory_budget
+        return self.kernel_bytes <= self.memory_budget
+
+    @property
+    def kernel_bytes(self) -> int:
+        """Bytes of a combined kernel and of what systems of equations with it take: a copy in
+        float64 to be factorized, or a preconditioner.
+        """
+        n, itemsize = self.bank.n, self.bank.dtype.itemsize
+        if not self.problem.is_system:
+            return n**2 * itemsize
+        if self.is_factorized:
+            return n**2 * (itemsize + 8)
+        return n**2 * itemsize + iterative.held_bytes(n, itemsize)
+
+    @property
+    def is_factorized(self) -> bool:
+        """True if systems of as many equations as there are points are factorized."""
+        return self.problem.is_system and self.bank.n <= thresholds().factorized_points
 
     @property
     def work(self) -> float:

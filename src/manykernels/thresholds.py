@@ -67,6 +67,12 @@ class Thresholds:
     sample_growth: int = _threshold(
         5, "times a sample that the next one, or all points, must be at least", "large"
     )
+    factorized_points: int = _threshold(
+        800,
+        "points up to which systems of equations of smooth losses are factorized, and not solved "
+        "by conjugate gradients",
+        "fits",
+    )
     copied_kernel_points: int = _threshold(
         5000, "points up to which a combined kernel is copied from its device for the SVM", "gpu"
     )

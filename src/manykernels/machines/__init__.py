@@ -2,9 +2,10 @@
 
 from .base import Machine, MachineResult
 from .blocked import BlockedMachine, KernelRows
-from .dense import CurvedKernel, DenseMachine
+from .dense import DenseMachine
 from .device import machine_for
 from .factored import FactoredKernel, FactoredMachine
+from .matrices import CurvedKernel
 
 __all__ = [
     "BlockedMachine",

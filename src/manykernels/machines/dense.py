@@ -9,42 +9,15 @@ from .._loops.smo import Rows, smo_on_rows
 from .._pulse import pulse
 from .._threads import cholesky_factor
 from ..losses import Box
-from . import curved
+from ..thresholds import thresholds
+from . import curved, iterative
 from .base import Machine
+from .matrices import CurvedKernel, multiply
 
-# Rows of a kernel that are copied, and turned into float64, at a time: more take more memory.
-ROWS_PER_PRODUCT = 256
 # Violation, relative to F, that is rounding: with a larger one SMO ends earlier.
 ROUNDING_VIOLATION = 1e-14
 # Entries that one call of the compiled loop visits, a tenth of a second: with more, Ctrl-C waits.
 ENTRIES_PER_CALL = 50_000_000
-
-
-class CurvedKernel:
-    """``K + left right`` with a second term of small rank, of which SMO adds up the rows that it
-    visits: most programs visit a small part of them.
-
-    Parameters
-    ----------
-    K : (n, n) array
-    left, right : (n, s) and (s, n) arrays of the same type
-    """
-
-    def __init__(self, K: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-        self.K, self.left, self.right = K, left, right
-
-    def whole(self) -> np.ndarray:
-        """The matrix."""
-        out = self.left @ self.right
-        out += self.K
-        return out
-
-    def diagonal(self) -> np.ndarray:
-        return np.diagonal(self.K) + np.einsum("ns,sn->n", self.left, self.right)
-
-    def times(self, beta: np.ndarray) -> np.ndarray:
-        """The product with a vector, in float64."""
-        return DenseMachine().multiply(self.K, beta) + self.left @ (self.right @ beta)
 
 
 class DenseMachine(Machine):
@@ -53,13 +26,7 @@ class DenseMachine(Machine):
     """
 
     def multiply(self, kernel: Any, beta: np.ndarray) -> np.ndarray:
-        if isinstance(kernel, CurvedKernel):
-            return kernel.times(beta)
-        out, support = np.zeros(beta.size), np.flatnonzero(beta)
-        for start in range(0, support.size, ROWS_PER_PRODUCT):
-            part = support[start : start + ROWS_PER_PRODUCT]
-            out += beta[part] @ kernel[part]
-        return out
+        return multiply(kernel, beta)
 
     def ascend(
         self,
@@ -70,6 +37,10 @@ class DenseMachine(Machine):
         tol: float,
         max_steps: int,
     ) -> tuple[int, float]:
+        if box.is_system and beta.size > thresholds().factorized_points:
+            steps, violation = iterative.ascend(kernel, box, beta, F, tol, max_steps)
+            if violation <= tol or not iterative.gave_up(beta.size, steps, max_steps):
+                return steps, violation
         if box.is_system and isinstance(kernel, CurvedKernel):
             kernel = kernel.whole()
         if box.curve is not None:
@@ -107,5 +78,5 @@ def _solve(kernel: np.ndarray, box: Box, beta: np.ndarray, F: np.ndarray) -> tup
         x, ones = cho_solve(factor, np.stack([F, np.ones_like(F)], axis=1), check_finite=False).T
         x = ones * (x.sum() / ones.sum()) - x
         beta += x
-        F += DenseMachine().multiply(kernel, x) + box.ridge * x
+        F += multiply(kernel, x) + box.ridge * x
     return 1, float(F.max() - F.min())

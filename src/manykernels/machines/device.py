@@ -11,7 +11,8 @@ from .._loops.smo import smo
 from .._pulse import pulse
 from ..losses import Box
 from .base import Machine
-from .dense import CurvedKernel, DenseMachine
+from .dense import DenseMachine
+from .matrices import CurvedKernel
 
 SIZE = 2048  # points in the working set
 FEW = 512  # points, below which a matrix is worth a copy to the host

@@ -141,6 +141,9 @@ def _sampled(run, chosen):
     """A solver that begins with a sample of the points, where that is possible and pays."""
     if run.bank.n < thresholds().points_for_sample or not chosen.gains_from_sample:
         return chosen
+    # a sample tells no weights where there is no choice, and conjugate gradients begin anywhere
+    if run.problem.is_system and run.problem.regularizer.only_weights(run.bank.m) is not None:
+        return chosen
     most = _for_many_points(run)
     sampled = FromPoints(most, _automatic, None if type(chosen) is type(most) else chosen)
     return sampled if sampled.fits(run) else chosen

@@ -33,6 +33,7 @@ from ..losses import Box
 from ..problem import Problem
 from ..regularizers import SmoothedSimplex
 from ..run_state import RunState
+from ..thresholds import thresholds
 from .dual import HeldPoint, HeldProgram, inner, maximizer, multiply
 
 
@@ -436,9 +437,9 @@ def solution(
     """
     # the size of the system
     sizes, t, s = guess.free.sum(axis=1), len(guess.free), guess.used.size
-    # a step by any other method costs systems of that size too, where a loss has a curve
-    too_many = sizes.max() > most and not problem.loss.has_nonquadratic_dual
-    if sizes.min() == 0 or too_many or s > min(ACTIVE_SET.most_kernels, sizes.sum() + 1):
+    if problem.loss.has_nonquadratic_dual:  # a step by any other method costs such systems, too
+        most = thresholds().factorized_points
+    if sizes.min() == 0 or sizes.max() > most or s > min(ACTIVE_SET.most_kernels, sizes.sum() + 1):
         return None
     # the equations of the weights: tangents in use have the height t, and weights sum to one
     small, right = np.zeros((s + t + 1, s + t + 1)), np.zeros(s + t + 1)
