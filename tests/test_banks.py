@@ -645,6 +645,7 @@ SAYS_OTHERWISE = {
         "cheap_subsets": "it is a subset already",
     },
     "shared": {
+        "own_threads": "other problems compute beside it",
         "shares_passes": "it is how passes are shared",
         "streams": "products are what passes share",
         "cheap_sweeps": "likewise",

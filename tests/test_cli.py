@@ -612,7 +612,7 @@ class TestHowItEnds:
         model = manykernels.load(folder / "model.mk")
         assert model.predict(pd.DataFrame(IRIS, columns=NAMES)).size == 150
         if table:
-            assert "3 held-out folds" in " ".join(done.stdout.split())
+            assert "on one held-out fold" in " ".join(done.stdout.split())
         else:
             outcome = json.loads(done.stdout)
             assert outcome["interrupted"]

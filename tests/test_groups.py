@@ -181,6 +181,7 @@ class TestMedianWidths:
         """Every fold of the grid has the widths of its training rows, as a plain fit would."""
         cv = KFold(3, shuffle=True, random_state=0)
         grid = MKLClassifierCV(on_groups(GROUPS), Cs=[1.0], ps=[2.0], cv=cv, tol=1e-7)
+        grid.set_params(exhaustive=True)
         held_out = grid.fit(FRAME, y).oof_decision_
         for train, test in cv.split(X):
             model = MKLClassifier(on_groups(GROUPS), p=2.0, tol=1e-7)

@@ -62,7 +62,7 @@ class TestNumbers:
         folds, costs = StratifiedKFold(3), [0.1, 1.0]
         options = {"missing": "impute", "tol": 1e-6}
         tuned = MKLClassifierCV(kernels, Cs=costs, ps=[2.0], cv=folds, rule="best", **options)
-        tuned.fit(X, Y)
+        tuned.set_params(exhaustive=True).fit(X, Y)
         search = GridSearchCV(MKLClassifier(kernels, p=2.0, **options), {"C": costs}, cv=folds)
         found = search.fit(X, Y).cv_results_
         expected = [[found[f"split{fold}_test_score"][c] for c in range(2)] for fold in range(3)]

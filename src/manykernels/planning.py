@@ -454,37 +454,43 @@ def _kernels(run: RunState, request: Request) -> Decision:
     if _device(bank) is not None:
         what = f"computed on the device in every pass; {work_in_words(bank)}"
         return Decision(what, "", ("device",))
-    first, others, size = _as_factors(bank), "", gram_bytes(bank)
-    if first:
-        others = "the other " if size else ""
-        first += "; " if size else ""
+    few, size = _small_ranks(bank), gram_bytes(bank)
+    number = bank.m - few
+    first = f"{count(few, 'kernel')} as factors" if few else ""
+    why = _SMALL_RANK if few else ""
     if not size:
-        return Decision(first, _SMALL_RANK, ("solver",))
-    why = f"{_SMALL_RANK}, and " if first else ""
+        return Decision(first, why.removesuffix(", and "), ("solver",))
     if _holds(bank):
-        return Decision(
-            f"{first}{others or 'all '}Gram matrices in memory, {megabytes(size)}",
-            f"{why}matrices fit the part of the memory budget that is theirs, and every pass after "
-            "the first reads them",
-            ("cache_size",),
+        what = (
+            f"the Gram matrices of {number:,} in memory" if few else "all Gram matrices in memory"
         )
+        fits = "matrices fit" if few else "they fit"
+        why += (
+            f"{fits} the part of the memory budget that is theirs, and every pass after the first "
+            "reads them"
+        )
+        return Decision(_and(first, f"{what}, {megabytes(size)}"), why, ("cache_size",))
+    others = f"{number:,} " if few else ""
+    what = f"{others}computed on the fly, in tiles, in every pass; the matrices would take "
     return Decision(
-        f"{first}{others}kernels computed on the fly, in tiles, in every pass; their matrices "
-        f"would take {megabytes(size)}",
+        _and(first, what + megabytes(size)),
         why + _why_not_held(bank, request),
         ("cache_size", "solver"),
     )
 
 
-_SMALL_RANK = "their factors have few columns and leave no more than rounding"
+_SMALL_RANK = "kernels of small rank have factors that leave no more than rounding, and "
 
 
-def _as_factors(bank: Any) -> str:
-    """The kernels that are held as factors, in words."""
+def _and(first: str, second: str) -> str:
+    return f"{first}, {second}" if first else second
+
+
+def _small_ranks(bank: Any) -> int:
+    """How many kernels are held as factors."""
     if not isinstance(bank, DividedBank):
-        return ""
-    number = sum(kernels.size for kernels, one in bank.parts if one.factored)
-    return f"{count(number, 'kernel')} of small rank as factors"
+        return 0
+    return sum(kernels.size for kernels, one in bank.parts if one.factored)
 
 
 def _why_not_held(bank: Any, request: Request) -> str:

@@ -200,9 +200,7 @@ class PassBatcher:
         """The answer to a request of the problem at a place."""
         with self._changed:
             if self._stopped:
-                if place not in self._told:
-                    self._told.add(place)
-                    raise KeyboardInterrupt
+                self.heed(place)
                 alone = True
             else:
                 alone = False
@@ -218,6 +216,13 @@ class PassBatcher:
         if request.error is not None:
             raise request.error
         return request.answer
+
+    def heed(self, place: int) -> None:
+        """Raise the KeyboardInterrupt of the problem at a place, once, if there was one."""
+        with self._changed:
+            if self._stopped and place not in self._told:
+                self._told.add(place)
+                raise KeyboardInterrupt
 
     def refined(self) -> SumBank | None:
         """The bank in float64, one for all problems; not in memory, until that pays."""
@@ -323,6 +328,7 @@ class SharedBank(DelegatingBank):
             return self.bank.combine(weights, rows)
         weights = np.asarray(weights, dtype=float)
         if self._alone is not None:
+            self.hub.heed(self.place)
             return self._alone.combine(weights)
         if isinstance(self.bank, DenseBank) and self.bank.is_cheap(weights):
             return self.bank.combine(weights)
@@ -333,6 +339,7 @@ class SharedBank(DelegatingBank):
         # solvers end with a certificate of the last coefficients, and decision values are next
         if self._last is None or not np.array_equal(self._last[0], outputs):
             if self._alone is not None:
+                self.hub.heed(self.place)
                 found = self._alone.products_each(outputs)
             else:
                 found = self.hub.ask(self.place, Request(self.bank, "products", outputs))
