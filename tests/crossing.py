@@ -460,9 +460,7 @@ class Way:
 
 WAYS = {
     # sparse tables stay sparse, and are arrays on other ways
-    "matrices in memory": Way(
-        {"stored_share": 2.0, "factor_columns": 0}, planning.Way.MATRICES_HELD
-    ),
+    "matrices in memory": Way({"stored_share": 2.0}, planning.Way.MATRICES_HELD),
     "kernels as factors": Way(
         {"factor_share": 1.0, "held_gram_bytes": 0},
         planning.Way.KERNELS_AS_FACTORS,
