@@ -75,18 +75,6 @@ class DenseBank(Delegating, SumBank):
         )
         return out.reshape(self.n_rows, self.n)
 
-    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
-        weights, outputs = np.asarray(weights, dtype=float), np.asarray(beta, dtype=self.dtype)
-        out = np.zeros((*outputs.shape[:-1], self.n_rows))
-        used = np.flatnonzero(weights)
-
-        def fill(start: int, stop: int) -> None:
-            for k in used:
-                out[..., start:stop] += weights[k] * (outputs @ self.grams[k, start:stop].T)
-
-        self._share_out(self.n_rows, fill, used.size * self.n_rows * self.n)
-        return out
-
     def is_cheap(self, weights: np.ndarray) -> bool:
         """True if so few kernels have weight that their sum alone is cheaper than a share in that
         of many weights.
