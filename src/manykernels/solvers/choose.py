@@ -15,6 +15,7 @@ from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .sequential import Sequential
 from .smo_mkl import SMO
 from .spg import SPG
 from .wrappers import FromPoints
@@ -144,16 +145,20 @@ def _sampled(run, chosen):
     # a sample tells no weights where there is no choice, and conjugate gradients begin anywhere
     if run.problem.is_system and run.problem.regularizer.only_weights(run.bank.m) is not None:
         return chosen
-    most = _for_many_points(run)
-    sampled = FromPoints(most, _automatic, None if type(chosen) is type(most) else chosen)
+    usual = chosen.specialize(run)
+    most = _for_many_points(run, usual)
+    last = None if type(usual) is type(most) else chosen
+    sampled = FromPoints(most, _automatic, last)
     return sampled if sampled.fits(run) else chosen
 
 
-def _for_many_points(run):
-    """The solver with the fewest SVMs from good weights; near them, closed forms converge fast but
-    for p = 1.
+def _for_many_points(run, usual):
+    """The solver with the fewest SVMs from good weights: near them, closed forms converge fast but
+    for p = 1, where Newton's method needs two or three steps if its kernel fits.
     """
     regularizer = run.problem.regularizer
+    if regularizer.is_simplex and isinstance(usual, Sequential):
+        return usual
     return GroupLasso() if regularizer.has_reweight and regularizer.smooth else SPG()
 
 

@@ -33,7 +33,7 @@ from .lowrank.primal import rounded_corners
 
 SAMPLE, SMALLEST_SAMPLE = 32, 1000  # one kernel in so many, but so many at least
 FIRST, MORE = 1000, 250  # kernels in the first working set, and joining it in a round
-ROUNDS = 8  # steps on all points of the first solver, after a sample of them
+ROUNDS = 5  # steps on all points of the first solver, after a sample of them
 
 
 @dataclass(frozen=True)
