@@ -3,6 +3,7 @@
 import numbers
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -20,6 +21,7 @@ from ._pulse import PULSE_INTERVAL, has_listener, pulse
 CACHED = 2**19  # entries of rows that are computed together, so that they stay in cache
 # Rows that are computed together at least: more may not stay in cache.
 FEWEST_ROWS = 16
+FEW_ENTRIES = 2**20  # that one thread computes in less time than others take to start
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -67,16 +69,44 @@ class Threads:
         """A context in which a single matrix operation may use all threads."""
         return _libraries().limit(limits=self.count, user_api="blas")
 
-    def map(self, function: Callable[[Task], Outcome], tasks: Iterable[Task]) -> list[Outcome]:
-        """``[function(task) for task in tasks]``."""
+    def map(
+        self,
+        function: Callable[[Task], Outcome],
+        tasks: Iterable[Task],
+        entries: int | None = None,
+    ) -> list[Outcome]:
+        """``[function(task) for task in tasks]``.
+
+        Parameters
+        ----------
+        function : callable
+        tasks : iterable
+        entries : int, optional
+            Numbers that all tasks together compute, if that is known: few of them are there before
+            threads have started.
+        """
         tasks = list(tasks)
-        if self.count == 1 or len(tasks) <= 1:
+        few = entries is not None and entries < FEW_ENTRIES
+        if few or self.count == 1 or len(tasks) <= 1:
             return [_followed_by_pulse(function(task)) for task in tasks]
+        waiting, outcomes = deque(range(len(tasks))), [None] * len(tasks)
+
+        def work() -> None:
+            while waiting:
+                try:
+                    number = waiting.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                outcomes[number] = function(tasks[number])
+
         pool = ThreadPoolExecutor(min(self.count, len(tasks)))
         try:
-            return [_outcome(future) for future in [pool.submit(function, task) for task in tasks]]
+            for future in [pool.submit(work) for _ in range(min(self.count, len(tasks)))]:
+                _outcome(future)
         finally:  # after an error or Ctrl-C, nothing waits for the rest
+            waiting.clear()
             pool.shutdown(wait=False, cancel_futures=True)
+        return outcomes
 
 
 def _followed_by_pulse(outcome: Outcome) -> Outcome:

@@ -26,10 +26,6 @@ from .tiled import TiledBank
 ERRORS = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}
 
 
-# Points of all candidates together that one thread factors as quickly as several.
-FEW_ENTRIES = 2**15
-
-
 class Part(NamedTuple):
     """Some kernels, by number, and the bank that has them."""
 
@@ -217,9 +213,11 @@ def divided(bank: Any) -> Any:
     candidates = of_small_rank(bank)
     if not candidates.size:
         return bank
-    many = candidates.size * bank.n > FEW_ENTRIES
-    each = bank.threads.map if many else map
-    factors = list(each(lambda k: _factor(bank, k), candidates.tolist()))
+    factors = bank.threads.map(
+        lambda k: _factor(bank, k),
+        candidates.tolist(),
+        entries=candidates.size * bank.n * most_columns(bank.n),
+    )
     found = [(k, one) for k, one in zip(candidates, factors, strict=True) if one is not None]
     if not found:
         return bank

@@ -36,8 +36,6 @@ ROWS, COLS = 64, 1024
 # Rows of a tile of a large combined kernel: longer products of matrices are faster. With more of
 # them there are fewer tiles to share out.
 TALL = 256
-# Entries of matrices that one thread writes as quickly as several. With more of them others wait.
-FEW_ENTRIES = 2**20
 # Columns of a block that is written to both triangles of all matrices, and rows at most. Larger
 # blocks do not stay in cache.
 SQUARE = 256
@@ -318,12 +316,7 @@ class TiledBank(Delegating, SumBank):
                     out[k, cols, rows] = block[:, k].T
                     out[k, rows, cols] = block[:, k]  # the last word on the diagonal
 
-        strips = _strips(self.n, height)
-        if out.size < FEW_ENTRIES:  # in less time than threads take to start
-            for rows in strips:
-                fill(rows)
-        else:
-            self.threads.map(fill, strips)
+        self.threads.map(fill, _strips(self.n, height), entries=out.size)
         return out
 
     def columns(self, chosen: Indices) -> np.ndarray:

@@ -205,11 +205,12 @@ class Saddle:
     def _approaches(self, best: Between, goal: Goal) -> Iterator[Between]:
         """The points found on the way, until one is good enough."""
         model, x, Kx = self._first_model(goal.gap), best.x, best.Kx
+        is_rough = self.run.tol >= ACTIVE_SET.rough_from
         # the active set, where it is likely to be known
-        if goal.known and goal.missing(best):
+        if goal.known and not is_rough and goal.missing(best):
             best = self._by_equations(best, goal.missing(best))
             yield best
-        pause, due = 1, 1
+        pause, due = 1, ACTIVE_SET.first_step_roughly if is_rough else 1
         for step in range(TOLERANCES.newton_steps):
             if not goal.missing(best):
                 return
@@ -360,6 +361,9 @@ class ActiveSetTolerances:
     most_free_roughly: int = 150
     # Relative gap from which on a tolerance is rough; larger: larger systems.
     rough_from: float = 1e-4
+    # Newton's step from which on they are tried at such tolerances, where SMO alone mostly gets
+    # there; larger: hard programs take longer.
+    first_step_roughly: int = 3
     # Kernels with weight beyond which it does; larger: larger systems.
     most_kernels: int = 100
     # Part of the largest weight above which a kernel is in the first guess; larger: fewer kernels.

@@ -247,12 +247,7 @@ class FactorBank(ColumnBank):
 
         count = max(1, min(self.threads.count, left.size * self.n // PRODUCTS_PER_THREAD))
         step = min(COMBINED_ROWS, -(-len(left) // count))
-        tasks = blocks(len(left), max(1, step))
-        if count == 1:
-            for part in tasks:
-                fill(part)
-        else:
-            self.threads.map(fill, tasks)
+        Threads(count).map(fill, blocks(len(left), max(1, step)))
 
     def combine_rooted(self, root: np.ndarray, rows: Indices | None = None) -> np.ndarray:
         """``V C C' V'`` for a matrix C, or the chosen rows of it."""
