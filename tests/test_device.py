@@ -185,6 +185,18 @@ def test_the_machine(loss, held, device, monkeypatch):
     np.testing.assert_allclose(found.scores, bank.combine(weights) @ found.beta, atol=1e-8)
 
 
+def test_slopes_follow_the_coefficients(device):
+    """Programs of Newton's steps have slopes that are not ``K beta - linear``."""
+    A, b = toy(200)
+    bank, rng = make_bank(KernelCollection(MIXED), A, device=device), np.random.default_rng(0)
+    box, weights = Hinge().box(b, np.full(200, 3.0)), np.full(bank.m, 0.2)
+    beta, given = box.feasible(rng.standard_normal(200)), rng.standard_normal(200)
+    F, start = given.copy(), beta.copy()
+    DeviceMachine(size=32).ascend(DeviceRows(bank, weights), box, beta, F, 1e-3, 10_000)
+    assert np.abs(beta - start).max() > 0.1
+    np.testing.assert_allclose(F, given + bank.combine(weights) @ (beta - start), atol=1e-6)
+
+
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("p", [1.0, 1.33])
 def test_fits_agree_by_objective(name, p, device):

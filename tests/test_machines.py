@@ -90,6 +90,19 @@ def test_warm_start_on_a_changed_kernel(solve, bank):
     assert warm.steps < cold.steps
 
 
+@pytest.mark.parametrize("kind", ["dense", "blocked"])
+def test_slopes_follow_the_coefficients(kind, bank):
+    """Programs of Newton's steps have slopes that are not ``K beta - linear``."""
+    rng, box = np.random.default_rng(0), Hinge().box(y, COST)
+    weights, beta = np.ones(bank.m), box.feasible(rng.standard_normal(len(y)))
+    K, start, given = bank.combine(weights), beta.copy(), rng.standard_normal(len(y))
+    machine = DenseMachine() if kind == "dense" else BlockedMachine(size=16)
+    F = given.copy()
+    machine.ascend(K if kind == "dense" else rows_of(bank, weights), box, beta, F, 1e-3, 10_000)
+    assert np.abs(beta - start).max() > 0.1
+    np.testing.assert_allclose(F, given + K @ (beta - start), atol=1e-6)
+
+
 def test_infeasible_start_is_repaired(solve, bank):
     start = 100 * np.random.default_rng(0).standard_normal(len(y))
     reference = solve(np.ones(bank.m), tol=1e-6)

@@ -185,6 +185,7 @@ class DeviceMachine(Machine):
         max_steps: int,
         gap: float = 0.0,
     ) -> tuple[int, float]:
+        start, given = beta.copy(), F.copy()  # PyTorch on the CPU writes to the arrays themselves
         at, sets, before = _Vectors(kernel, box, beta, F), 0, -1
         working_set: WorkingSet | None = None
         try:
@@ -216,7 +217,7 @@ class DeviceMachine(Machine):
         finally:  # also after an interrupt
             beta[:] = at.beta.cpu().numpy()
         # what was added up block by block has the rounding of every block: once more, all at once
-        F[:] = self.multiply(kernel, beta) + box.ridge * beta - box.linear
+        F[:] = given + self.multiply(kernel, beta - start) + box.ridge * (beta - start)
         return done, violation
 
     def _choose(

@@ -87,10 +87,10 @@ class DeviceSums(NamedTuple):
 
 def curved(device: Device, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
     """The matrix of `manykernels.banks.base.curved`, of a tensor and arrays."""
-    M, roots = device.put(M), device.put(np.sqrt(2.0 * J.diagonal))
-    rows, v = (M * roots[:, None]).to(K.dtype), (device.put(J.vector) @ M).to(K.dtype)
-    out = device.torch.addmm(K, rows.T, rows)
-    return DeviceMatrix(device, out.addr_(v, v, alpha=2.0 * J.factor))
+    M, diagonal, v = (device.put(part) for part in (M, J.diagonal, J.vector))
+    # the two terms of J nearly cancel: added up in float64
+    left = 2.0 * (diagonal * M.T + J.factor * device.torch.outer(v @ M, v))
+    return DeviceMatrix(device, device.torch.addmm(K, left.to(K.dtype), M.to(K.dtype)))
 
 
 class Adding:
