@@ -89,7 +89,8 @@ class Threads:
         few = entries is not None and entries < FEW_ENTRIES
         if few or self.count == 1 or len(tasks) <= 1:
             return [_followed_by_pulse(function(task)) for task in tasks]
-        waiting, outcomes = deque(range(len(tasks))), [None] * len(tasks)
+        waiting: deque[int] = deque(range(len(tasks)))
+        outcomes: list[Any] = [None] * len(tasks)
 
         def work() -> None:
             while waiting:

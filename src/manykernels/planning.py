@@ -9,7 +9,7 @@ stand in `manykernels.thresholds`; the table of solvers is `manykernels.solvers.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
-from .banks.divided import DividedBank, divided, gram_bytes
+from .banks.divided import DividedBank, divided, gram_bytes, holding
 from .banks.torch import work_in_words
 from .banks.wrappers.delegating import DelegatingBank
 from .banks.wrappers.shared import is_worth_holding, width
@@ -249,23 +249,22 @@ def _column_sets(kernels: ResolvedKernels) -> int:
     return len({None if one is None else np.asarray(one).tobytes() for one in columns})
 
 
-def plan_factors(bank: Any, solver: str | Solver, regularizer: Regularizer) -> Any:
-    """The bank with kernels of small rank as their factors, if more than one pass over the kernels
-    will be made.
+def plan_bank(
+    bank: Any,
+    solver: str | Solver,
+    regularizer: Regularizer,
+    memory_budget: int,
+    held: Callable = DenseBank.from_bank,
+) -> Any:
+    """The bank as a fit visits it. If more than one pass over the kernels will be made, those of
+    small rank are their factors, and the Gram matrices of the others are in memory where they are
+    small: a pass over them costs a fifth of one that computes them, and holding them little more
+    than one. ``held`` makes the bank of such matrices.
     """
-    return divided(bank) if _makes_many_passes(bank, solver, regularizer) else bank
-
-
-def plan_matrices(
-    bank: Any, solver: str | Solver, regularizer: Regularizer, memory_budget: int
-) -> bool:
-    """True if the Gram matrices are worth holding: they are small and more than one pass over them
-    will be made. A pass over them costs a fifth of one that computes them, and holding them little
-    more than one.
-    """
-    return _makes_many_passes(bank, solver, regularizer) and is_worth_holding(
-        bank, min(memory_budget, thresholds().held_gram_bytes)
-    )
+    if not _makes_many_passes(bank, solver, regularizer):
+        return bank
+    bank, most = divided(bank), min(memory_budget, thresholds().held_gram_bytes)
+    return holding(bank, held) if is_worth_holding(bank, most) else bank
 
 
 def _makes_many_passes(bank: Any, solver: str | Solver, regularizer: Regularizer) -> bool:

@@ -23,8 +23,6 @@ from ..planning import (
     Way,
     make_plan,
     plan_blocks,
-    plan_factors,
-    plan_matrices,
     plan_precision,
     problems_of,
 )
@@ -87,11 +85,7 @@ def plan(
     prepared = twin._data(X, y, sample_weight, _foreseen)
     prepared = prepared if twin.share_weights else prepared.part(0)
     session = FitSession(twin)
-    regularizer = session.regularizer
-    bank = plan_factors(prepared.bank, twin.solver, regularizer)
-    if plan_matrices(bank, twin.solver, regularizer, memory_budget(twin.cache_size)):
-        bank = holding(bank, _held)
-    prepared = prepared._replace(bank=bank)
+    prepared = session.at_hand(prepared, held=_held)
     state = run_state(twin, prepared, None)
     choose_solver(twin.solver, state).check(state)
     batch = session.batch_of(state)

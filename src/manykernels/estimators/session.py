@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..banks import Bank
-from ..banks.divided import holding
 from ..callbacks import Announcer
-from ..planning import Batch, Plan, make_plan, plan_factors, plan_matrices, plan_solver
+from ..planning import Batch, Plan, make_plan, plan_bank, plan_solver
 from ..problem import Problem
 from ..result import Result, Resumed, merged
 from ..run_state import Point, RunState
@@ -95,14 +94,10 @@ class FitSession:
             self.journal.open()
         self.announcer.begin()
 
-    def at_hand(self, prepared):
-        """The same with factors of kernels of small rank and with Gram matrices in memory, where
-        that is the plan.
-        """
+    def at_hand(self, prepared, **how):
+        """The same with the bank that is visited; see `plan_bank`."""
         solver, budget = self.estimator.solver, memory_budget(self.estimator.cache_size)
-        bank = plan_factors(prepared.bank, solver, self.regularizer)
-        if plan_matrices(bank, solver, self.regularizer, budget):
-            bank = holding(bank)
+        bank = plan_bank(prepared.bank, solver, self.regularizer, budget, **how)
         return prepared._replace(bank=bank)
 
     def solve(self, prepared, start=None):

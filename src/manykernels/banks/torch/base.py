@@ -87,10 +87,10 @@ class DeviceSums(NamedTuple):
 
 def curved(device: Device, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
     """The matrix of `manykernels.banks.base.curved`, of a tensor and arrays."""
-    M, diagonal, v = (device.put(part) for part in (M, J.diagonal, J.vector))
+    right, diagonal, v = (device.put(part) for part in (M, J.diagonal, J.vector))
     # the two terms of J nearly cancel: added up in float64
-    left = 2.0 * (diagonal * M.T + J.factor * device.torch.outer(v @ M, v))
-    return DeviceMatrix(device, device.torch.addmm(K, left.to(K.dtype), M.to(K.dtype)))
+    left = 2.0 * (diagonal * right.T + J.factor * device.torch.outer(v @ right, v))
+    return DeviceMatrix(device, device.torch.addmm(K, left.to(K.dtype), right.to(K.dtype)))
 
 
 class Adding:
