@@ -43,7 +43,7 @@ def programs_of(task):
     run = RunState(task)
     state = Sequential().init(run)
     weights, gap = state.iterate.weights, state.iterate.certificate.absolute_gap
-    K = run.combine(weights)
+    K = run.held_kernel(weights)
     made = [kind(run, K, weights, state.point) for kind in (SharedSaddle, Saddle)]
     return *made, Goal(gap, 1e-7 * gap)
 

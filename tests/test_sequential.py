@@ -63,7 +63,7 @@ def saddle_of(task):
     run = RunState(task)
     state = Sequential().init(run)
     weights = state.iterate.weights
-    made = Saddle(run, run.combine(weights), weights, state.point)
+    made = Saddle(run, run.held_kernel(weights), weights, state.point)
     return made, state.iterate.certificate.absolute_gap
 
 
@@ -190,7 +190,7 @@ class TestSaddle:
         state = Sequential().init(run)
         gap, around = state.iterate.certificate.absolute_gap, np.zeros(BANK.m)
         around[int(np.argmin(state.point.forms))] = 1.0  # far from the best
-        K = run.combine(around)
+        K = run.held_kernel(around)
         whole = Saddle(run, K, around, state.point)
         goal = Goal(gap, 1e-8 * gap)
         value = whole.solve(goal)

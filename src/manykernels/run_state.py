@@ -362,10 +362,12 @@ class RunState:
         self.counters.kernel_passes += 1
         return self.bank.held_products(beta)
 
-    def combine(self, weights: np.ndarray) -> np.ndarray:
-        """The combined kernel ``sum_k weights[k] K_k``; not to be written to."""
+    def held_kernel(self, weights: np.ndarray) -> Any:
+        """The combined kernel ``sum_k weights[k] K_k`` to be held, not to be written to: where the
+        bank computes it, if that is elsewhere.
+        """
         self._combined(weights)
-        return self._kernel(weights)
+        return self.bank.held_kernel(weights) if self.bank.on_device else self._kernel(weights)
 
     def _kernel(self, weights: np.ndarray) -> np.ndarray:
         """The combined kernel; the last one is kept, since an SVM and the program around its

@@ -302,6 +302,10 @@ class SumBank(Bank):
         """
         return self.products(beta)
 
+    def held_kernel(self, weights: np.ndarray) -> Any:
+        """The combined kernel for a solver that holds it: an array, or a `DeviceMatrix`."""
+        return self.combine(weights)
+
     def products_each(self, beta: np.ndarray) -> np.ndarray:
         """The `products` of many outputs with each output's together, (t, m, n_rows), in any
         precision that is not below the bank's.

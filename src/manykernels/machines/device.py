@@ -109,6 +109,14 @@ class DeviceMatrix:
         return self.device.fetched(self.whole)[0]
 
 
+def entries(kernel: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Some entries of a kernel in memory or on a device, as an array of the host."""
+    if isinstance(kernel, DeviceMatrix):
+        chosen = kernel.rows(kernel.device.indices(rows))
+        return chosen[:, kernel.device.indices(columns)].cpu().numpy()
+    return kernel[np.ix_(rows, columns)]
+
+
 class DeviceRows:
     """Rows of a combined kernel on a device: all of them if they fit, else computed when they are
     asked for.

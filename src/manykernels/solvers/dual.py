@@ -17,6 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from ..banks.base import SumBank, Sums
 from ..machines import DenseMachine, machine_for
+from ..machines.device import DeviceMachine
 from ..problem import Problem
 from ..regularizers.base import Curvature, Regularizer
 from ..run_state import RunState
@@ -211,9 +212,10 @@ class StreamedProgram:
         )
 
 
-def multiply(K: np.ndarray, beta: np.ndarray) -> np.ndarray:
+def multiply(K: Any, beta: np.ndarray) -> np.ndarray:
     """``K beta_c`` of every output, (t, n)."""
-    return np.stack([DenseMachine().multiply(K, b) for b in beta])
+    machine = DenseMachine() if isinstance(K, np.ndarray) else DeviceMachine()
+    return np.stack([machine.multiply(K, b) for b in beta])
 
 
 # --- points of Newton's method, with the products of all kernels in memory or without -------------
@@ -283,7 +285,7 @@ class HeldPoint(NamedTuple):
     def program(self, run: RunState, model: Regularizer) -> tuple["HeldPoint", HeldProgram]:
         """The curvature of the dual here, and the point that knows it."""
         weights = model.weights(self.forms)
-        K, J = run.combine(weights), model.curvature(self.forms)
+        K, J = run.held_kernel(weights), model.curvature(self.forms)
         return self, HeldProgram(run.bank, K, self.products, J, self.scores(run, weights))
 
     def line(self, run: RunState, change: np.ndarray) -> Line:

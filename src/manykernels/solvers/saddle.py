@@ -23,13 +23,14 @@ several outputs, whose SVM-like programs are coupled here, `outputs` has a metho
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import brentq
 
 from ..losses import Box
+from ..machines.device import entries
 from ..problem import Problem
 from ..regularizers import SmoothedSimplex
 from ..run_state import RunState
@@ -124,7 +125,7 @@ class Goal(NamedTuple):
 
 def aim(
     run: RunState,
-    K: np.ndarray,
+    K: Any,
     weights: np.ndarray,
     point: HeldPoint,
     goal: Goal,
@@ -172,13 +173,13 @@ class Saddle:
     Parameters
     ----------
     run : RunState
-    K : (n, n) array
+    K : (n, n) array or DeviceMatrix
         Combined kernel of the weights.
     weights : (m,) array on the simplex
     point : HeldPoint
     """
 
-    def __init__(self, run: RunState, K: np.ndarray, weights: np.ndarray, point: HeldPoint) -> None:
+    def __init__(self, run: RunState, K: Any, weights: np.ndarray, point: HeldPoint) -> None:
         self.run, self.K, self.weights, self.point = run, K, weights, point
         self.given = point.scores(run, weights)
 
@@ -420,7 +421,7 @@ def first_guess(problem: Problem, d: np.ndarray, x: np.ndarray) -> Guess:
 
 
 def solution(
-    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, most: int
+    problem: Problem, K: Any, given: np.ndarray, point: HeldPoint, guess: Guess, most: int
 ) -> Found | None:
     """The solution of a guess; None if its system is too large or has none.
 
@@ -430,7 +431,7 @@ def solution(
     Parameters
     ----------
     problem : Problem
-    K : (n, n) array
+    K : (n, n) array or DeviceMatrix
         Combined kernel of the weights e.
     given : (t, n) array
         Its product with the coefficients of the point.
@@ -505,10 +506,10 @@ class Answers(NamedTuple):
         return solve_triangular(self.factor, side, lower=True, trans=1, check_finite=False)
 
 
-def answers(problem: Problem, K: np.ndarray, point: HeldPoint, guess: Guess, c: int) -> Answers:
+def answers(problem: Problem, K: Any, point: HeldPoint, guess: Guess, c: int) -> Answers:
     """The answers of output c."""
     F, M = np.flatnonzero(guess.free[c]), point.products[guess.used, c]
-    block = K[np.ix_(F, F)].astype(float)
+    block = entries(K, F, F).astype(float)
     block[np.diag_indices(F.size)] += (
         problem.boxes[c].around(guess.x[c]).ridge[F]
         + ACTIVE_SET.diagonal_shift * np.trace(block) / F.size
@@ -538,7 +539,7 @@ class _Part(NamedTuple):
 
 
 def _eliminated(
-    problem: Problem, K: np.ndarray, given: np.ndarray, point: HeldPoint, guess: Guess, c: int
+    problem: Problem, K: Any, given: np.ndarray, point: HeldPoint, guess: Guess, c: int
 ) -> _Part:
     """The equations of output c without its free coefficients."""
     found = answers(problem, K, point, guess, c)
@@ -546,7 +547,7 @@ def _eliminated(
     fixed = np.where(guess.free[c], 0.0, guess.x[c])
     held = np.flatnonzero(fixed)
     side = box.linear[F] - box.kink[F] * np.sign(guess.x[c, F]) + given[c, F]
-    side -= fixed[held] @ K[np.ix_(held, F)]
+    side -= fixed[held] @ entries(K, held, F)
     side = solve_triangular(found.factor, side, lower=True, check_finite=False)
     pulled = -point.products[guess.used, c] @ fixed
     return _Part(found, side, np.append(pulled, box.total - fixed.sum()))

@@ -16,7 +16,7 @@ certificate allows.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -122,7 +122,7 @@ class Sequential(Solver):
         # the quadratic program around the point
         wanted = TOLERANCES.program_share_of_tolerance * allowed
         goal = Goal(gap, wanted, certificate.dual, state.known)
-        K = run.combine(state.around)
+        K = run.held_kernel(state.around)
         target = aim(run, K, state.around, point, goal, _method(K, point))
         # the line search, and the weights of the next program
         new, size = _searched(run, state, target, gap, TOLERANCES.dual_loss_allowed * allowed)
@@ -144,7 +144,7 @@ class Sequential(Solver):
         )
 
 
-def _method(K: np.ndarray, point: HeldPoint) -> type[Saddle]:
+def _method(K: Any, point: HeldPoint) -> type[Saddle]:
     """How programs are solved: outputs beside each other, if they are in the memory of the host."""
     here = isinstance(K, np.ndarray) and isinstance(point.products, np.ndarray)
     return SharedSaddle if here and len(point.beta) > 1 else Saddle

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any
-from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...machines.device import FEW
+from ...machines.device import FEW, DeviceMatrix
 from ..base import as_outputs, support_of
 from ..compute import Compute, Points
 from ..tiled import SINGLE, TiledBank, grouped, one_kernel
@@ -46,9 +45,7 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     def __getstate__(self) -> dict[str, Any]:
         return {
-            name: value
-            for name, value in super().__getstate__().items()
-            if name not in ("_on_device", "_kernel_there")
+            name: value for name, value in super().__getstate__().items() if name != "_on_device"
         }
 
     @cached_property
@@ -188,20 +185,17 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             sums.add(self.device.indices(members), products)
         return sums.result(self.combined(weights, everything))
 
-    def curved(self, K: np.ndarray, M: np.ndarray, J: Any) -> Any:
+    def curved(self, K: Any, M: np.ndarray, J: Any) -> Any:
         if self.n <= FEW:
             return super().curved(K, M, J)
-        of, there = vars(self).get("_kernel_there", (lambda: None, None))
-        if of() is not K:  # several steps are made with the same, and then it is forgotten
-            # a copy: PyTorch on the CPU would hold on to the array itself
-            of, there = ref(K, self._forget), self.device.put(K, K.dtype).clone()
-            self._kernel_there = of, there
+        there = K.whole if isinstance(K, DeviceMatrix) else self.device.put(K, K.dtype)
         return curved(self.device, there, M, J)
 
-    def _forget(self, of: Any) -> None:
-        """Let go of a combined kernel that the host has let go of."""
-        if vars(self).get("_kernel_there", (None,))[0] is of:
-            del self._kernel_there
+    def held_kernel(self, weights: np.ndarray) -> Any:
+        if self.n <= FEW:
+            return self.combine(weights)
+        everything = self.device.torch.arange(self.n, device=self.device.place)
+        return DeviceMatrix(self.device, self.combined(weights, everything))
 
     def _products(self, outputs: np.ndarray) -> Iterator[Any]:
         """Yield members of families, and the products of each with all outputs, (members, rows,
