@@ -3,6 +3,7 @@
 from .answers.contributions import GroupShares
 from .answers.explanation import Alike, Explanation, explain
 from .answers.importance import Importance, group_importance
+from .answers.shapley import ShapleyValues, shapley_values
 from .answers.stability import Stability, stability
 from .checkpoints import Checkpoint, OtherProblem
 from .classifier import MKLClassifier
@@ -29,10 +30,12 @@ __all__ = [
     "MKLRegressorCV",
     "OtherProblem",
     "Path",
+    "ShapleyValues",
     "Stability",
     "explain",
     "group_importance",
     "path",
     "plan",
+    "shapley_values",
     "stability",
 ]
