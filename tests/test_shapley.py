@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -44,7 +44,6 @@ MIXED = [
 ]
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     columns=st.integers(1, 12),
@@ -55,15 +54,15 @@ MIXED = [
 )
 def test_games_equal_the_sum_over_all_coalitions(seed, columns, size, background, squared, degree):
     rng = np.random.default_rng(seed)
-    rows, points, others = (rng.normal(size=(n, columns)) for n in (2, 3, background))
-    rates, coefficients = size * rng.random(columns), rng.normal(size=(2, 3))
+    rows, points, others = (rng.normal(size=(n, columns)) for n in (1, 2, background))
+    rates, coefficients = size * rng.random(columns), rng.normal(size=(2, 2))
     small = rates / size / columns
     games = {
         ProductGame(rates, squared): (product_game, (rates, squared)),
         PowerGame(small, 0.5, degree): (power_game, (small, 0.5, degree)),
     }
     for game, (make, parameters) in games.items():
-        out = np.zeros((2, 2, columns))
+        out = np.zeros((1, 2, columns))
         game.add(rows, others, points, coefficients, out)
         each = [
             [shapley_by_coalitions(make(x, z, others, *parameters), columns) for z in points]
@@ -199,6 +198,19 @@ class TestModels:
         model = MKLClassifier([Precomputed(X @ X.T)]).fit(np.arange(60)[:, None], LABELS)
         with pytest.raises(ValueError, match="no product or sum"):
             shapley_values(model, np.arange(60)[:, None])
+
+    def test_pictures_have_a_line_for_each_column(self):
+        pytest.importorskip("matplotlib").use("agg")
+        from manykernels.display import BeeswarmDisplay, WaterfallDisplay
+
+        model = MKLClassifier().fit(X, LABELS)
+        found = shapley_values(model, X)
+        swarm = BeeswarmDisplay.from_estimator(model, X, output="1", max_features=4)
+        assert len(swarm.ax_.collections) == 4
+        fall = WaterfallDisplay.from_estimator(model, X, row=3, output=2, max_features=4)
+        ends = [bar.get_x() + bar.get_width() for bar in fall.ax_.patches]
+        assert len(ends) == 5
+        np.testing.assert_allclose(ends[-1], found.decision[3, 2])
 
     @pytest.mark.skipif(importlib.util.find_spec("shap") is None, reason="needs shap")
     def test_an_explanation_of_shap(self):
