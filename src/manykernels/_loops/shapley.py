@@ -107,27 +107,23 @@ def add_product_games(
         Of all rules: the nodes below one half, with the weight of each.
     out : (n, t, d) array
     """
-    d = rates.size
-    padded = 16 * ((d + 15) // 16)  # whole registers
-    powers, game = np.empty(padded), np.empty(padded)
-    c, e, near = np.ones(padded), np.empty(padded), np.empty(padded)
-    share = 1.0 / max(background.shape[0], 1)
+    padded = 16 * ((rates.size + 15) // 16)  # whole registers
+    powers, game, e = np.empty(padded), np.empty(padded), np.empty(padded)
+    c, near = np.ones(padded), np.empty((rows.shape[0], padded))
+    count = background.shape[0]
     for j in range(points.shape[0]):
         for i in range(rows.shape[0]):
-            _factors(rows[i], points[j], rates, squared, near, powers)
-            if background.shape[0] == 0:
-                for f in range(padded):
-                    e[f] = -near[f]
-                _product_game(c, e, limits, starts, nodes, weights, game)
-                _spread(game, coefficients, j, 1.0, out[i])
-            for b in range(background.shape[0]):
+            _factors(rows[i], points[j], rates, squared, near[i], powers)
+        for b in range(max(count, 1)):
+            if count > 0:
                 _factors(background[b], points[j], rates, squared, c, powers)
                 for f in range(padded):
-                    without = max(1.0 - c[f], LEAST_FACTOR)
-                    e[f] = max(1.0 - near[f], LEAST_FACTOR) - without
-                    c[f] = without
+                    c[f] = max(1.0 - c[f], LEAST_FACTOR)
+            for i in range(rows.shape[0]):
+                for f in range(padded):
+                    e[f] = max(1.0 - near[i, f], LEAST_FACTOR) - c[f] if count else -near[i, f]
                 _product_game(c, e, limits, starts, nodes, weights, game)
-                _spread(game, coefficients, j, share, out[i])
+                _spread(game, coefficients, j, 1.0 / max(count, 1), out[i])
 
 
 @fast
