@@ -81,7 +81,7 @@ class BeeswarmDisplay:
         self.ax_ = axes(ax, height=1.2 + 0.36 * max(shown.size, 3), width=7.5)
         self.figure_ = self.ax_.figure
         colors = LinearSegmentedColormap.from_list("values", [LOW, "#b9a7b0", HIGH])
-        colors.set_bad(OTHERS)
+        colors = colors.with_extremes(bad=OTHERS)
         span = np.ptp(found.values[:, shown]) or 1.0
         self.ax_.axvline(0.0, color="0.6", linewidth=1)
         for place, f in enumerate(shown):
