@@ -80,8 +80,8 @@ class BeeswarmDisplay:
         shown = np.argsort(-found.mean_sizes(), kind="stable")[: self.max_features]
         self.ax_ = axes(ax, height=1.2 + 0.36 * max(shown.size, 3), width=7.5)
         self.figure_ = self.ax_.figure
-        colors = LinearSegmentedColormap.from_list("values", [LOW, "#b9a7b0", HIGH])
-        colors = colors.with_extremes(bad=OTHERS)
+        between = LinearSegmentedColormap.from_list("values", [LOW, "#b9a7b0", HIGH])
+        colors = between.with_extremes(bad=OTHERS)
         span = np.ptp(found.values[:, shown]) or 1.0
         self.ax_.axvline(0.0, color="0.6", linewidth=1)
         for place, f in enumerate(shown):
@@ -165,8 +165,8 @@ class WaterfallDisplay:
 
     def plot(self, ax: Axes | None = None, **options: Any) -> WaterfallDisplay:
         """Draw, on new axes if none are given."""
-        found, names, steps = self.shapley, *self._steps()
-        base = found.base_values[self.row]
+        found, base = self.shapley, self.shapley.base_values[self.row]
+        names, steps = self._steps()
         ends = base + np.cumsum(steps)
         self.ax_ = axes(ax, height=1.6 + 0.36 * max(len(names), 3), width=7.5)
         self.figure_, places = self.ax_.figure, np.arange(len(names))
