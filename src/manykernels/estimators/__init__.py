@@ -7,6 +7,7 @@ from .answers.shapley import ShapleyValues, shapley_values
 from .answers.stability import Stability, stability
 from .checkpoints import Checkpoint, OtherProblem
 from .classifier import MKLClassifier
+from .coverage import HeldOutFold
 from .cross_validated import MKLClassifierCV, MKLRegressorCV
 from .one_class import MKLOneClass
 from .planned import plan
@@ -21,6 +22,7 @@ __all__ = [
     "Choice",
     "Explanation",
     "GroupShares",
+    "HeldOutFold",
     "Importance",
     "MKLClassifier",
     "MKLClassifierCV",
