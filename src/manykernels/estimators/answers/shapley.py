@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -381,11 +382,11 @@ def _largest_sum(nodes):
 
 
 def _counts():
-    """Even numbers of nodes, by two and later by a quarter."""
-    nodes = 2
+    """Numbers of nodes, by four, which the loops take together, and later by a quarter."""
+    nodes = 4
     while True:
         yield nodes
-        nodes += max(2, 2 * (nodes // 8))
+        nodes += 4 * max(1, nodes // 16)
 
 
 def _top_rule(columns, largest):
@@ -399,11 +400,7 @@ def _top_rule(columns, largest):
 @cache
 def _rules(top):
     """Limits, starts, nodes below one half and weights of all rules up to one."""
-    counts = [2]
-    for nodes in _counts():
-        if nodes > top:
-            break
-        counts += [nodes] * (nodes > 2)
+    counts = list(takewhile(lambda nodes: nodes <= top, _counts()))
     limits = np.array([_largest_sum(nodes) for nodes in counts])
     starts = np.concatenate([[0], np.cumsum([nodes // 2 for nodes in counts])])
     found = [roots_legendre(nodes) for nodes in counts]
