@@ -6,6 +6,7 @@ from sklearn.model_selection import KFold
 
 from manykernels import MKLClassifierCV, MKLRegressorCV, load, save
 from manykernels.kernels import RBF, Precomputed, on_groups
+from manykernels.lowrank import Nystroem
 
 LEVELS = (0.8, 0.9, 0.95)
 
@@ -64,6 +65,14 @@ class TestSets:
         save(classifier, tmp_path / "model.mk")
         again = load(tmp_path / "model.mk")
         np.testing.assert_array_equal(again.predict_set(X), classifier.predict_set(X))
+
+    def test_low_rank_models_of_folds_keep_no_rows(self, tmp_path):
+        X, y = classes(90, 7)
+        model = MKLClassifierCV([RBF()], Cs=[1.0], ps=[1], cv=3, approximation=Nystroem(20))
+        sets = model.fit(X, y).predict_set(X)
+        assert all(fold.model.result_.beta.size == 0 for fold in model.held_out_folds_)
+        save(model, tmp_path / "model.mk")
+        np.testing.assert_array_equal(load(tmp_path / "model.mk").predict_set(X), sets)
 
     def test_a_class_that_a_fold_does_not_know(self):
         X, y = classes(90, 4)

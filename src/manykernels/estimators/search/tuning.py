@@ -165,8 +165,7 @@ def fold_model(task: GridTask, place: GridIndex) -> Any:
     if place not in made.get("results", {}):
         train = task.splits[place.fold][0]
         rows, weight = task.table.rows(train), task.sample_weight[train]
-        chosen = {"C": task.costs[place.cost], "p": task.norms[place.norm]}
-        return path(task.template, rows, task.y[train], sample_weight=weight, **chosen)[0]
+        return task.model(place, task.template)._fit(rows, task.y[train], weight)
     fold, result = made["folds"][place.fold], made["results"][place]
     model = task.model(place, fold.template)
     compute = Compute(threads=Threads(thread_count(model.n_jobs)))
@@ -198,13 +197,22 @@ def _fold_by_fold(task, done, wanted):
             place = GridIndex(fold, norms[norm], costs[cost], task.kernels)
             done[place] = _cell(model, model.result_, scores, model.bank_.groups)
             if task.made is not None:
-                task.made.setdefault("models", {})[place] = model
+                task.made.setdefault("models", {})[place] = _lightened(model)
         plan = models[0].plan_
         ways = plan.ways | {Way.FOLDS_IN_TURN}
         task.plans.append(replace(plan, ways=ways, problems=problems_of(task.batch(plan.at_once))))
         if len(models) < len(costs) * len(norms):
             raise KeyboardInterrupt
         yield
+
+
+def _lightened(model):
+    """A model without the coefficients of half a million rows, if its factors do without."""
+    if model.decision_.approximate:
+        beta = model.result_.beta[:, :0]
+        model.result_ = replace(model.result_, beta=beta)
+        model.support_, model.dual_coef_ = np.empty(0, dtype=np.intp), beta
+    return model
 
 
 def _on_shared_kernels(task, done, wanted):
