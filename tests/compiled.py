@@ -7,7 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from manykernels import MKLClassifier, MKLClassifierCV, MKLOneClass, MKLRegressor
+from manykernels import (
+    MKLClassifier,
+    MKLClassifierCV,
+    MKLOneClass,
+    MKLRegressor,
+    shapley_values,
+)
 from manykernels.combinations import Product
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, on_groups
 from manykernels.lowrank import Nystroem
@@ -43,6 +49,7 @@ def kernels():
 
 def factors():
     """Everything else."""
+    shapley_values(MKLClassifier(MIXED, p=2.0).fit(X, Y), X[:2])
     for loss in ("hinge", "squared_hinge", "logistic"):
         for solver in ("auto", "blocks"):
             MKLClassifier(MIXED, loss=loss, approximation=Nystroem(5), solver=solver).fit(X, Y)

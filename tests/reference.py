@@ -1,5 +1,6 @@
 """Slow and obvious twins of what the library computes."""
 
+import math
 import re
 import warnings
 
@@ -191,3 +192,51 @@ def row_keys(X, salts, scramble):
     X = np.where(np.isnan(X), np.nan, X)
     mixed = scramble(np.ascontiguousarray(X).view(np.uint64) + salts)
     return np.where(X == 0.0, np.uint64(0), mixed).sum(axis=1, dtype=np.uint64)
+
+
+def shapley_by_coalitions(value, columns):
+    """Shapley values of a game, (columns,), by all of its coalitions.
+
+    Parameters
+    ----------
+    value : callable
+        From coalitions, (count, columns) bool, to their values, (count,).
+    columns : int
+    """
+    coalitions = (np.arange(2**columns)[:, None] >> np.arange(columns)) & 1 == 1
+    values, sizes = value(coalitions), coalitions.sum(axis=1)
+    orders = np.array([math.factorial(r) for r in range(columns + 1)], dtype=float)
+    out = np.empty(columns)
+    for j in range(columns):
+        without = np.flatnonzero(~coalitions[:, j])
+        r = sizes[without]
+        shares = orders[r] * orders[columns - 1 - r] / orders[columns]
+        out[j] = shares @ (values[without + 2**j] - values[without])
+    return out
+
+
+def product_game(x, z, background, rates, squared):
+    """The game of ``prod_f exp(-rates[f] distance_f)`` at one pair of points, as a function of
+    coalitions.
+    """
+
+    def factors(a):
+        return np.exp(-rates * (np.square(a - z) if squared else np.abs(a - z)))
+
+    def value(coalitions):
+        others = [factors(b) for b in background] if len(background) else [np.ones(len(x))]
+        parts = [np.where(coalitions, factors(x), other).prod(axis=1) for other in others]
+        return np.mean(parts, axis=0)
+
+    return value
+
+
+def power_game(x, z, background, rates, offset, degree):
+    """The same of ``(offset + sum_f rates[f] x_f z_f)^degree``."""
+
+    def value(coalitions):
+        others = background if len(background) else np.zeros((1, len(x)))
+        sums = [np.where(coalitions, x, other) @ (rates * z) for other in others]
+        return np.mean([(offset + part) ** degree for part in sums], axis=0)
+
+    return value

@@ -28,6 +28,7 @@ from manykernels import (
     MKLRegressorCV,
     group_importance,
     report,
+    shapley_values,
     stability,
 )
 from manykernels._files import CannotWrite
@@ -281,6 +282,14 @@ class TestText:
         assert "95 % interval" in text
         assert "always the commonest class" in text
         assert "How sure" not in read(model, X, y)[0].text
+
+    def test_what_the_columns_add(self, read):
+        model = MKLClassifier(MIXED).fit(X, y)
+        found = shapley_values(model, X_new)
+        text, charts = read(model, X_new, y_new, shapley=found)
+        assert "What the columns add" in text.text
+        assert "what the column adds to the decision" in json.dumps(charts)
+        assert "What the columns add" not in read(model, X_new, y_new)[0].text
 
     def test_probabilities_of_the_logistic_loss(self, read):
         model = MKLClassifier(MIXED, loss="logistic").fit(X, y)

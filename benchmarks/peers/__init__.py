@@ -18,6 +18,8 @@ NEEDS = {
     "himalaya": ["himalaya==0.4.11", "packaging"],  # which it imports and does not ask for
     "celer": ["celer==0.7.4"],
     "skglm": ["skglm==0.5"],
+    "shap": ["shap==0.48.0"],
+    "mapie": ["mapie==1.6.0"],
 }
 
 

@@ -5,10 +5,12 @@ from .groups import ImportanceDisplay, StabilityDisplay
 from .heatmap import KernelHeatmapDisplay
 from .path import PathDisplay
 from .report import report
+from .shapley import BeeswarmDisplay, WaterfallDisplay
 from .tuning import TuningDisplay
 from .weights import KernelWeightsDisplay
 
 __all__ = [
+    "BeeswarmDisplay",
     "ConvergenceDisplay",
     "ImportanceDisplay",
     "KernelHeatmapDisplay",
@@ -16,5 +18,6 @@ __all__ = [
     "PathDisplay",
     "StabilityDisplay",
     "TuningDisplay",
+    "WaterfallDisplay",
     "report",
 ]

@@ -3,9 +3,11 @@
 from .answers.contributions import GroupShares
 from .answers.explanation import Alike, Explanation, explain
 from .answers.importance import Importance, group_importance
+from .answers.shapley import ShapleyValues, shapley_values
 from .answers.stability import Stability, stability
 from .checkpoints import Checkpoint, OtherProblem
 from .classifier import MKLClassifier
+from .coverage import HeldOutFold
 from .cross_validated import MKLClassifierCV, MKLRegressorCV
 from .one_class import MKLOneClass
 from .planned import plan
@@ -20,6 +22,7 @@ __all__ = [
     "Choice",
     "Explanation",
     "GroupShares",
+    "HeldOutFold",
     "Importance",
     "MKLClassifier",
     "MKLClassifierCV",
@@ -29,10 +32,12 @@ __all__ = [
     "MKLRegressorCV",
     "OtherProblem",
     "Path",
+    "ShapleyValues",
     "Stability",
     "explain",
     "group_importance",
     "path",
     "plan",
+    "shapley_values",
     "stability",
 ]

@@ -14,6 +14,7 @@ from ..losses import Loss
 from ..lowrank import Approximation
 from ..solvers import Solver
 from . import calibration as calibrations
+from . import coverage
 from .checks import (
     Callbacks,
     CheckpointLike,
@@ -23,10 +24,12 @@ from .checks import (
     Points,
     RandomState,
     Scale,
+    check_bool,
     check_choice,
     class_factors,
 )
 from .classifier import MKLClassifier
+from .data.frames import rows_of
 from .regressor import MKLRegressor
 from .search.scoring import HeldOutClassifier, HeldOutRegressor
 from .search.tuned import FOUND, NORMS, Tuned
@@ -120,6 +123,9 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
     cv_results_ : DataFrame
     oof_decision_ : (n_samples,) array, or (n_samples, n_classes)
         Decision values of the chosen C and p at rows that were held out.
+    held_out_folds_ : list of HeldOutFold
+        The models of the folds with the chosen C and p, and what they say of the rows that they
+        never saw, for `predict_set`.
     calibration_kind_, calibration_table_ : str and list of arrays
         See `manykernels.estimators.calibration`.
 
@@ -271,6 +277,49 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         ]
         self.calibration_kind_, self.calibration_table_ = kind, tables
 
+    def _misfits(self, task, model, scores, rows):
+        """How badly held-out rows fit a fold's model, (1, n), and the numbers of their classes."""
+        if not np.array_equal(model.classes_, self.classes_):
+            scores = model._scores(rows_of(task.X, rows))  # of the classes that it knows
+        codes = np.searchsorted(self.classes_, task.y[rows])
+        every = coverage.misfits(model, scores, self.classes_)
+        return every[np.arange(rows.size), codes][None], codes
+
+    def predict_set(
+        self, X: Points, confidence_level: float = 0.9, *, class_conditional: bool = False
+    ) -> np.ndarray:
+        """Sets of classes that hold the true one as often as the level says, (n_samples,
+        n_classes) bool, in the order of ``classes_``.
+
+        A class is ruled out for a row if its margin there, in the model of every fold, is below
+        that of almost all rows that the fold held out (cross-conformal prediction). A set may hold
+        several classes, or none where nothing fits. Rows that lack views are compared with rows
+        that lack the same views where there are enough.
+
+        If new rows are like those of the training, in any order, their class is in the set with a
+        probability of at least ``1 - 2 (1 - confidence_level)``, less a little for few rows in a
+        fold; what is seen is about `confidence_level`. Nothing is promised for rows of another time
+        or of other groups than those of the training; a `cv` that splits by time or by group makes
+        the sets honest about that, without a proof.
+
+        Parameters
+        ----------
+        X : as for `decision_function`
+        confidence_level : float
+            Between 0 and 1.
+        class_conditional : bool
+            Whether the level is to hold for every class by itself: a class is then compared with
+            held-out rows of that class alone. Rare classes are in more sets.
+        """
+        folds, alpha = self._known_folds(), coverage.check_level(confidence_level)
+        check_bool("class_conditional", class_conditional)
+        scores, there = coverage.fold_scores(self, folds, X)
+        found = [
+            coverage.misfits(fold.model, values, self.classes_)
+            for fold, values in zip(folds, scores, strict=True)
+        ]
+        return coverage.class_sets(folds, found, there, alpha, class_conditional)
+
     @available_if(calibrates)
     def predict_proba(self, X: Points) -> np.ndarray:
         """Probability of every class, (n_samples, n_classes), with a ``calibration`` and
@@ -332,6 +381,9 @@ cv_results_
         As for `MKLClassifierCV`.
     oof_decision_ : (n_samples,) array, or (n_samples, n_targets)
         Predictions of the chosen C and p at rows that were held out.
+    held_out_folds_ : list of HeldOutFold
+        The models of the folds with the chosen C and p, and what they say of the rows that they
+        never saw, for `predict_interval`.
 
     Notes
     -----
@@ -422,6 +474,32 @@ cv_results_
 
     def _calibrate(self, y, weight):
         """There are no probabilities."""
+
+    def _misfits(self, task, model, scores, rows):
+        """Absolute residuals of held-out rows, (t, n)."""
+        y = np.asarray(task.y[rows], dtype=float).reshape(rows.size, -1)
+        return np.abs(y.T - scores), np.zeros(rows.size, dtype=int)
+
+    def predict_interval(self, X: Points, confidence_level: float = 0.9) -> np.ndarray:
+        """Intervals that hold the true value as often as the level says, (n_samples, 2), or
+        (n_samples, n_targets, 2) if y had two dimensions.
+
+        A value is ruled out for a row if it is farther from the predictions of the folds' models
+        than almost all rows that these held out are from theirs (cross-conformal prediction). See
+        `MKLClassifierCV.predict_set` for what is promised, and when it is not. Every target has its
+        own intervals.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        confidence_level : float
+            Between 0 and 1. With fewer than one over ``1 - confidence_level`` held-out rows,
+            intervals are infinite.
+        """
+        folds, alpha = self._known_folds(), coverage.check_level(confidence_level)
+        scores, there = coverage.fold_scores(self, folds, X)
+        found = coverage.intervals(folds, scores, there, alpha)
+        return found[:, 0] if self._y_ndim_ == 1 else found
 
 
 MKLClassifier._tuned_type, MKLRegressor._tuned_type = MKLClassifierCV, MKLRegressorCV

@@ -30,6 +30,7 @@ from ..estimators.checks import (
     choose_combination,
     choose_regularizer,
 )
+from ..estimators.coverage import HeldOutFold
 from ..estimators.data.units import MADE
 from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status
 from . import banks
@@ -73,6 +74,7 @@ def describe(estimator, packer):
     bank, kept = banks.describe(estimator.bank_, estimator.decision_.points)
     state = estimator.model_state(kept)
     parameters, unsaved = _parameters(estimator, packer)
+    folds = [_described_fold(fold, packer) for fold in getattr(estimator, "held_out_folds_", [])]
     return {
         "estimator": name,
         "parameters": parameters,
@@ -81,7 +83,13 @@ def describe(estimator, packer):
         "bank": packer.pack(bank, "kernels"),
         "decision": packer.pack(state.decision, "the model"),
         "result": packer.pack(_outcome(state.result), "the result"),
+        **({"folds": folds} if folds else {}),
     }
+
+
+def _described_fold(fold, packer):
+    arrays = {name: value for name, value in fold._asdict().items() if name != "model"}
+    return {"model": describe(fold.model, packer), "arrays": packer.pack(arrays, "a fold")}
 
 
 def rebuild(described, unpacker, depth):
@@ -106,7 +114,38 @@ def rebuild(described, unpacker, depth):
     _check_silent(learned, bank.m)
     _check_decision(decision, len(result.intercept))
     check_array(result.beta, "The coefficients", (len(result.intercept), getattr(bank, "n", 0)))
-    return model.restore(ModelState(learned, bank, decision, result))
+    model.restore(ModelState(learned, bank, decision, result))
+    folds = check_list(described.get("folds", []), "The folds")  # earlier files have none
+    if folds:
+        require(isinstance(model, TUNED), "There are folds of a model that has none.")
+        model.held_out_folds_ = [_fold(fold, model, unpacker, depth) for fold in folds]
+    return model
+
+
+def _fold(described, model, unpacker, depth):
+    """A fold of a tuned model."""
+    check_mapping(described, "A fold", str)
+    plain = check_mapping(described["model"], "The model of a fold", str)
+    require(plain["estimator"] == model._plain_type.__name__, "A fold has another model.")
+    require("folds" not in plain, "The model of a fold has folds.")
+    own = rebuild(plain, unpacker, depth)
+    require(own.n_features_in_ == model.n_features_in_, "A fold has other columns.")
+    outputs, classes = len(model.intercept_), [0]
+    if isinstance(model, MKLClassifier):
+        require(np.isin(own.classes_, model.classes_).all(), "A fold has other classes.")
+        outputs, classes = 1, model.classes_
+    arrays = check_mapping(unpacker.unpack(described["arrays"], depth), "A fold", str)
+    codes = check_indices(arrays["codes"], "The classes of a fold", len(classes))
+    shapes = {"scores": (outputs, codes.size), "weight": (codes.size,)}
+    kept = {
+        name: check_array(arrays[name], "The scores of a fold", shape, finite=False)
+        for name, shape in shapes.items()
+    }
+    require(not np.isnan(kept["scores"]).any(), "Scores of a fold are no numbers.")
+    require((kept["weight"] > 0.0).all(), "Rows of a fold weigh nothing.")
+    views = len(own.bank_.views) if hasattr(own.bank_, "views") else 0
+    there = check_array(arrays["presence"], "The views of a fold", (codes.size, views), "b")
+    return HeldOutFold(own, kept["scores"], codes, kept["weight"], there)
 
 
 def _check_parameters(model):

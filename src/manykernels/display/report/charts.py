@@ -92,6 +92,33 @@ def drops(bars, colors):
     return _dressed(alt.layer(*layers), (BAND - 8) * len(bars))
 
 
+def swarms(columns, title):
+    """What columns add at some rows, (name, values, shades between zero and one or NaN), a line of
+    marks for each with its name above.
+    """
+    alt = altair()
+    values = [
+        {"place": place, "value": float(value), "shade": None if shade != shade else float(shade)}
+        for place, (_, row, shades) in enumerate(columns)
+        for value, shade in zip(row, shades, strict=True)
+    ]
+    names = [{"place": place, "name": name} for place, (name, _, _) in enumerate(columns)]
+    y = alt.Y("place:O", axis=None)
+    words = {"title": "value of the column", "labelExpr": "datum.value > 0.5 ? 'high' : 'low'"}
+    quiet = {"titleColor": "currentColor", "titleFontWeight": "normal", "gradientLength": 120}
+    legend = alt.Legend(orient="top", values=[0, 1], **words, **quiet)
+    scale = alt.Scale(domain=[0, 1], range=list(PALETTE[:2]), interpolate="rgb")
+    marks = alt.Chart(alt.Data(values=values)).mark_tick(height=11, thickness=2, opacity=0.6)
+    marks = marks.encode(
+        x=alt.X("value:Q", axis=_axis(alt, title, tickCount=6)),
+        y=y,
+        color=alt.Color("shade:Q", scale=scale, legend=legend),
+    )
+    words = alt.Chart(alt.Data(values=names)).mark_text(**LEFT, dy=-14, limit={"expr": "width"})
+    words = words.encode(x=alt.value(0), y=y, text="name:N", color=_ink(alt))
+    return _dressed(alt.layer(marks, words), (BAND - 8) * len(columns))
+
+
 def curves(lines, titles, diagonal):
     """Lines of classes in the unit square, (name, x, y), with axes of these titles; a dashed line
     where guessing is, if it is the diagonal.

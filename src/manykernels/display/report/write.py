@@ -17,6 +17,7 @@ from ..._html import element
 from ..._words import count, number, percent, seconds
 from ..facts import Shares, fitted_model, rows_of, training_rows
 from .background import data_section, formulation_section, work_section
+from .columns import columns_section
 from .fit import certificate_section, convergence_section, tuning_section, weights_section
 from .matter import matter_section
 from .outcome import outcome_section, score
@@ -34,6 +35,7 @@ def report(
     explanation: Any = None,
     stability: Any = None,
     importance: Any = None,
+    shapley: Any = None,
 ) -> Path:
     """Write a report on a fitted model: one HTML file that needs no network.
 
@@ -61,6 +63,8 @@ def report(
         shares of the groups, and what X and y say of them.
     stability, importance : Stability and Importance, optional
         What `manykernels.stability` and `manykernels.group_importance` found, to be shown too.
+    shapley : ShapleyValues, optional
+        What `manykernels.shapley_values` found, for a section on single columns.
 
     Returns
     -------
@@ -87,11 +91,13 @@ def report(
     judged = estimator if hasattr(estimator, "predict") else model
     shares = Shares(model, with_contributions=True)
     sure = {"explanation": explanation, "stability": stability, "importance": importance}
+    sure["shapley"] = shapley
     story = Story(judged, model, shares, X, y, **sure)
     sections = (
         matter_section,
         outcome_section,
         weights_section,
+        columns_section,
         sure_section,
         tuning_section,
         certificate_section,
@@ -157,6 +163,7 @@ class Story:
     shares : Shares
     X, y : data, or None
     explanation, stability, importance : Explanation, Stability and Importance, or None
+    shapley : ShapleyValues or None
     charts : Charts
         Those placed so far.
     """
@@ -169,6 +176,7 @@ class Story:
     explanation: object = None
     stability: object = None
     importance: object = None
+    shapley: object = None
     charts: Charts = field(default_factory=Charts)
 
     @cached_property

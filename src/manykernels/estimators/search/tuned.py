@@ -28,6 +28,7 @@ from ..._callers import user_stacklevel
 from ...kernels.grids import AUTO_ALONE
 from ...kernels.points import has_holes
 from ..checks import Points, check_bool, check_choice, check_parameters, check_real, check_weights
+from ..coverage import HeldOutFold, presence
 from ..data.frames import as_table, data_frame
 from ..data.inputs import ReadTable
 from ..data.prepare import missing_views
@@ -37,7 +38,7 @@ from .grid_checkpoint import GridJournal, kept
 from .race import CELL_GAP, hopeless, rounds
 from .scoring import refuse_probabilities, takes_weights
 from .splits import checked_splits, listed, refuse_weightless_tests
-from .tuning import GridIndex, GridTask, cells
+from .tuning import GridIndex, GridTask, cells, fold_model
 
 NORMS = (1.0, 1.33, 2.0, float("inf"))
 RULES = ("auto", "best", "one_standard_error")
@@ -134,6 +135,7 @@ class Tuned:
         self._keep_held_out(task, found)
         self._calibrate(task.y, task.sample_weight)
         if self.refit:
+            self.held_out_folds_ = self._folds(task, found)
             self._refit(task.table, task.y, sample_weight)
         return self._timed(began)
 
@@ -403,6 +405,29 @@ class Tuned:
                 total = total + part
         with np.errstate(invalid="ignore", divide="ignore"):
             return total / times, times > 0.0
+
+    def _folds(self, task, found):
+        """The models of what was chosen, with what they say of rows that they never saw."""
+        (cost, norm), folds, counted = self.best_index_, [], task.sample_weight > 0.0
+        weight = task.sample_weight / task.sample_weight[counted].mean()
+        for number, (_, test) in enumerate(task.splits):
+            place, some = GridIndex(number, norm, cost, task.kernels), counted[test]
+            if place in found and some.any():
+                model, rows = fold_model(task, place), test[some]
+                of = self._misfits(task, model, found[place].scores[:, some], rows)
+                there = presence(model, task.table.X[rows])
+                folds.append(HeldOutFold(model, *of, weight[rows], there))
+        return folds
+
+    def _known_folds(self):
+        """The models of the folds; raise where there are none."""
+        check_is_fitted(self)
+        if not getattr(self, "held_out_folds_", None):
+            raise ValueError(
+                "The models of the folds are not known, which sets and intervals are made of: the "
+                "model comes from a file of an earlier version. Fit it again."
+            )
+        return self.held_out_folds_
 
     def _refit(self, X, y, sample_weight):
         """Train on everything, and become that model."""

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._threads import Threads, thread_count
+from ...banks import TiledBank
+from ...banks.compute import Compute, Points
 from ...planning import Batch, Way, plan_rounds, problems_of
 from ..copies import like
 from ..data.frames import rows_of
@@ -152,6 +155,26 @@ def cells(
     return all(cell.finished for cell in done.values())
 
 
+def fold_model(task: GridTask, place: GridIndex) -> Any:
+    """The fitted estimator of a cell: made of what was kept of it, or trained again if the cell
+    comes from a checkpoint.
+    """
+    made = task.made or {}
+    if place in made.get("models", {}):
+        return made["models"][place]
+    if place not in made.get("results", {}):
+        train = task.splits[place.fold][0]
+        rows, weight = task.table.rows(train), task.sample_weight[train]
+        return task.model(place, task.template)._fit(rows, task.y[train], weight)
+    fold, result = made["folds"][place.fold], made["results"][place]
+    model = task.model(place, fold.template)
+    compute = Compute(threads=Threads(thread_count(model.n_jobs)))
+    bank = TiledBank(fold.spec, Points.square(fold.table[fold.points]), compute)
+    model._keep(result, bank, fold.prepared)
+    kept = model.decision_.points  # of the others it needs nothing
+    return model.restore(model.model_state(kept)._replace(bank=bank.take_points(kept)))
+
+
 def _fold_by_fold(task, done, wanted):
     """A path for every fold, and predictions for the rows that were held out."""
     for fold, (train, test) in enumerate(task.splits):
@@ -171,15 +194,25 @@ def _fold_by_fold(task, done, wanted):
         for number, model in enumerate(models):
             norm, cost = divmod(number, len(costs))
             scores = model._scores(held_out)
-            done[GridIndex(fold, norms[norm], costs[cost], task.kernels)] = _cell(
-                model, model.result_, scores, model.bank_.groups
-            )
+            place = GridIndex(fold, norms[norm], costs[cost], task.kernels)
+            done[place] = _cell(model, model.result_, scores, model.bank_.groups)
+            if task.made is not None:
+                task.made.setdefault("models", {})[place] = _lightened(model)
         plan = models[0].plan_
         ways = plan.ways | {Way.FOLDS_IN_TURN}
         task.plans.append(replace(plan, ways=ways, problems=problems_of(task.batch(plan.at_once))))
         if len(models) < len(costs) * len(norms):
             raise KeyboardInterrupt
         yield
+
+
+def _lightened(model):
+    """A model without the coefficients of half a million rows, if its factors do without."""
+    if model.decision_.approximate:
+        beta = model.result_.beta[:, :0]
+        model.result_ = replace(model.result_, beta=beta)
+        model.support_, model.dual_coef_ = np.empty(0, dtype=np.intp), beta
+    return model
 
 
 def _on_shared_kernels(task, done, wanted):
