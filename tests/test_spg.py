@@ -157,7 +157,10 @@ def test_separable_points_with_opposite_duplicates():
 @pytest.mark.parametrize(
     "name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"]
 )
-@pytest.mark.parametrize("p", [1, 1.1, 1.33, 2])
+@pytest.mark.parametrize(
+    "p",
+    [1, pytest.param(1.1, marks=pytest.mark.long), 1.33, pytest.param(2, marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("n", [80, pytest.param(300, marks=pytest.mark.long)])
 def test_papers_sets_are_certified(load, name, p, n):
     X, y = load(name)

@@ -67,6 +67,9 @@ def tuned(plain, **options):
     return kind(**parameters | given | options)
 
 
+LONG = pytest.mark.long
+
+
 class TestScores:
     """Those of a grid search on the same folds, to the solvers' tolerance."""
 
@@ -75,13 +78,15 @@ class TestScores:
         [
             MKLClassifier(FIXED, tol=1e-5),
             MKLClassifier("auto", tol=1e-5),
-            MKLClassifier(FIXED, tol=1e-5, normalize="cosine"),
+            pytest.param(MKLClassifier(FIXED, tol=1e-5, normalize="cosine"), marks=LONG),
             MKLClassifier(FIXED, tol=1e-5, normalize="trace", class_weight="balanced"),
-            MKLClassifier(FIXED, tol=1e-5, normalize=None, loss="squared_hinge"),
+            pytest.param(
+                MKLClassifier(FIXED, tol=1e-5, normalize=None, loss="squared_hinge"), marks=LONG
+            ),
             MKLClassifier(FIXED, tol=1e-5, loss="logistic"),
             MKLClassifier(FIXED, tol=1e-5, normalize="center"),
             MKLClassifier(FIXED, tol=1e-5, approximation=Nystroem(20, random_state=0)),
-            MKLRegressor(FIXED, tol=1e-5),
+            pytest.param(MKLRegressor(FIXED, tol=1e-5), marks=LONG),
             MKLRegressor("auto", tol=1e-5, loss="squared"),
         ],
         ids=lambda plain: repr(plain)[:60],
