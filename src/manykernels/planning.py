@@ -30,6 +30,7 @@ from .solvers.choose import rule_for
 from .solvers.lowrank.blocks import Blocks
 from .solvers.lowrank.distributed import DistributedNewton
 from .solvers.lowrank.interior import Interior
+from .solvers.lowrank.multipliers import Multipliers
 from .solvers.lowrank.primal import PrimalNewton
 from .solvers.newton import Newton, OneSVM
 from .solvers.sequential import Sequential
@@ -578,6 +579,10 @@ _VARIANTS: dict[type, tuple[str, str]] = {
     PrimalNewton: (
         "Newton's method on the primal, in the space of the factors",
         f"{_NARROW}, and the loss is smooth",
+    ),
+    Multipliers: (
+        "the method of multipliers in the space of the factors",
+        "there are many more points than columns of the factors, and the loss has corners",
     ),
     Interior: (
         "an interior-point method in the space of the factors",

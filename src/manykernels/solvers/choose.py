@@ -12,6 +12,7 @@ from .group_lasso import GroupLasso
 from .lowrank.blocks import Blocks
 from .lowrank.distributed import DistributedNewton
 from .lowrank.interior import Interior
+from .lowrank.multipliers import Multipliers
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
@@ -34,6 +35,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "group_lasso": GroupLasso,
     "mwu": MultiplicativeWeights,
     "primal": PrimalNewton,
+    "multipliers": Multipliers,
     "interior": Interior,
     "blocks": Blocks,
     "distributed": DistributedNewton,
@@ -59,6 +61,12 @@ class Rule(NamedTuple):
 
 def _narrow(run):
     return run.bank.prefers_factor_space
+
+
+def _very_narrow(run):
+    per_column = thresholds().points_per_column_with_corners
+    on_host = run.problem.placed is run.problem
+    return _narrow(run) and on_host and run.bank.n >= per_column * run.bank.points.width
 
 
 def _by_blocks(run):
@@ -96,7 +104,13 @@ AUTO = (
         "(squared, logistic)",
         _narrow,
     ),
-    Rule("interior", "the same with losses that have corners", _narrow),
+    Rule(
+        "multipliers",
+        "the same with losses that have corners, and 36 times as many points as columns, on the "
+        "host",
+        _very_narrow,
+    ),
+    Rule("interior", "losses that have corners, with fewer points or on a GPU", _narrow),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralizedKL) or is that of the simplex, and a combined "
