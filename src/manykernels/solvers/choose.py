@@ -64,9 +64,9 @@ def _narrow(run):
 
 
 def _very_narrow(run):
-    per_column = thresholds().points_per_column_with_corners
-    on_host = run.problem.placed is run.problem
-    return _narrow(run) and on_host and run.bank.n >= per_column * run.bank.points.width
+    points, per_column = run.bank.points, thresholds().points_per_column_with_corners
+    on_host = getattr(points, "device", None) is None
+    return on_host and run.bank.n >= per_column * points.width
 
 
 def _by_blocks(run):
@@ -106,11 +106,10 @@ AUTO = (
     ),
     Rule(
         "multipliers",
-        "the same with losses that have corners, and 36 times as many points as columns, on the "
-        "host",
-        _very_narrow,
+        "the same on the host with losses that have corners, and at least 36 points per column",
+        lambda run: _narrow(run) and _very_narrow(run),
     ),
-    Rule("interior", "losses that have corners, with fewer points or on a GPU", _narrow),
+    Rule("interior", "the same with fewer points, or on a GPU", _narrow),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralizedKL) or is that of the simplex, and a combined "

@@ -62,7 +62,7 @@ class Tolerances:
     # Width, as a part of the last, of corners that count as none; larger: gaps look smaller.
     sharp: float = 1e-12
     # Relative decrease of the value that is rounding; larger: rougher weights in the end.
-    rounding: float = 1e-15
+    rounding: float = 1e-13
     # Centers without a smaller gap that end the method; larger: it gives up later.
     centers_without_gain: int = 8
     # Points of a sample per column of the factors; larger: a better and dearer start.
@@ -235,10 +235,13 @@ def _minimum(
         length = _length(run, corners, fit, step)
         fit, beta = fit.moved(run, step, length), beta - length * bends * step.f
         before, value = value, _value(run, corners, fit)
-        smallest = min(smallest, max(before - value, TOLERANCES.rounding * abs(value)))
-        falls = before - value > enough * abs(value)
-        if length == 0.0 or not (falls or (length < 1.0 and not roughly)):
+        # a step that does not fall at all may have had weights that were not settled
+        rounding = TOLERANCES.rounding * abs(value)
+        if before - value <= enough * abs(value) and (
+            length == 1.0 or (roughly and length > 0.0) or smallest <= rounding
+        ):
             break
+        smallest = min(smallest, max(before - value, rounding))
     return fit, beta, model
 
 
