@@ -40,12 +40,13 @@ and sums in float64: coefficients of a thousand nearly cancel in the decision va
 The hinge, where there are few points for the columns, needs an interior-point method: 8 to 20
 iterations, each with a Gram matrix of all points in float64. Corners that are rounded off less and
 less take 30 to 40 Newton steps, since narrow ones bend at fewer points than there are columns.
-Around a center they stay wide (a fifth of the margin, where one point in ten bends), and 12 to 25
-steps of all points are enough for C = 1 to 1000, p = 1 and 2: a seventh of a Gram matrix at first,
-and as much again for all changes of it. Sharper or better solved samples make worse starts, since
-they fit themselves; line searches must be exact (halvings took half as many steps more), and a last
-center must not move before its coefficients agree with the fit. With 60,000 points and 500 columns
-this takes a fifth of the interior-point method's time; below 20 points per column it is slower.
+Around a center they stay wide (a fifth of the margin, where one point in ten bends), and 12 to 20
+steps of all points are enough at C = 1 and 10, for p = 1 and 2, and 35 to 50 at C = 100 and 1000: a
+seventh of a Gram matrix at first, and as much again for all changes of it. Sharper or better solved
+samples make worse starts, since they fit themselves; line searches must be exact (halvings took
+half as many steps more), and a last center must not move before its coefficients agree with the
+fit. With 60,000 points and 500 columns this takes a fifth of the interior-point method's time;
+below 20 points per column it is slower.
 
 Fifty Gaussians share most of their directions: a third of the columns hold all factors but for 1e-5
 of their length, of every point (a sample is not enough: only the landmarks have the directions of

@@ -134,7 +134,7 @@ AXES: dict[str, dict[str, Any]] = {
 
 TUNED = ("tuned", "tuned numbers")
 CLASSIFIERS = ("hinge", "squared hinge", "logistic", "tuned")
-CORNERED = ("hinge", "epsilon", "one class", "tuned", "tuned numbers")
+CORNERED = ("hinge", "epsilon", "tuned", "tuned numbers")
 REGRESSORS = ("epsilon", "squared", "tuned numbers")
 # kernels whose number is known before there are data
 COUNTS = {"list": 4, "function": 2, "matrices": 3, "subsets": 9, "product": 6, "polynomial": 6}

@@ -12,8 +12,8 @@ A Newton step needs the Gram matrix of the points that bend. An interior-point m
 in it at every step; here they are one in ten, at a width of a fifth of the margin, and from step to
 step most of them stay, so that the matrix is changed by the others alone. Wide corners, which come
 first and bend nearly everywhere, are those of a sample of the points: the coefficients of the
-features that it leaves are where all points begin. In all it takes less than one Gram matrix of
-all points.
+features that it leaves are where all points begin. In all it takes about one Gram matrix of all
+points. Where centers lead no further, the interior-point method takes over.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ from ..._arrays import namespace
 from ...problem import Problem
 from ...run_state import RunState
 from ..base import Iterate
+from .blocks import Other
 from .factored import FactorSolver, Fit, Model, certified, lifted, penalty, watched
+from .interior import Interior
 from .primal import Corner
 
 
@@ -34,8 +36,12 @@ from .primal import Corner
 class Tolerances:
     """The numbers that the method is tuned by."""
 
-    # Widths of the first corners, around zero, in units of the problem; more: an easier start.
+    # Widths of the first corners, around zero, in units of half the range of the targets; more: an
+    # easier start.
     first_widths: tuple[float, ...] = (1.0, 0.4, 0.2)
+    # Share of targets on either side that are left out of the unit; larger: sharper corners where
+    # few targets are far from the others.
+    far_share: float = 0.02
     # Relative decrease of the value that ends the steps there; larger: a rougher start, which suits
     # a sample.
     first_settled_below: float = 1e-2
@@ -109,6 +115,7 @@ class Multipliers(FactorSolver):
     """
 
     title = "the method of multipliers"
+    then = Interior()  # which takes over where centers lead no further
     unit = "center"
     max_iter = 100
 
@@ -119,6 +126,11 @@ class Multipliers(FactorSolver):
                 f"Multipliers is for losses with corners, not for {run.problem.loss!r}: use "
                 "solver='primal'."
             )
+        if run.problem.has_fixed_sum:
+            raise ValueError(
+                "Multipliers is for losses whose coefficients sum up to zero, not for "
+                f"{run.problem.loss!r}: use solver='interior'."
+            )
 
     def init(self, run: RunState) -> State:
         weights, beta = run.start
@@ -128,19 +140,23 @@ class Multipliers(FactorSolver):
             fit = Fit.of(run, lifted(run, weights), center, iterate.certificate.intercept)
         else:
             fit = _first_fit(run)
-        return State(fit, center, TOLERANCES.first_widths[-1] * run.problem.unit, iterate)
+        return State(fit, center, TOLERANCES.first_widths[-1] * _ranges(run.problem)[1], iterate)
 
-    def step(self, run: RunState, state: State, tol: float) -> State:
+    def step(self, run: RunState, state: State | Other, tol: float) -> State | Other:
+        if isinstance(state, Other):
+            return state._replace(state=state.solver.step(run, state.state, tol))
         problem, width, center = run.problem.placed, state.width, state.center
         # the minimum around the center, and the certificate of its coefficients
         enough = state.enough or TOLERANCES.center_settled_below * tol
         rounded = _corners(problem, width, center)
-        fit, beta, model = _minimum(run, rounded, state.fit, enough, state.model)
+        fit, beta, model, settled = _minimum(run, rounded, state.fit, enough, state.model)
         iterate = certified(run, fit.weights, problem.feasible(beta), tol)
         # the gap of the fit itself, with which the coefficients need not agree yet
         value = _value(run, _corners(problem, TOLERANCES.sharp * width, center), fit)
-        gap = (value - iterate.certificate.dual) / abs(value)
-        if gap <= TOLERANCES.last_center_below * tol:
+        gap = (value - iterate.certificate.dual) / max(abs(value), np.finfo(float).tiny)
+        if not settled:  # easier corners around the same center
+            width /= TOLERANCES.width_shrinks_to
+        elif gap <= TOLERANCES.last_center_below * tol:
             enough *= TOLERANCES.last_steps_shrink_to
         else:  # the next center, and the width that it needs
             shrinks = np.sqrt(min(1.0, TOLERANCES.closed_by_center * tol / gap))
@@ -148,7 +164,14 @@ class Multipliers(FactorSolver):
             center = run.bank.to_device(iterate.beta)
             enough = TOLERANCES.share_of_gap * min(max(gap, tol), 1.0)
         watch = watched(state, iterate, TOLERANCES.centers_without_gain)
+        if watch[0].ended is not None and iterate.certificate.gap > tol and self.then.fits(run):
+            return Other(self.then, self.then.init(run))
         return State(fit, center, width, *watch, model, enough)
+
+    def refreshed(self, run: RunState, state: State | Other) -> State | Other:
+        if isinstance(state, Other):
+            return state._replace(state=state.solver.refreshed(run, state.state))
+        return super().refreshed(run, state)
 
 
 # --- where to begin -------------------------------------------------------------------------------
@@ -170,14 +193,26 @@ def _first_fit(run: RunState) -> Fit:
 
 def _widely_fitted(run: RunState) -> Fit:
     """The fit with corners that are rounded off around zero, less and less."""
-    problem, zero = run.problem.placed, run.bank.to_device(np.zeros_like(run.problem.targets))
-    # halfway between the targets every point bends at the first width
-    halfway = [0.5 * float(box.linear.max() + box.linear.min()) for box in problem.boxes]
-    fit = Fit.of(run, lifted(run, run.start.weights), zero, np.array(halfway))
+    problem, zero = run.problem, run.bank.to_device(np.zeros_like(run.problem.targets))
+    # halfway between the targets nearly every point bends at the first width
+    halfway, unit = _ranges(problem)
+    fit = Fit.of(run, lifted(run, run.start.weights), zero, halfway)
     for width in TOLERANCES.first_widths:
-        rounded = _corners(problem, width * problem.unit, zero)
+        rounded = _corners(problem.placed, width * unit, zero)
         fit = _minimum(run, rounded, fit, TOLERANCES.first_settled_below, roughly=True)[0]
     return fit
+
+
+def _ranges(problem: Problem) -> tuple[np.ndarray, float]:
+    """The middle of the range of the targets of every output, (t,), and half of the smallest
+    range; both without the few targets that are far from the others.
+    """
+    targets, far = problem.targets, TOLERANCES.far_share
+    ends = np.quantile(targets, (far, 1.0 - far), axis=1)
+    same = ends[0] == ends[1]  # but for a few of them, at most
+    ends[:, same] = targets[same].min(axis=1), targets[same].max(axis=1)
+    half = 0.5 * (ends[1] - ends[0])
+    return ends.mean(axis=0), float(half[half > 0.0].min(initial=problem.unit))
 
 
 # --- the minimum around a center ------------------------------------------------------------------
@@ -196,7 +231,7 @@ def _minimum(
     enough: float,
     model: Model | None = None,
     roughly: bool = False,
-) -> tuple[Fit, np.ndarray, Model | None]:
+) -> tuple[Fit, np.ndarray, Model | None, bool]:
     """The fit where the primal with these losses is smallest, by Newton's method.
 
     Parameters
@@ -220,6 +255,8 @@ def _minimum(
         Its coefficients, which may be slightly outside of their boxes.
     model : Model
         That of the last step.
+    settled : bool
+        False if there were not steps enough.
     """
     stack, value = namespace(fit.f).stack, _value(run, corners, fit)
     smallest = enough * abs(value)
@@ -240,9 +277,9 @@ def _minimum(
         if before - value <= enough * abs(value) and (
             length == 1.0 or (roughly and length > 0.0) or smallest <= rounding
         ):
-            break
+            return fit, beta, model, True
         smallest = min(smallest, max(before - value, rounding))
-    return fit, beta, model
+    return fit, beta, model, False
 
 
 def _value(run: RunState, corners: list[Corner], fit: Fit) -> float:
