@@ -26,14 +26,32 @@ SMO-MKL and Newton's method; a fit is stopped after KERNELS_SECONDS.
 ``covertype``: five Gaussians of rank 500, squared hinge, C = 10, p = 1.33, 20,000 held-out points;
 each run in its own process.
 
+``corners``, ``smooth``: the same on all points for the hinge at the default tolerance and for the
+squared hinge, p = 2 and 1: passes over the factors and Gram matrices of all points that the fit
+took, seconds of each, what the same operations and bytes take at this machine's own speed of matrix
+products in float32 and of reading ("limit"), and the gap computed anew from the model and the data.
+A fit takes 7 GB.
+
 What was learned: with closed-form weights around it, one Newton iteration of the primal takes as
 long as the Gram matrix of the factors at the points that bend. The squared hinge needs 5 to 20
-iterations whatever n. The hinge at C = 1000 needs an interior-point method (12 to 30 iterations;
-rounding off its corners less and less took hundreds, or stalled), steps in place of new solutions
-of the linear systems, and sums in float64: coefficients of a thousand nearly cancel in the decision
-values. Fifty Gaussians share most of their directions: a third of the columns hold all factors but
-for 1e-5 of their length, of every point (a sample is not enough: only the landmarks have the
-directions of the narrow kernels). The first steps need half of them.
+iterations whatever n; most points keep their side, so that the matrix is changed by the others, for
+half of the time. The hinge at C = 1000 needs steps in place of new solutions of the linear systems,
+and sums in float64: coefficients of a thousand nearly cancel in the decision values.
+
+The hinge, where there are few points for the columns, needs an interior-point method: 8 to 20
+iterations, each with a Gram matrix of all points in float64. Corners that are rounded off less and
+less take 30 to 40 Newton steps, since narrow ones bend at fewer points than there are columns.
+Around a center they stay wide (a fifth of the margin, where one point in ten bends), and 12 to 20
+steps of all points are enough at C = 1 and 10, for p = 1 and 2, and 35 to 50 at C = 100 and 1000: a
+seventh of a Gram matrix at first, and as much again for all changes of it. Sharper or better solved
+samples make worse starts, since they fit themselves; line searches must be exact (halvings took
+half as many steps more), and a last center must not move before its coefficients agree with the
+fit. With 60,000 points and 500 columns this takes a fifth of the interior-point method's time;
+below 20 points per column it is slower.
+
+Fifty Gaussians share most of their directions: a third of the columns hold all factors but for 1e-5
+of their length, of every point (a sample is not enough: only the landmarks have the directions of
+the narrow kernels). The first steps need half of them.
 
 On 2 cores rank 100 takes 3 to 54 s to a gap of 1e-2 on six of the seven sets, exact kernels 1 to 55
 s up to 34,189 points. At this cost the rank regularizes: rank 100 predicts better than the exact
@@ -43,22 +61,27 @@ kernels on magic (86.9 and 82.6 %), poker (60.1 and 55.6 %), a9a (84.8 and 83.4 
 
 import time
 import warnings
+from collections import Counter
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from manykernels import MKLClassifier
+from manykernels._threads import Threads, one_thread, thread_count
 from manykernels.banks import ResolvedKernels
+from manykernels.banks.lowrank.factors import FactorBank
+from manykernels.banks.lowrank.systems import System
 from manykernels.kernels import RBF, KernelCollection
 from manykernels.kernels.vector import dense
 from manykernels.lowrank import Nystroem
+from manykernels.lowrank.maps import FeatureMap
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import GFB, SPG, Interior, solve
 
-from .common import at_most, exponent, in_new_process, once, read, run_parts, table, until
+from .common import at_most, best_of, exponent, in_new_process, once, read, run_parts, table, until
 
 SETS = ("svmguide1", "mushrooms", "magic", "poker", "cod_rna", "a9a", "ijcnn1")
 WIDTHS = 10.0 ** np.linspace(0, 2, 50)
@@ -72,6 +95,7 @@ INNER_ROWS, INNER_RANK, INNER_KERNELS = (500, 1000), 500, 10
 GFB_SECONDS = 120.0
 EXACT_ROWS, TIGHT = 1000, 1e-5
 COVERTYPE, COVERTYPE_RANK = (50_000, 100_000, 200_000, 561_012), 500
+CORNERS_ROWS, CORNERS_COST, CORNERS_NORMS = 561_012, 10.0, (2.0, 1.0)
 FAST, FAST_ROWS = ("magic", "cod_rna"), 20_000
 ROWS = None  # of a set at most
 FEW, COUNTS, KERNELS_RANK, KERNELS_SECONDS = ("svmguide1", "magic"), (5, 10, 20, 50), 100, 60
@@ -353,7 +377,150 @@ def kernels():
     return rows
 
 
-STEPS = {run.__name__: run for run in (inner, fast, exact, ranks, kernels, covertype)}
+CORNERS = """
+import json, time, warnings
+import numpy as np
+from sklearn.preprocessing import MinMaxScaler
+from benchmarks.common import megabytes, read
+from benchmarks.lowrank import Work, gap_anew
+from manykernels import MKLClassifier
+from manykernels.kernels import RBF
+from manykernels.lowrank import Nystroem
+warnings.simplefilter("ignore")
+X, y = read("covtype")[:2]
+order = np.random.default_rng(0).permutation(len(y))
+test, train = order[:20_000], order[20_000 : 20_000 + {n}]
+X = MinMaxScaler().fit_transform(X)
+X_test, y_test, X, y = X[test], y[test], X[train], y[train]
+kernels = [RBF(g) for g in (0.5, 1.0, 2.0, 4.0, 8.0)]
+clf = MKLClassifier(kernels, p={p}, C={cost}, loss={loss!r}, approximation=Nystroem({rank}),
+                    cache_size=6500)
+with Work() as work:
+    began = time.perf_counter()
+    clf.fit(X, y)
+    seconds, peak = time.perf_counter() - began, megabytes("VmHWM")
+print(json.dumps(dict(loss={loss!r}, p={p}, n=len(y), seconds=seconds, mb=peak) | work.row(len(y)) |
+    dict(gap=clf.result_.duality_gap, anew=gap_anew(clf, X, y), iterations=clf.n_iter_,
+         kernels=int((clf.result_.weights > 1e-9).sum()),
+         accuracy=100 * clf.score(X_test, y_test))))
+"""
+
+
+# operations of one call, or bytes that it reads
+AMOUNTS = {
+    (FeatureMap, "transform"): lambda of, X: 2.0 * len(X) * np.sum(np.diff(of.offsets) ** 2),
+    (FactorBank, "gram"): lambda of, scale: np.count_nonzero(scale) * of.width**2,
+    (System, "rooted"): lambda of, root: len(of.H) ** 3 / 3,
+    (FactorBank, "values"): lambda of, short: of.n * of.width * of.dtype.itemsize,
+    (FactorBank, "correlate"): lambda of, beta: (
+        np.count_nonzero(np.any(beta, axis=0)) * of.width * of.dtype.itemsize
+    ),
+}
+
+
+class Work:
+    """A context that measures the work on factors: seconds, and operations or bytes."""
+
+    def __enter__(self):
+        self.seconds, self.amounts, self.widest, self.before = Counter(), Counter(), 0, []
+        for (kind, name), amount in AMOUNTS.items():
+            self.before.append((kind, name, getattr(kind, name)))
+            setattr(kind, name, self._measured(name, getattr(kind, name), amount))
+        return self
+
+    def __exit__(self, *_):
+        for kind, name, function in self.before:
+            setattr(kind, name, function)
+
+    def _measured(self, name, function, amount):
+        def measured(of, first, *rest, **options):
+            began = time.perf_counter()
+            out = function(of, first, *rest, **options)
+            self.seconds[name] += time.perf_counter() - began
+            self.amounts[name] += float(amount(of, first))
+            self.widest = max(self.widest, getattr(of, "width", 0))
+            return out
+
+        return measured
+
+    def row(self, n):
+        """The work for the table; passes and Gram matrices in units of those of all n points."""
+        read = self.amounts["values"] + self.amounts["correlate"]
+        operations = sum(self.amounts[name] for name in ("transform", "gram", "rooted"))
+        operations_per_second, bytes_per_second = speeds()
+        return {
+            "passes": read / (4 * n * self.widest),
+            "Gram matrices": self.amounts["gram"] / (n * self.widest**2),
+            "factors s": self.seconds["transform"],
+            "passes s": self.seconds["values"] + self.seconds["correlate"],
+            "Gram s": self.seconds["gram"],
+            "systems s": self.seconds["rooted"],
+            "limit s": operations / operations_per_second + read / bytes_per_second,
+        }
+
+
+def speeds():
+    """Operations of a product of matrices in float32, and bytes that are read, in a second."""
+    A = np.ones((4096, 4096), np.float32)
+    threads = Threads(thread_count())
+    with threads.algebra():
+        product = best_of(lambda: A @ A, 3)
+    long = np.ones(2**28, np.float32)
+    parts = np.array_split(long, threads.count)
+    reading = best_of(lambda: threads.map(np.sum, parts), 3)
+    return 2.0 * len(A) ** 3 / product, long.nbytes / reading
+
+
+def gap_anew(model, X, y):
+    """The relative duality gap of a fitted model of two classes with the hinge or its square, from
+    factors that are made anew, block by block.
+    """
+    beta, b = np.zeros(len(y)), model.intercept_[0]
+    beta[model.support_] = model.dual_coef_[0]
+    rows, columns = 8192, np.repeat(model.kernel_weights_, np.diff(model.bank_.offsets))
+    blocks = [slice(start, start + rows) for start in range(0, len(y), rows)]
+    threads, factors = Threads(thread_count()), lambda part: model.bank_.transform(X[part])
+    with one_thread():
+        moments = sum(threads.map(lambda part: beta[part] @ factors(part), blocks))
+        scores = threads.map(lambda part: factors(part) @ (columns * moments), blocks)
+    scores = np.concatenate(scores)
+    y = np.where(y == model.classes_[1], 1.0, -1.0)
+    forms = np.add.reduceat(moments**2, model.bank_.offsets[:-1])
+    slack = np.maximum(0.0, 1.0 - y * (scores + b))
+    if model.loss == "hinge":
+        loss, ridge = model.C * slack.sum(), 0.0
+    else:
+        loss, ridge = model.C * (slack**2).sum(), 0.25 * (beta**2).sum() / model.C
+    primal = 0.5 * beta @ scores + loss
+    return float(1.0 - (y @ beta - ridge - PNormBall(model.p).conjugate(forms)) / primal)
+
+
+def corners():
+    """The hinge at the default tolerance on all of Covertype."""
+    return all_points([("hinge", p) for p in CORNERS_NORMS])
+
+
+def smooth():
+    """The squared hinge on all of Covertype."""
+    return all_points([("squared_hinge", p) for p in CORNERS_NORMS])
+
+
+def all_points(models):
+    """Fits of losses and norms on all of Covertype, and where their time went."""
+    if read("covtype") is None:
+        return []
+    rows = []
+    for loss, p in models:
+        options = {"n": CORNERS_ROWS, "rank": COVERTYPE_RANK, "cost": CORNERS_COST}
+        rows.append(in_new_process(CORNERS.format(loss=loss, p=p, **options)))
+        print(rows[-1], flush=True)
+    table(f"Covertype, five kernels of rank {COVERTYPE_RANK}, gap 1e-3", rows)
+    return rows
+
+
+STEPS = {
+    run.__name__: run for run in (inner, fast, exact, ranks, kernels, covertype, corners, smooth)
+}
 QUICK = {
     "SETS": ("svmguide1",),
     "ROWS": 2000,
@@ -371,6 +538,7 @@ QUICK = {
     "KERNELS_SECONDS": 3,
     "COVERTYPE": (3000,),
     "COVERTYPE_RANK": 50,
+    "CORNERS_ROWS": 10_000,
 }
 
 

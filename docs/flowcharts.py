@@ -115,7 +115,12 @@ CHARTS = {
                 "Newton on the factors (squared, logistic)",
             ),
             Step(
-                ["The same with hinge or ε-insensitive?"],
+                ["The same with hinge or ε-insensitive,", "36 points per column, on the CPU?"],
+                '"multipliers"',
+                "Newton on rounded corners, again and again",
+            ),
+            Step(
+                ["The same with fewer points, or on a GPU?"],
                 '"interior"',
                 "primal-dual interior points",
             ),

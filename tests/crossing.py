@@ -54,6 +54,7 @@ from manykernels.regularizers import (
     SquaredPNorm,
 )
 from manykernels.result import Status
+from manykernels.solvers.lowrank import multipliers
 
 COLUMNS = 6
 GROUPS = {"first": [0, 1], "second": [2, 3, 4, 5]}
@@ -133,6 +134,7 @@ AXES: dict[str, dict[str, Any]] = {
 
 TUNED = ("tuned", "tuned numbers")
 CLASSIFIERS = ("hinge", "squared hinge", "logistic", "tuned")
+CORNERED = ("hinge", "epsilon", "tuned", "tuned numbers")
 REGRESSORS = ("epsilon", "squared", "tuned numbers")
 # kernels whose number is known before there are data
 COUNTS = {"list": 4, "function": 2, "matrices": 3, "subsets": 9, "product": 6, "polynomial": 6}
@@ -581,6 +583,16 @@ WAYS = {
         {},
         planning.Way.TABLE_AS_ARRAY,
         concerns={"input": ("sparse",), "approximation": ("exact",)},
+    ),
+    "multipliers": Way(
+        {"points_per_column_with_corners": 0},
+        planning.Way.MULTIPLIERS,
+        {
+            "solvers.lowrank.multipliers.TOLERANCES": multipliers.Tolerances(
+                sample_per_column=1, times_sample=1
+            )
+        },
+        concerns={"task": CORNERED, "approximation": LOW_RANK},
     ),
 }
 

@@ -48,7 +48,7 @@ LOW = Nystroem(rank=2).fit(ResolvedKernels.from_data(KernelCollection(MIXED), X)
 COST = np.random.default_rng(0).uniform(0.5, 3.0, 40)
 LINE = make_bank(KernelCollection([Linear(features=0)]), X, normalize=None)
 FEW = [RBF(0.1), RBF(1.0), Linear()]
-REFUSED = ("smo", "mwu", "interior", "gfb")
+REFUSED = ("smo", "mwu", "interior", "multipliers", "gfb")
 ON_SIMPLEX = ("blocks", "mwu", "mirror", "simple", "silp")
 
 
@@ -220,7 +220,7 @@ class TestSolvers:
             return
         if not solver.fits(run):
             assert bank is BANK
-            assert name in ("primal", "interior", "blocks", "distributed", "gfb")
+            assert name in ("primal", "interior", "multipliers", "blocks", "distributed", "gfb")
             return
         # given time: SimpleMKL would not be waited for
         result = solve(task, solver, tol=1e-3, max_iter=solver.max_iter)

@@ -21,6 +21,7 @@ from manykernels.solvers import (
     SPG,
     GroupLasso,
     Interior,
+    Multipliers,
     Newton,
     PrimalNewton,
     choose_solver,
@@ -350,6 +351,13 @@ class TestChoice:
         bank = Nystroem(rank).fit(ResolvedKernels.from_data(KernelCollection(MIXED), X), X)
         problem = Problem(bank, y, np.ones(60), PNormBall(2), loss=loss)
         assert type(choose_solver("auto", RunState(problem))) is expected
+
+    @pytest.mark.parametrize(("loss", "expected"), [(Hinge(), Multipliers), (SquaredHinge(), None)])
+    def test_many_points_and_a_loss_with_corners(self, loss, expected):
+        X, y = toy(400)
+        bank = Nystroem(2).fit(ResolvedKernels.from_data(KernelCollection(MIXED[:3]), X), X)
+        problem = Problem(bank, y, np.ones(400), PNormBall(2), loss=loss)
+        assert type(choose_solver("auto", RunState(problem))) is (expected or PrimalNewton)
 
     def test_objects_are_kept(self):
         mine = SPG(nonmonotone=False)

@@ -30,6 +30,7 @@ from .solvers.choose import rule_for
 from .solvers.lowrank.blocks import Blocks
 from .solvers.lowrank.distributed import DistributedNewton
 from .solvers.lowrank.interior import Interior
+from .solvers.lowrank.multipliers import Multipliers
 from .solvers.lowrank.primal import PrimalNewton
 from .solvers.newton import Newton, OneSVM
 from .solvers.sequential import Sequential
@@ -53,6 +54,7 @@ class Way(Enum):
     CONJUGATE_GRADIENTS = "systems of equations by conjugate gradients"
     FACTORS_ONE_BY_ONE = "factors of one kernel at a time"
     SHARED_BASIS = "factors in a smaller space"
+    MULTIPLIERS = "losses with corners by the method of multipliers"
     MODELS_IN_TURN = "models one after the other"
     FOLDS_IN_TURN = "kernels for every fold"
     ON_DEVICE = "work on a device"
@@ -354,6 +356,7 @@ def make_plan(
     firsts = tuple(decision for one in chain for decision in _parts(one, run))
     ways |= {Way.SAMPLE_OF_POINTS for one in chain if isinstance(one, FromPoints)}
     ways |= {Way.PART_OF_KERNELS for one in chain if isinstance(one, FromKernels | WorkingSet)}
+    ways |= {Way.MULTIPLIERS for one in chain if isinstance(one, Multipliers)}
     if run.machine_kind == "rows":
         ways.add(Way.ROWS_ON_DEMAND)
     if _uses_gradients(run):
@@ -577,6 +580,10 @@ _VARIANTS: dict[type, tuple[str, str]] = {
     PrimalNewton: (
         "Newton's method on the primal, in the space of the factors",
         f"{_NARROW}, and the loss is smooth",
+    ),
+    Multipliers: (
+        "the method of multipliers in the space of the factors",
+        "the factors have few columns for so many points, and the loss has corners",
     ),
     Interior: (
         "an interior-point method in the space of the factors",

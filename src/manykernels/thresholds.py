@@ -95,6 +95,12 @@ class Thresholds:
         "on factors that are held",
         "groups",
     )
+    points_per_column_with_corners: int = _threshold(
+        36,
+        "points per column of factors from which on the method of multipliers beats the "
+        "interior-point method, for losses with corners",
+        "lowrank",
+    )
     shared_basis_columns: int = _threshold(
         256, "columns of factors from which on a smaller common space is looked for", "lowrank"
     )

@@ -90,8 +90,9 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     solver : str or Solver
         "auto", "newton", "spg", "pgd", "smo", "group_lasso", "mwu", "mirror", "simple", "silp",
         "alignment" or "uniform"; for approximations also "primal" (smooth losses), "interior"
-        (losses with corners), "blocks" (p = 1, many groups of columns) and "gfb". The logistic loss
-        is not for "smo", "mwu", "interior" and "gfb". ``"auto"`` follows the table
+        and "multipliers" (losses with corners; the latter for many points), "blocks" (p = 1, many
+        groups of columns) and "gfb". The logistic loss is not for "smo", "mwu", "interior",
+        "multipliers" and "gfb". ``"auto"`` follows the table
         `manykernels.solvers.AUTO`: Newton's method on the dual where it fits (a smooth conjugate or
         the simplex, and memory for a combined kernel), else SPG-GMKL or MKLGL; with ten thousand
         points or more, weights come from a sample of them first. "alignment" and "uniform" set the

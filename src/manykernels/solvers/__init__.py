@@ -9,6 +9,7 @@ from .group_lasso import GroupLasso
 from .loop import drive, solve
 from .lowrank.blocks import Blocks
 from .lowrank.interior import Interior
+from .lowrank.multipliers import Multipliers
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
@@ -26,6 +27,7 @@ __all__ = [
     "Interior",
     "Iterate",
     "MultiplicativeWeights",
+    "Multipliers",
     "Newton",
     "PrimalNewton",
     "Solver",

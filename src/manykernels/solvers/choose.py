@@ -12,6 +12,7 @@ from .group_lasso import GroupLasso
 from .lowrank.blocks import Blocks
 from .lowrank.distributed import DistributedNewton
 from .lowrank.interior import Interior
+from .lowrank.multipliers import Multipliers
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
@@ -35,6 +36,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "group_lasso": GroupLasso,
     "mwu": MultiplicativeWeights,
     "primal": PrimalNewton,
+    "multipliers": Multipliers,
     "interior": Interior,
     "blocks": Blocks,
     "distributed": DistributedNewton,
@@ -60,6 +62,12 @@ class Rule(NamedTuple):
 
 def _narrow(run):
     return run.bank.prefers_factor_space
+
+
+def _very_narrow(run):
+    points, per_column = run.bank.points, thresholds().points_per_column_with_corners
+    on_host = getattr(points, "device", None) is None
+    return on_host and run.bank.n >= per_column * points.width
 
 
 def _by_blocks(run):
@@ -97,7 +105,12 @@ AUTO = (
         "(squared, logistic)",
         _narrow,
     ),
-    Rule("interior", "the same with losses that have corners", _narrow),
+    Rule(
+        "multipliers",
+        "the same on the host with losses that have corners, and at least 36 points per column",
+        lambda run: _narrow(run) and _very_narrow(run),
+    ),
+    Rule("interior", "the same with fewer points, or on a GPU", _narrow),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralizedKL) or is that of the simplex, and a combined "

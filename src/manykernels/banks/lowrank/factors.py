@@ -20,6 +20,9 @@ from .systems import System
 # Rows of a Gram matrix that is summed in float64 whatever the precision of the factors. With a
 # larger number sums are more accurate, and take twice as long.
 ROWS_IN_DOUBLE = 32_768
+# Changes of curvatures, as a part of them, from which on a Gram matrix is made anew. With a larger
+# one more of them are changed in place, and rounding adds up.
+RENEWED_SHARE = 0.5
 # Share of the columns from which on all of them are multiplied: fewer are copied before.
 DENSE_SHARE = 0.7
 # Weight relative to the largest that is below the rounding of any sum. Products with denormal
@@ -209,11 +212,19 @@ class FactorBank(ColumnBank):
         Those of other derivatives, `before`, may be changed to become these.
         """
         q = self.width
-        H = np.empty((q + 1, q + 1))
-        H[:q, :q] = self.gram(bends, exact)
-        H[q, :q] = H[:q, q] = self.correlate(bends[None])[0]
+        change = bends if before is None else bends - before.curvatures
+        if before is None or np.count_nonzero(change) > RENEWED_SHARE * np.count_nonzero(bends):
+            H, change = np.zeros((q + 1, q + 1)), bends
+        else:
+            H = before.H
+        H[:q, :q] += self.gram(np.maximum(change, 0.0), exact)
+        if (change < 0.0).any():
+            H[:q, :q] -= self.gram(np.maximum(-change, 0.0), exact)
+        border = self.correlate(change[None])[0]
+        H[q, :q] += border
+        H[:q, q] = H[q, :q]
         H[q, q] = bends.sum()
-        return System(H)
+        return System(H, bends)
 
     def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         count = self.n_rows if rows is None else len(rows)

@@ -10,7 +10,8 @@ The gap between rounds is an estimate, from sums. The coefficients of all points
 it has become much smaller, and the certificate on them decides.
 
 (Corners could be rounded off, which leaves the loss a function of the decision value: tried, and
-the narrow corners that a gap of 1e-3 needs take ten times the steps of `interior`.)
+the narrow corners that a gap of 1e-3 needs take ten times the steps of `interior`. Around a center,
+as in `multipliers`, they need not be narrow; but the places would have to remember theirs.)
 """
 
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ class PrimalNewton(FactorSolver):
         if not run.problem.loss.is_smooth:
             raise ValueError(
                 f"PrimalNewton is for losses without corners, not for {run.problem.loss!r}: use "
-                "solver='interior'."
+                "solver='interior' or solver='multipliers'."
             )
 
     def init(self, run: RunState) -> State:
@@ -131,14 +131,18 @@ class Corner:
     """A loss through its box.
 
     The coefficient of a point at the decision value f is the beta in its box that maximizes ``beta
-    (linear - f) - kink |beta| - ridge beta^2 / 2``; a ridge of ``width / cost`` rounds off corners
-    over that width.
+    (linear - f) - kink |beta| - ridge beta^2 / 2``; a further ridge of ``width / cost`` around a
+    center rounds off corners over that width.
     """
 
-    def __init__(self, box: Box, cost: np.ndarray, width: float) -> None:
-        self.box, xp = box, namespace(cost)
+    def __init__(
+        self, box: Box, cost: np.ndarray, width: float, center: np.ndarray | float = 0.0
+    ) -> None:
+        xp = namespace(cost)
+        extra = xp.where(cost > 0.0, width / xp.where(cost > 0.0, cost, 1.0), 0.0)
+        self.box = box._replace(linear=box.linear + extra * center)
         # points without a cost have no coefficient, whatever their ridge
-        self.ridge = xp.where(cost > 0.0, box.ridge + width / xp.where(cost > 0.0, cost, 1.0), 1.0)
+        self.ridge = xp.where(cost > 0.0, box.ridge + extra, 1.0)
 
     def response(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients at decision values f, and the curvature of the loss there."""
@@ -147,6 +151,12 @@ class Corner:
         beta = xp.clip(free, box.lower, box.upper)
         bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
         return beta, xp.where(bends, 1.0 / self.ridge, 0.0)
+
+    def slope(self, f: np.ndarray, change: np.ndarray, b: float) -> float:
+        """The slope of `loss` at decision values f along a change of them, of which b is that of
+        the intercept.
+        """
+        return self.box.total * float(b) - float(self.response(f)[0] @ change)
 
     def loss(self, f: np.ndarray, b: float) -> float:
         """Total loss of the decision values f, of which b is the intercept."""
