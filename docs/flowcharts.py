@@ -120,7 +120,7 @@ CHARTS = {
                 "Newton on rounded corners, again and again",
             ),
             Step(
-                ["The same with fewer points, or on a GPU?"],
+                ["The same with fewer points?"],
                 '"interior"',
                 "primal-dual interior points",
             ),

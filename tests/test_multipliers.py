@@ -113,6 +113,14 @@ def test_hardly_any_errors_at_a_large_cost(many):
     assert solve(separated, Multipliers(), tol=1e-3).status is Status.OPTIMAL
 
 
+@pytest.mark.parametrize("C", [10.0, 49.0])  # 49 (1 / 49) is not one
+def test_all_points_bend_at_first(C):
+    problem = stated(Hinge(), C, PNormBall(2))
+    width = multipliers.TOLERANCES.first_widths[0] * multipliers._ranges(problem)[1]
+    (corner,) = multipliers._corners(problem, width, np.zeros((1, 80)))
+    assert corner.response(np.zeros(80))[1].all()
+
+
 def test_the_interior_point_method_takes_over(many, monkeypatch):
     monkeypatch.setattr(multipliers, "_length", lambda *_: 0.0)  # no step leads anywhere
     found = solve(many, Multipliers(), tol=1e-3)

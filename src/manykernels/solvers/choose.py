@@ -65,9 +65,7 @@ def _narrow(run):
 
 
 def _very_narrow(run):
-    points, per_column = run.bank.points, thresholds().points_per_column_with_corners
-    on_host = getattr(points, "device", None) is None
-    return on_host and run.bank.n >= per_column * points.width
+    return run.bank.n >= thresholds().points_per_column_with_corners * run.bank.points.width
 
 
 def _by_blocks(run):
@@ -107,10 +105,10 @@ AUTO = (
     ),
     Rule(
         "multipliers",
-        "the same on the host with losses that have corners, and at least 36 points per column",
+        "the same with losses that have corners, and at least 36 points per column",
         lambda run: _narrow(run) and _very_narrow(run),
     ),
-    Rule("interior", "the same with fewer points, or on a GPU", _narrow),
+    Rule("interior", "the same with fewer points", _narrow),
     Rule(
         "newton",
         "the conjugate is smooth (p > 1, GeneralizedKL) or is that of the simplex, and a combined "

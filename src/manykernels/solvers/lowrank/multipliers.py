@@ -38,7 +38,7 @@ class Tolerances:
 
     # Widths of the first corners, around zero, in units of half the range of the targets; more: an
     # easier start.
-    first_widths: tuple[float, ...] = (1.0, 0.4, 0.2)
+    first_widths: tuple[float, ...] = (1.2, 0.4, 0.2)
     # Share of targets on either side that are left out of the unit; larger: sharper corners where
     # few targets are far from the others.
     far_share: float = 0.02
