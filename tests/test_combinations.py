@@ -20,7 +20,7 @@ from manykernels.losses import (
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
-from manykernels.solvers import SOLVERS, SPG, choose_solver, solve
+from manykernels.solvers import SOLVERS, SPG, QuasiNewton, choose_solver, solve
 from manykernels.testing import check_combination
 
 X, y = toy(60)
@@ -84,10 +84,11 @@ class TestProduct:
     @pytest.mark.parametrize(
         "regularizer", [L1(0.5), SquaredPNorm(1.33), PNormBall(1), PNormBall(2)], ids=repr
     )
-    def test_spg_ends_at_a_stationary_point(self, regularizer):
+    @pytest.mark.parametrize("solver", [SPG(), QuasiNewton()], ids=repr)
+    def test_the_end_is_a_stationary_point(self, regularizer, solver):
         bank = CombinationBank(Product().fit(X))
         problem = Problem(bank, y, np.full(60, 3.0), regularizer)
-        result = solve(problem, SPG())
+        result = solve(problem, solver)
         assert result.status.name == "STATIONARY"
         assert np.isinf(result.duality_gap)
         run = RunState(problem)
@@ -144,13 +145,13 @@ class TestEstimators:
         with pytest.raises(ValueError, match="combination='sums' is not known"):
             MKLClassifier(combination="sums").fit(X, y)
         for name in SOLVERS:
-            if name not in ("spg", "pgd"):
-                with pytest.raises(ValueError, match="sums of kernels only: use solver='spg'"):
+            if name not in ("quasi_newton", "spg", "pgd"):
+                with pytest.raises(ValueError, match="sums of kernels only: use solver='quasi"):
                     MKLClassifier(combination="product", solver=name).fit(X, y)
 
-    def test_auto_is_spg(self):
+    def test_auto_is_quasi_newton(self):
         problem = Problem(CombinationBank(Product().fit(X)), y, np.ones(60), PNormBall(2))
-        assert isinstance(choose_solver("auto", RunState(problem)), SPG)
+        assert isinstance(choose_solver("auto", RunState(problem)), QuasiNewton)
 
 
 class TestOwn:

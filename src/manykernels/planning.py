@@ -307,6 +307,15 @@ def plan_solver(run: RunState, solver: str | Solver) -> Solver:
     return choose_solver(solver, run).specialize(run)
 
 
+def plan_starts(run: RunState, solver: str | Solver) -> int:
+    """Starting points that are tried with all points of a problem: one where a sample of the
+    points has tried them.
+    """
+    if run.bank.starts == 1 or isinstance(choose_solver(solver, run), FromPoints):
+        return 1
+    return int(run.bank.starts)
+
+
 @dataclass(frozen=True)
 class Batch:
     """The problems of a fit, as a plan tells of them.
@@ -595,6 +604,7 @@ def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
     if isinstance(solver, FromPoints):
         sizes = solver.sizes(run.bank.n)
         what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
+        what += f", from {solver.starts} starts" if solver.starts > 1 else ""
         why = (
             f"there are at least {table.points_for_sample:,} points, and a sample tells the weights"
         )
@@ -642,9 +652,12 @@ def problems_of(batch: Batch) -> Decision:
     if batch.count == 1:
         return Decision(what, "", batch.options)
     if batch.at_once > 1:
+        why = "passes over the kernels serve all of them"
+        if "starts" in batch.what:
+            why = "there are cores and memory for a kernel each"
         return Decision(
             f"{what}, up to {min(batch.at_once, batch.count)} side by side",
-            "passes over the kernels serve all of them",
+            why,
             ("cache_size", *batch.options),
         )
     return Decision(f"{what}, one after the other", "", batch.options)

@@ -12,6 +12,7 @@ from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .quasi_newton import QuasiNewton
 from .smo_mkl import SMO
 from .spg import SPG
 
@@ -28,6 +29,7 @@ __all__ = [
     "MultiplicativeWeights",
     "Newton",
     "PrimalNewton",
+    "QuasiNewton",
     "Solver",
     "choose_solver",
     "drive",

@@ -15,6 +15,7 @@ from .lowrank.interior import Interior
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .quasi_newton import QuasiNewton
 from .smo_mkl import SMO
 from .spg import SPG
 from .wrappers import FromPoints
@@ -26,6 +27,7 @@ def _reference(module: str, name: str) -> Solver:
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "newton": Newton,
+    "quasi_newton": QuasiNewton,
     "spg": SPG,
     "pgd": lambda: SPG(
         spectral=False, nonmonotone=False, tune_tolerance=False, proximal=False, cautious=False
@@ -105,6 +107,11 @@ AUTO = (
         _always,
     ),
     Rule(
+        "quasi_newton",
+        "the kernel is not a sum, such as a product",
+        lambda run: not run.bank.is_sum,
+    ),
+    Rule(
         "group_lasso",
         "the squared 1-norm, where Newton's method has no curvature and SPG needs more rounds, and "
         "mixed norms of other exponents than 1 and 2 within groups, where SPG bounces at the kinks",
@@ -145,7 +152,10 @@ def _sampled(run, chosen):
     if run.problem.is_system and run.problem.regularizer.only_weights(run.bank.m) is not None:
         return chosen
     most = _for_many_points(run)
-    sampled = FromPoints(most, _automatic, None if type(chosen) is type(most) else chosen)
+    last = None if type(chosen) is type(most) else chosen
+    table = thresholds()
+    size = table.sample_points if run.bank.is_sum else table.sample_points_of_combinations
+    sampled = FromPoints(most, _automatic, last, size, run.bank.starts)
     return sampled if sampled.fits(run) else chosen
 
 
@@ -154,6 +164,8 @@ def _for_many_points(run):
     for p = 1.
     """
     regularizer = run.problem.regularizer
+    if not run.bank.is_sum:
+        return QuasiNewton()
     return GroupLasso() if regularizer.has_reweight and regularizer.smooth else SPG()
 
 
