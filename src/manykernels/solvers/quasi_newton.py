@@ -98,7 +98,7 @@ class Memory(NamedTuple):
         lower = np.tril(inner, -1)
         matrix = np.block([[gamma * steps @ steps.T, lower], [lower.T, -np.diag(np.diag(inner))]])
         vectors = np.vstack([gamma * steps, changes])
-        return cls(steps, changes, gamma, vectors, np.linalg.pinv(matrix))
+        return cls(steps, changes, gamma, vectors, np.linalg.inv(matrix))
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """``B x``."""
@@ -169,7 +169,7 @@ class QuasiNewton(Solver):
     sums_only = False
     stationarity_tol = 1e-3  # of the objective, to first order
 
-    def __init__(self, pairs: int = 10) -> None:
+    def __init__(self, pairs: int = 25) -> None:
         self.pairs = pairs
 
     def init(self, run: RunState) -> State:
