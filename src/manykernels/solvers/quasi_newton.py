@@ -57,14 +57,13 @@ class Tolerances:
     # Decrease, in tolerances, that counts where there is no gap, and steps without one to the end.
     flat_below: float = 1e-2
     flat_steps: int = 8
-    # Weights from which on those that are held at zero stay out of the gradients, and steps from
-    # one look at all of them to the next.
-    many_weights: int = 100
+    # Steps from one look at all of many weights to the next.
     steps_per_look: int = 10
 
 
 TOLERANCES = Tolerances()
-TINY = np.finfo(float).tiny
+# Weights from which on those that are held at zero stay out of the gradients: fewer cost nothing.
+MANY_WEIGHTS = 100
 
 
 class Memory(NamedTuple):
@@ -94,7 +93,7 @@ class Memory(NamedTuple):
     def of(cls, steps: np.ndarray, changes: np.ndarray) -> "Memory":
         """From pairs, the last one the newest."""
         inner = steps @ changes.T
-        gamma = float(changes[-1] @ changes[-1] / inner[-1, -1])
+        gamma = float(inner[-1, -1] / (steps[-1] @ steps[-1]))
         lower = np.tril(inner, -1)
         matrix = np.block([[gamma * steps @ steps.T, lower], [lower.T, -np.diag(np.diag(inner))]])
         vectors = np.vstack([gamma * steps, changes])
@@ -232,8 +231,8 @@ class QuasiNewton(Solver):
         gradient = judgment.gradient
         if before is None:
             size, slope = float(weights.sum()), float(np.abs(gradient).sum())
-            gamma = max(TOLERANCES.first_curvature * slope / max(size, TINY), TINY)
-            memory = Memory.first(weights.size, gamma)
+            gamma = TOLERANCES.first_curvature * slope / size if size > 0.0 else slope
+            memory = Memory.first(weights.size, gamma or 1.0)
         else:
             if some is not None:
                 gradient = np.where(before.kept, gradient, before.gradient)
@@ -244,8 +243,8 @@ class QuasiNewton(Solver):
         kept = _kept(r, weights, gradient)
         direction, decrease = _model_step(r, weights, gradient, memory, kept)
         if not run.bank.is_sum:
-            longest = TOLERANCES.largest_growth * float(weights.sum())
-            share = min(1.0, longest / max(float(np.abs(direction).sum()), TINY))
+            longest, length = TOLERANCES.largest_growth * weights.sum(), np.abs(direction).sum()
+            share = float(longest / length) if longest < length else 1.0
             direction, decrease = share * direction, share * decrease
         primal = abs(judgment.certificate.primal)
         allowed = tol * primal
@@ -267,9 +266,14 @@ def _first_order(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> f
     """The decrease of W to first order along a projected gradient that is as long as the weights
     themselves: zero at a stationary point, and the same whatever the unit of the weights.
     """
-    free = (weights > 0.0) | (gradient < 0.0)
-    length = float(weights.sum()) / max(float(np.abs(gradient[free]).sum()), TINY)
-    return float(gradient @ (weights - r.project(weights - length * gradient)))
+    size, length = float(weights.sum()), 1.0 / max(float(np.abs(gradient).sum()), 1.0)
+    for _ in range(2):  # how long a projected gradient is shows when it is projected
+        step = weights - r.project(weights - length * gradient)
+        moved = float(np.abs(step).sum())
+        if moved == 0.0:
+            return 0.0
+        length *= size / moved
+    return float(gradient @ step)
 
 
 def _wanted_noise(state: State, tol: float) -> float:
@@ -281,7 +285,8 @@ def _wanted_noise(state: State, tol: float) -> float:
 def _next_inner_tolerance(state: State, wanted: float) -> float:
     """Gaps of SVMs are about proportional to their tolerances."""
     inner, least = state.inner_tolerance, TOLERANCES.smallest_inner_tolerance
-    factor = np.clip(wanted / max(state.at.noise, TINY), 0.1, 10.0)
+    noise = max(state.at.noise, 0.1 * wanted)
+    factor = max(0.1, wanted / noise) if noise > 0.0 else 10.0
     return float(np.clip(factor * inner, least, TOLERANCES.roughest_inner_tolerance))
 
 
@@ -290,7 +295,7 @@ def _next_inner_tolerance(state: State, wanted: float) -> float:
 
 def _is_orthant(r: Regularizer, weights: np.ndarray) -> bool:
     """Whether all weights that are not negative are feasible, with a finite gradient."""
-    anything, nothing = 1.0 + weights, np.zeros_like(weights)
+    anything, nothing = 1.0 + np.arange(weights.size), np.zeros_like(weights)
     with np.errstate(divide="ignore", invalid="ignore"):
         finite = bool(np.isfinite(r.gradient(nothing)).all())
     return finite and np.array_equal(r.project(anything), anything)
@@ -303,7 +308,7 @@ def _is_apart(r: Regularizer, weights: np.ndarray) -> bool:
 
 def _kept(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """Weights that are not held at zero; all where there are few of them."""
-    if weights.size < TOLERANCES.many_weights or not _is_orthant(r, weights):
+    if weights.size < MANY_WEIGHTS or not _is_orthant(r, weights):
         return np.ones(weights.size, dtype=bool)
     return (weights > 0.0) | (gradient < 0.0)
 
