@@ -93,7 +93,7 @@ class Memory(NamedTuple):
     def of(cls, steps: np.ndarray, changes: np.ndarray) -> "Memory":
         """From pairs, the last one the newest."""
         inner = steps @ changes.T
-        gamma = float(inner[-1, -1] / (steps[-1] @ steps[-1]))
+        gamma = float(np.linalg.norm(changes[-1]) / np.linalg.norm(steps[-1]))
         lower = np.tril(inner, -1)
         matrix = np.block([[gamma * steps @ steps.T, lower], [lower.T, -np.diag(np.diag(inner))]])
         vectors = np.vstack([gamma * steps, changes])
