@@ -262,7 +262,11 @@ def product(name, p, printed):
     result, weights = model.result_, model.result_.weights
     row = {"set": name, "n": len(y), "features": X.shape[1], "p": p, "seconds": seconds}
     row |= {"objective": result.objective, "ended": result.status.name.lower(), "paper h": printed}
-    row |= {"SVM solves": result.counters.svm_solves, "iterations": result.n_iter}
+    row |= {
+        "solver": "quasi-Newton",
+        "SVM solves": result.counters.svm_solves,
+        "iterations": result.n_iter,
+    }
     row |= {"kept": int(np.count_nonzero(weights > 1e-3 * weights.max(initial=0.0)))}
     row |= {"place": model.plan_.place.what, "error %": 100 - 100 * model.score(X_test, y_test)}
     print(row, flush=True)

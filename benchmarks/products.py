@@ -323,9 +323,9 @@ def selected(name, how, X, y, relevant, useful):
     halves = train_test_split(train, test_size=0.5, stratify=y[train], random_state=0)
     sets = [set(heaviest(weigh(X[half], y[half]), kept)) for half in halves]
     row = {"set": name, "by": how, "seconds": seconds, "weights": int(np.count_nonzero(weights))}
-    if relevant is not None:
-        row["relevant of 5"] = int(np.isin(relevant, chosen).sum())
-        row["noise of 5"] = int((~np.isin(chosen, useful)).sum())
+    known = relevant is not None
+    row["relevant of 5"] = int(np.isin(relevant, chosen).sum()) if known else ""
+    row["noise of 5"] = int((~np.isin(chosen, useful)).sum()) if known else ""
     row["accuracy"] = 100 * float(machine.score(X[np.ix_(test, chosen)], y[test]))
     row["halves alike"] = len(sets[0] & sets[1]) / max(len(sets[0] | sets[1]), 1)
     return row

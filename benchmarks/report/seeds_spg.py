@@ -160,7 +160,7 @@ def spg_tables_8_10(found):
                     "set": name,
                     "p": p,
                     "n": mine.get("n"),
-                    "solver": "quasi-Newton" if "kept" in mine else "SPG",
+                    "solver": mine.get("solver", "SPG") if mine else None,
                     "s": mine.get("seconds"),
                     "where": mine.get("place", ""),
                     "ended": mine.get("ended"),
