@@ -31,8 +31,9 @@ class Tolerances:
 
     # Part of the promised decrease that a step must reach; larger: more steps are refused.
     sufficient_decrease: float = 1e-4
-    # Gap of an SVM in decreases that the model promises; larger: rougher SVMs.
-    noise_share: float = 1.0
+    # Gap of an SVM in decreases that the model promises, or the last step had; larger: rougher
+    # SVMs.
+    noise_share: float = 0.5
     # Gap of an SVM in those that are wanted, above which it is solved anew where it is.
     noise_excess: float = 10.0
     # Inner tolerance at most, and at least, below which rounding decides.
@@ -140,6 +141,8 @@ class State(NamedTuple):
     iterate : Iterate
     flat : int
         Steps since W last fell by what counts.
+    gain : float
+        By what W fell in the last step.
     """
 
     at: Evaluation
@@ -152,6 +155,7 @@ class State(NamedTuple):
     inner_tolerance: float
     iterate: Iterate
     flat: int = 0
+    gain: float = np.inf
 
 
 class QuasiNewton(Solver):
@@ -180,16 +184,17 @@ class QuasiNewton(Solver):
         inner = _next_inner_tolerance(state, wanted)
         if at.noise > TOLERANCES.noise_excess * wanted and inner < state.inner_tolerance:
             at = run.evaluate(at.weights, at.beta, inner)
-            return self._judged(run, at, state, inner, tol)
+            return self._judged(run, at, state, inner, tol)._replace(gain=state.gain)
         trial = self._search(run, state, inner)
         if trial is None:
             return self._given_up(run, state, inner, tol)
         new = self._judged(run, trial, state, inner, tol)
         fall = TOLERANCES.flat_below * tol * abs(new.iterate.certificate.primal)
-        flat = state.flat + 1 if at.value - trial.value < fall else 0
+        gain = at.value - trial.value
+        flat = state.flat + 1 if gain < fall else 0
         if flat >= TOLERANCES.flat_steps and np.isinf(new.iterate.certificate.gap):
             new = new._replace(iterate=new.iterate._replace(ended=Status.FLAT))
-        return new._replace(flat=flat)
+        return new._replace(flat=flat, gain=max(gain, 0.0))
 
     @staticmethod
     def _search(run: RunState, state: State, inner: float) -> Evaluation | None:
@@ -206,11 +211,21 @@ class QuasiNewton(Solver):
         return None
 
     def _given_up(self, run: RunState, state: State, inner: float, tol: float) -> State:
-        """No step was acceptable: begin a new model with finer SVMs, once."""
-        if not len(state.memory.steps):
+        """No step was acceptable: begin a new model with finer SVMs. Where those are fine and the
+        model is new, W has a kink, or the kernels are too coarse.
+        """
+        certificate = state.iterate.certificate
+        allowed = tol * abs(certificate.primal)
+        if not len(state.memory.steps) and state.at.noise <= TOLERANCES.final_noise * allowed:
+            ended = Status.FLAT if certificate.rounding <= allowed else Status.STALLED
+            return state._replace(iterate=state.iterate._replace(ended=ended))
+        if inner <= TOLERANCES.smallest_inner_tolerance:
             return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
-        at = run.evaluate(state.at.weights, state.at.beta, 0.1 * inner)
-        return self._judged(run, at, None, 0.1 * inner, tol)._replace(flat=state.flat)
+        inner = max(0.1 * inner, TOLERANCES.smallest_inner_tolerance)
+        at = run.evaluate(state.at.weights, state.at.beta, inner)
+        anew = state._replace(memory=Memory.first(run.bank.m, state.memory.gamma))
+        new = self._judged(run, at, anew, inner, tol, whole=True)
+        return new._replace(flat=state.flat, gain=state.gain)
 
     def _judged(
         self,
@@ -279,7 +294,7 @@ def _first_order(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> f
 def _wanted_noise(state: State, tol: float) -> float:
     """The gap that the next SVM may have."""
     last = TOLERANCES.final_noise * tol * abs(state.iterate.certificate.primal)
-    return max(TOLERANCES.noise_share * state.decrease, 0.5 * last)
+    return max(TOLERANCES.noise_share * min(state.decrease, state.gain), 0.5 * last)
 
 
 def _next_inner_tolerance(state: State, wanted: float) -> float:
