@@ -212,12 +212,18 @@ class Product(Combination):
 
     def gram(self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         out = np.empty((len(rows), len(cols)))
-        self.filler(weights, rows, cols)(slice(None), out)
+        self._filler(weights, rows, cols)(slice(None), out)
         if rows is cols:
             np.fill_diagonal(out, 1.0)
         return out
 
     def filler(
+        self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray
+    ) -> Callable[[slice, np.ndarray], None]:
+        own = type(self).gram is Product.gram  # and not that of a subclass
+        return (self._filler if own else super().filler)(weights, rows, cols)
+
+    def _filler(
         self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray
     ) -> Callable[[slice, np.ndarray], None]:
         scale = np.sqrt(weights)[self._group]
@@ -245,11 +251,15 @@ class Product(Combination):
         return fill
 
     def gradient(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        return self.partial_gradient(weights, beta, np.arange(self.m))
+        return self._slopes(weights, beta, np.arange(self.m))
 
     def partial_gradient(
         self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray
     ) -> np.ndarray:
+        own = type(self).gradient is Product.gradient
+        return (self._slopes if own else super().partial_gradient)(weights, beta, some)
+
+    def _slopes(self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray) -> np.ndarray:
         support = np.flatnonzero(beta.any(axis=0))
         X, coefficients = self.X[support], beta[:, support]
         wanted = np.flatnonzero(np.isin(self._group, some))
