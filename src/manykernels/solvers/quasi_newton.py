@@ -115,7 +115,7 @@ class Memory(NamedTuple):
         if curvature < TOLERANCES.damping * known:
             share = (1.0 - TOLERANCES.damping) * known / (known - curvature)
             change = share * change + (1.0 - share) * bent
-        most = min(most, max(step.size, 5))
+        most = min(most, max(step.size, 5))  # more tell of places that were left long ago
         return Memory.of(
             np.vstack([self.steps, step])[-most:], np.vstack([self.changes, change])[-most:]
         )
