@@ -26,7 +26,7 @@ from .banks.wrappers.shared import is_worth_holding, width
 from .regularizers import Regularizer
 from .run_state import RunState
 from .solvers import Solver, choose_solver
-from .solvers.choose import rule_for
+from .solvers.choose import rule_for, sample_size
 from .solvers.lowrank.blocks import Blocks
 from .solvers.lowrank.distributed import DistributedNewton
 from .solvers.lowrank.interior import Interior
@@ -605,9 +605,8 @@ def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
         sizes = solver.sizes(run.bank.n)
         what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
         what += f", from {solver.starts} starts" if solver.starts > 1 else ""
-        why = (
-            f"there are at least {table.points_for_sample:,} points, and a sample tells the weights"
-        )
+        least = sample_size(run.bank.is_sum)[1]
+        why = f"there are at least {least:,} points, and a sample tells the weights"
         yield Decision(what, why, ("solver",))
     if isinstance(solver, WorkingSet):
         why = f"there are at least {table.kernels_for_part:,} kernels, of which few get weight"

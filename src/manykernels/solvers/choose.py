@@ -146,17 +146,27 @@ def _automatic(run):
 
 def _sampled(run, chosen):
     """A solver that begins with a sample of the points, where that is possible and pays."""
-    if run.bank.n < thresholds().points_for_sample or not chosen.gains_from_sample:
+    size, least = sample_size(run.bank.is_sum)
+    if run.bank.n < least or not chosen.gains_from_sample:
         return chosen
     # a sample tells no weights where there is no choice, and conjugate gradients begin anywhere
     if run.problem.is_system and run.problem.regularizer.only_weights(run.bank.m) is not None:
         return chosen
     most = _for_many_points(run)
     last = None if type(chosen) is type(most) else chosen
-    table = thresholds()
-    size = table.sample_points if run.bank.is_sum else table.sample_points_of_combinations
     sampled = FromPoints(most, _automatic, last, size, run.bank.starts)
     return sampled if sampled.fits(run) else chosen
+
+
+def sample_size(is_sum: bool) -> tuple[int, int]:
+    """Points of the first sample, and points from which on there is one; kernels that are no sums
+    have several starts, which a sample saves all but one of.
+    """
+    table = thresholds()
+    if is_sum:
+        return table.sample_points, table.points_for_sample
+    size = table.sample_points_of_combinations
+    return size, min(2 * size, table.points_for_sample)
 
 
 def _for_many_points(run):
