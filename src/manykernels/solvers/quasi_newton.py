@@ -42,9 +42,10 @@ class Tolerances:
     # Gap of the SVMs, and promised decrease, at the end, in tolerances; larger: rougher ends.
     final_noise: float = 0.02
     final_decrease: float = 0.1
-    # Part of the first gradient, relative to the weights, that is the first guess of the curvature;
-    # smaller: longer first steps.
+    # Part of the first gradient, relative to the weights, that is the first guess of the curvature,
+    # from nothing and from what an earlier run has come to; smaller: longer first steps.
     first_curvature: float = 0.3
+    next_curvature: float = 3.0
     # Change of a step in sums of the weights, where the kernel is not a sum: weights far too large
     # turn K_d into the identity, a plateau from which no gradient leads back.
     largest_growth: float = 3.0
@@ -247,7 +248,9 @@ class QuasiNewton(Solver):
         gradient = judgment.gradient
         if before is None:
             size, slope = float(weights.sum()), float(np.abs(gradient).sum())
-            gamma = TOLERANCES.first_curvature * slope / size if size > 0.0 else slope
+            known = run.start.beta.any()
+            share = TOLERANCES.next_curvature if known else TOLERANCES.first_curvature
+            gamma = share * slope / size if size > 0.0 else slope
             memory = Memory.first(weights.size, gamma or 1.0)
         else:
             if some is not None:
