@@ -130,6 +130,11 @@ CHARTS = {
                 "Newton on the dual: the usual answer",
             ),
             Step(
+                ["Is the combined kernel not a sum, such", "as a product?"],
+                '"quasi_newton"',
+                "projected quasi-Newton descent",
+            ),
+            Step(
                 ["Squared 1-norm, or steep mixed norms?"],
                 '"group_lasso"',
                 "MKLGL: SVM, closed-form weights, again",

@@ -472,11 +472,12 @@ WAYS = {
         {
             "points_for_sample": 10,
             "sample_points": 16,
+            "sample_points_of_combinations": 16,
             "second_sample_points": 28,
             "sample_growth": 1,
         },
         planning.Way.SAMPLE_OF_POINTS,
-        {"solvers.wrappers.ROUNDS": 1},
+        {"solvers.wrappers.ROUNDS": 1, "solvers.quasi_newton.MANY_WEIGHTS": 2},
     ),
     "part of the kernels": Way(
         {"kernels_for_part": 3},

@@ -91,7 +91,8 @@ class TestGoingOn:
         first = clone(model).set_params(callbacks=[stop_at(2)]).fit(X, targets).result_
         again = model.fit(X, targets).result_
         assert again.status.converged
-        assert again.resumed is not None
+        # of several starts another one may be the best in the end
+        assert any(one.resumed is not None for one in (again, *model.other_results_))
         assert again.status is whole.status
         tol = 1e-3 if np.isfinite(whole.duality_gap) else 0.02
         assert again.objective == pytest.approx(whole.objective, rel=2 * tol)

@@ -18,10 +18,17 @@ from manykernels.losses import (
     SquaredHinge,
 )
 from manykernels.problem import Problem
-from manykernels.regularizers import L1, PNormBall, SquaredPNorm
+from manykernels.regularizers import L1, ElasticNet, PNormBall, SquaredPNorm
 from manykernels.run_state import RunState
-from manykernels.solvers import SOLVERS, SPG, choose_solver, solve
-from manykernels.testing import check_combination
+from manykernels.solvers import (
+    SOLVERS,
+    SPG,
+    QuasiNewton,
+    choose_solver,
+    quasi_newton,
+    solve,
+)
+from manykernels.testing import check_combination, check_solver
 
 X, y = toy(60)
 NUMBERS = X[:, 0] * X[:, 1]
@@ -84,10 +91,11 @@ class TestProduct:
     @pytest.mark.parametrize(
         "regularizer", [L1(0.5), SquaredPNorm(1.33), PNormBall(1), PNormBall(2)], ids=repr
     )
-    def test_spg_ends_at_a_stationary_point(self, regularizer):
+    @pytest.mark.parametrize("solver", [SPG(), QuasiNewton()], ids=repr)
+    def test_the_end_is_a_stationary_point(self, regularizer, solver):
         bank = CombinationBank(Product().fit(X))
         problem = Problem(bank, y, np.full(60, 3.0), regularizer)
-        result = solve(problem, SPG())
+        result = solve(problem, solver)
         assert result.status.name == "STATIONARY"
         assert np.isinf(result.duality_gap)
         run = RunState(problem)
@@ -95,11 +103,86 @@ class TestProduct:
         step = result.weights - regularizer.project(result.weights - run.judge(at).gradient)
         assert np.abs(step).max() <= 0.1  # the solver saw SVMs of the precision it asked for
 
-    def test_more_points_than_fit_into_memory(self):
-        bank = CombinationBank(Product().fit(X))
-        a = solve(Problem(bank, y, np.full(60, 3.0), L1(0.5)), SPG())
-        b = solve(Problem(bank, y, np.full(60, 3.0), L1(0.5)), SPG(), memory_budget=8 * 60 * 20)
+    @pytest.mark.parametrize("solver", [SPG(), QuasiNewton()], ids=repr)
+    def test_more_points_than_fit_into_memory(self, solver):
+        problem = Problem(CombinationBank(Product().fit(X)), y, np.full(60, 3.0), L1(0.5))
+        a, b = solve(problem, solver), solve(problem, solver, memory_budget=8 * 60 * 20)
         assert a.objective == pytest.approx(b.objective, rel=1e-2)
+
+    @pytest.mark.parametrize("combination", [Product(list("uvvu")), PolynomialMixture()], ids=repr)
+    def test_slopes_of_some_weights(self, combination):
+        bank = CombinationBank(combination.fit(X))
+        weights, some = np.linspace(0.0, 1.0, bank.m), np.array([bank.m - 1])
+        beta = np.random.default_rng(0).normal(size=(2, 60))
+        expected = np.zeros(bank.m)
+        expected[some] = bank.weight_gradient(weights, beta)[some]
+        np.testing.assert_allclose(bank.weight_gradient(weights, beta, some), expected)
+
+    def test_single_precision(self):
+        combination, weights = Product().fit(X), np.array([0.5, 0.0, 2.0, 0.1])
+        bank = CombinationBank(combination, dtype=np.float32)
+        K = bank.combine(weights)
+        assert K.dtype == np.float32
+        np.testing.assert_allclose(K, combination.gram(weights, X, X), atol=2e-7)
+        assert bank.refined().combine(weights).dtype == np.float64
+        assert bank.refined().refined() is None
+        large = CombinationBank(PolynomialMixture(5).fit(1e9 * X), dtype=np.float32)
+        assert np.isfinite(large.combine(np.ones(4))).all()
+
+
+class TestQuasiNewton:
+    """Beside SPG, and what it does with many weights, rough kernels and users' regularizers."""
+
+    @pytest.mark.parametrize(
+        ("regularizer", "loss"),
+        [
+            (L1(0.5), Logistic()),
+            (L1(0.5), EpsilonInsensitive(0.1)),
+            (ElasticNet(), Hinge()),
+            (SquaredPNorm(1.1), Hinge()),
+            (SquaredPNorm(np.inf), Hinge()),
+        ],
+        ids=repr,
+    )
+    def test_ends_as_low_as_spg(self, regularizer, loss):
+        bank = CombinationBank(Product().fit(X), dtype=np.float32)
+        targets = y if loss.separates else NUMBERS
+        problem = Problem(bank, targets, np.full(60, 3.0), regularizer, loss=loss)
+        ours, theirs = (solve(problem, solver) for solver in (QuasiNewton(), SPG()))
+        assert ours.status.converged
+        assert ours.objective <= 1.001 * theirs.objective
+
+    def test_classes_share_weights(self):
+        targets = np.where(np.arange(60) % 3 == np.arange(3)[:, None], 1.0, -1.0)
+        problem = Problem(CombinationBank(Product().fit(X)), targets, np.full(60, 3.0), L1(0.5))
+        ours, theirs = (solve(problem, solver) for solver in (QuasiNewton(), SPG()))
+        assert ours.objective <= 1.001 * theirs.objective
+        assert ours.beta.shape == (3, 60)
+
+    def test_weights_that_are_held_at_zero_stay_out(self, monkeypatch):
+        monkeypatch.setattr(quasi_newton, "MANY_WEIGHTS", 10)
+        rng = np.random.default_rng(0)
+        points = rng.normal(size=(80, 30))
+        targets = np.where(points[:, 2] * points[:, 4] > 0.0, 1.0, -1.0)
+        problem = Problem(CombinationBank(Product().fit(points)), targets, np.full(80, 3.0), L1(2))
+        asked, whole = [], CombinationBank.weight_gradient
+
+        def counted(bank, weights, beta, some=None):
+            asked.append(30 if some is None else len(some))
+            return whole(bank, weights, beta, some)
+
+        monkeypatch.setattr(CombinationBank, "weight_gradient", counted)
+        result = solve(problem, QuasiNewton())
+        assert result.status.name == "STATIONARY"
+        assert min(asked) < 15
+        assert asked[-1] == 30  # the end is proven of all weights
+        run = RunState(problem)
+        gradient = run.judge(run.evaluate(result.weights, result.beta, 1e-9)).gradient
+        assert np.all(gradient[result.weights == 0.0] > 0.0)
+        assert set(np.argsort(-result.weights)[:2]) == {2, 4}
+
+    def test_certifies_sums(self):
+        check_solver(QuasiNewton())
 
 
 class TestEstimators:
@@ -144,13 +227,36 @@ class TestEstimators:
         with pytest.raises(ValueError, match="combination='sums' is not known"):
             MKLClassifier(combination="sums").fit(X, y)
         for name in SOLVERS:
-            if name not in ("spg", "pgd"):
-                with pytest.raises(ValueError, match="sums of kernels only: use solver='spg'"):
+            if name not in ("quasi_newton", "spg", "pgd"):
+                with pytest.raises(ValueError, match="sums of kernels only: use solver='quasi"):
                     MKLClassifier(combination="product", solver=name).fit(X, y)
 
-    def test_auto_is_spg(self):
+    def test_auto_is_quasi_newton(self):
         problem = Problem(CombinationBank(Product().fit(X)), y, np.ones(60), PNormBall(2))
-        assert isinstance(choose_solver("auto", RunState(problem)), SPG)
+        assert isinstance(choose_solver("auto", RunState(problem)), QuasiNewton)
+
+    def test_starts_side_by_side(self):
+        models = [
+            MKLClassifier(combination="product", regularizer=L1(), n_jobs=jobs, random_state=1).fit(
+                X, y
+            )
+            for jobs in (1, 2)
+        ]
+        assert "one after the other" in models[0].plan_.problems.what
+        assert "up to 3 side by side" in models[1].plan_.problems.what
+        assert models[0].result_.objective == models[1].result_.objective
+        others = [[other.objective for other in model.other_results_] for model in models]
+        assert others[0] == others[1]
+        assert len(others[0]) == 2
+
+    def test_weights_of_points_count(self):
+        weight = np.random.default_rng(0).integers(0, 3, 60)
+        options = {"combination": Product(starts=1), "regularizer": L1(), "C": 3.0}
+        weighted = MKLClassifier(**options).fit(X, y, weight)
+        rows = np.repeat(np.arange(60), weight)
+        repeated = MKLClassifier(**options).fit(X[rows], y[rows])
+        objectives = [model.result_.objective for model in (weighted, repeated)]
+        assert objectives[0] == pytest.approx(objectives[1], rel=2e-3)
 
 
 class TestOwn:
@@ -177,7 +283,19 @@ class TestManyPoints:
 
     @pytest.fixture(autouse=True)
     def few_are_many(self, lower):
-        lower(points_for_sample=20)
+        lower(points_for_sample=20, sample_points_of_combinations=30)
+
+    def test_starts_are_tried_on_the_sample(self):
+        stages = []
+
+        def watch(record):
+            stages.append(record.stage)
+
+        model = MKLClassifier(combination="product", regularizer=L1(), callbacks=[watch]).fit(X, y)
+        starts = [f"sample of 30 points, start {number} of 3" for number in (1, 2, 3)]
+        assert list(dict.fromkeys(stages)) == [*starts, ""]
+        assert model.other_results_ == []
+        assert "30 points, from 3 starts" in str(model.plan_)
 
     @pytest.mark.parametrize("combination", [Product(starts=1), PolynomialMixture(starts=1)])
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])

@@ -215,7 +215,8 @@ def test_fits_agree_by_objective(name, p, device):
 
 
 @pytest.mark.parametrize("groups", [None, "aabb"])
-def test_products(groups, device, tmp_path):
+def test_products(groups, device, tmp_path, lower):
+    lower(copied_kernel_points=10)  # SVMs there, too
     product = Product(None if groups is None else list(groups), starts=1)
     host = CombinationBank(product.fit(X))
     there = moved_to_device(host, device)
@@ -235,6 +236,15 @@ def test_products(groups, device, tmp_path):
         rtol=1e-9,
         atol=1e-9,
     )
+    np.testing.assert_allclose(
+        there.weight_gradient(weights, beta, [1]), host.weight_gradient(weights, beta, [1])
+    )
+    rough = moved_to_device(CombinationBank(product.fit(X), dtype=np.float32), device)
+    assert rough.combine(weights).dtype == np.float32
+    np.testing.assert_allclose(rough.combine(weights), host.combine(weights), atol=2e-7)
+    few = rough.take_points(np.arange(20))
+    assert few.device is rough.device
+    np.testing.assert_allclose(few.combine(weights), rough.combine(weights)[:20, :20], atol=2e-7)
     some = np.array([1, 8, 30])
     expected = host.cross(new, some).decision(weights, beta[:, some])
     np.testing.assert_allclose(

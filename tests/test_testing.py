@@ -178,7 +178,17 @@ class TestCombinations:
             def diagonal(self, weights, points):
                 return np.full(len(points), 2.0)
 
+        class WrongPart(PolynomialMixture):
+            def partial_gradient(self, weights, beta, some):
+                return 2.0 * super().partial_gradient(weights, beta, some)
+
+        class WrongRows(PolynomialMixture):
+            def filler(self, weights, rows, cols):
+                return super().filler(weights, rows[::-1], cols)
+
         for fault, message in [
+            (WrongPart(), "partial_gradient disagrees with gradient"),
+            (WrongRows(), "filler disagrees with gram"),
             (WrongSlope(), "gradient.*worst is entry 2"),
             (NotSymmetric(), "gram disagrees with its transpose"),
             (NotPositive(), "not positive semidefinite"),

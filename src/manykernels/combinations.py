@@ -3,13 +3,13 @@
 Sums of kernels are what the rest of the library is about, and need nothing of this. Anything else
 is a `Combination`: a kernel K_d that depends on weights d in some differentiable way, such as a
 product of Gaussians, one per feature. The problem is then no longer convex in general, so there is
-no certificate; SPG-GMKL solves it from several starts until the projected gradient is small.
+no certificate; it is solved from several starts until the projected gradient is small.
 """
 
 import copy
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self
@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ._loops.exponentials import take_powers
-from ._loops.rbf import LOG2_E, squared_distances
+from ._loops.exponentials import gaussian_rows
+from ._loops.rbf import LOG2_E
 from ._threads import Threads, rows_at_once
 from .kernels.vector import dense
 
@@ -47,6 +47,8 @@ class Tolerances:
 
 
 TOLERANCES = Tolerances()
+# Features up to which distances are added up one by one: more would be slower than a product.
+FEW_FEATURES = 4
 
 
 class Combination(ABC):
@@ -60,6 +62,8 @@ class Combination(ABC):
     ----------
     starts : int
         Number of starting points; the best result is kept.
+    fits_single_precision : bool
+        Whether float32 holds every kernel, as where entries are at most one.
     X : (n, d) array
         The training points, after `fit`.
     threads : Threads
@@ -67,6 +71,7 @@ class Combination(ABC):
     """
 
     starts: int = 1
+    fits_single_precision: bool = False
     threads: Threads = Threads(1)
     X: np.ndarray
 
@@ -115,11 +120,29 @@ class Combination(ABC):
             All three are torch tensors where there is no `gradient`.
         """
 
+    def filler(
+        self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray
+    ) -> Callable[[slice, np.ndarray], None]:
+        """A function that writes the kernel of a part of the rows into an array; what all parts
+        need is computed once.
+        """
+
+        def fill(part: slice, out: np.ndarray) -> None:
+            out[:] = self.gram(weights, rows[part], cols)
+
+        return fill
+
     def gradient(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """``sum_c beta_c' (dK_d / dd_k) beta_c`` on the training points for every weight, (m,);
         beta (t, n).
         """
         return _autograd(self, weights, beta)
+
+    def partial_gradient(
+        self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray
+    ) -> np.ndarray:
+        """The `gradient` of some weights alone, where that costs less."""
+        return np.asarray(self.gradient(weights, beta))[some]
 
     def diagonal(self, weights: np.ndarray, points: np.ndarray) -> np.ndarray:
         """``K_d(x, x)`` for each point."""
@@ -156,6 +179,8 @@ class Product(Combination):
         Starting points to try.
     """
 
+    fits_single_precision = True
+
     def __init__(self, groups: Sequence[Hashable] | None = None, starts: int = 3) -> None:
         self.groups, self.starts = groups, starts
 
@@ -186,25 +211,64 @@ class Product(Combination):
         )
 
     def gram(self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        out = np.empty((len(rows), len(cols)))
+        self._filler(weights, rows, cols)(slice(None), out)
+        if rows is cols:
+            np.fill_diagonal(out, 1.0)
+        return out
+
+    def filler(
+        self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray
+    ) -> Callable[[slice, np.ndarray], None]:
+        own = type(self).gram is Product.gram  # and not that of a subclass
+        return (self._filler if own else super().filler)(weights, rows, cols)
+
+    def _filler(
+        self, weights: np.ndarray, rows: np.ndarray, cols: np.ndarray
+    ) -> Callable[[slice, np.ndarray], None]:
         scale = np.sqrt(weights)[self._group]
         used = scale > 0.0
         # new points may lie anywhere
         farthest = TOLERANCES.largest_coordinate
-        a, b = (
-            np.clip(points[:, used] - self._center[used], -farthest, farthest) * scale[used]
-            for points in (rows, cols)
-        )
-        exponents = _squared_distances(a, b, rows is cols)
-        take_powers(exponents, 1.0)
-        return exponents
+
+        def scaled(points: np.ndarray) -> np.ndarray:
+            moved = points[:, used] - self._center[used]
+            return np.clip(moved, -farthest, farthest, out=moved) * scale[used]
+
+        a = scaled(rows)
+        b = a if rows is cols else scaled(cols)
+        a_norms, b_norms = np.square(a).sum(axis=1), np.square(b).sum(axis=1)
+        few = a.shape[1] <= FEW_FEATURES
+
+        def fill(part: slice, out: np.ndarray) -> None:
+            if few:  # exact, and not slower: dot products are those of the distances with nothing
+                norms, others = np.zeros(len(out)), np.zeros(len(b))
+                dots = -0.5 * cdist(a[part], b, "sqeuclidean")
+            else:
+                norms, others, dots = a_norms[part], b_norms, a[part] @ b.T
+            gaussian_rows(dots, norms, others, LOG2_E, TOLERANCES.largest_exponent, out)
+
+        return fill
 
     def gradient(self, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        return self._slopes(weights, beta, np.arange(self.m))
+
+    def partial_gradient(
+        self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray
+    ) -> np.ndarray:
+        own = type(self).gradient is Product.gradient
+        return (self._slopes if own else super().partial_gradient)(weights, beta, some)
+
+    def _slopes(self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray) -> np.ndarray:
         support = np.flatnonzero(beta.any(axis=0))
         X, coefficients = self.X[support], beta[:, support]
-        points = X - self._center
+        wanted = np.flatnonzero(np.isin(self._group, some))
+        points = X[:, wanted] - self._center[wanted]
+        fill = self.filler(weights, X, X)
 
         def scatter(part: slice) -> np.ndarray:
-            B = self.gram(weights, X[part], X)
+            B = np.empty((len(X[part]), len(X)))
+            fill(part, B)
             B *= coefficients[:, part].T @ coefficients
             # sum_ij B_ij (x_i - x_j)^2 for every feature at once
             return np.square(points[part]).T @ B.sum(axis=1) - np.einsum(
@@ -213,8 +277,8 @@ class Product(Combination):
 
         step = rows_at_once(support.size)
         parts = [slice(start, start + step) for start in range(0, support.size, step)]
-        total = 2.0 * sum(self.threads.map(scatter, parts), np.zeros(self.X.shape[1]))
-        return -np.bincount(self._group, weights=total, minlength=self.m)
+        total = 2.0 * sum(self.threads.map(scatter, parts), np.zeros(wanted.size))
+        return -np.bincount(self._group[wanted], weights=total, minlength=self.m)[some]
 
     def diagonal(self, weights: np.ndarray, points: np.ndarray) -> np.ndarray:
         return np.ones(len(points))
@@ -270,27 +334,6 @@ def namespace(array: Any) -> ModuleType:
     """
     torch = sys.modules.get("torch")
     return torch if torch is not None and isinstance(array, torch.Tensor) else np
-
-
-def _squared_distances(a: np.ndarray, b: np.ndarray, same: bool) -> np.ndarray:
-    """Squared distances in base two; rounding must not make them negative, or a point far from
-    itself.
-    """
-    if a.shape[1] <= 4:  # exact, and not slower
-        return np.ascontiguousarray(LOG2_E * cdist(a, b, "sqeuclidean"))
-    norms = (np.square(points).sum(axis=1) for points in (a, b))
-    out, rows = a @ b.T, np.arange(len(a))
-    squared_distances(
-        out,
-        rows,
-        next(norms),
-        np.arange(len(b)) if same else np.full(len(b), -1),
-        next(norms),
-        LOG2_E,
-        TOLERANCES.largest_exponent,
-        out,
-    )
-    return out
 
 
 def _autograd(combination: Combination, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:

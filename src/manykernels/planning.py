@@ -26,7 +26,7 @@ from .banks.wrappers.shared import is_worth_holding, width
 from .regularizers import Regularizer
 from .run_state import RunState
 from .solvers import Solver, choose_solver
-from .solvers.choose import rule_for
+from .solvers.choose import rule_for, sample_size
 from .solvers.lowrank.blocks import Blocks
 from .solvers.lowrank.distributed import DistributedNewton
 from .solvers.lowrank.interior import Interior
@@ -306,6 +306,15 @@ def plan_rounds(costs: int, side_by_side: int) -> list[range]:
 def plan_solver(run: RunState, solver: str | Solver) -> Solver:
     """The solver that a run gets, in the variant that fits it."""
     return choose_solver(solver, run).specialize(run)
+
+
+def plan_starts(run: RunState, solver: str | Solver) -> int:
+    """Starting points that are tried with all points of a problem: one where a sample of the
+    points has tried them.
+    """
+    if run.bank.starts == 1 or isinstance(choose_solver(solver, run), FromPoints):
+        return 1
+    return int(run.bank.starts)
 
 
 @dataclass(frozen=True)
@@ -601,9 +610,9 @@ def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
     if isinstance(solver, FromPoints):
         sizes = solver.sizes(run.bank.n)
         what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
-        why = (
-            f"there are at least {table.points_for_sample:,} points, and a sample tells the weights"
-        )
+        what += f", from {solver.starts} starts" if solver.starts > 1 else ""
+        least = sample_size(run.bank.is_sum)[1]
+        why = f"there are at least {least:,} points, and a sample tells the weights"
         yield Decision(what, why, ("solver",))
     if isinstance(solver, WorkingSet):
         why = f"there are at least {table.kernels_for_part:,} kernels, of which few get weight"
@@ -648,9 +657,12 @@ def problems_of(batch: Batch) -> Decision:
     if batch.count == 1:
         return Decision(what, "", batch.options)
     if batch.at_once > 1:
+        why = "passes over the kernels serve all of them"
+        if "starts" in batch.what:
+            why = "there are cores and memory for a kernel each"
         return Decision(
             f"{what}, up to {min(batch.at_once, batch.count)} side by side",
-            "passes over the kernels serve all of them",
+            why,
             ("cache_size", *batch.options),
         )
     return Decision(f"{what}, one after the other", "", batch.options)

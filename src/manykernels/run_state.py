@@ -316,12 +316,18 @@ class RunState:
             return DenseMachine(), self._kernel(weights)
         return BlockedMachine(), KernelRows(self.bank, weights, self.memory_budget)
 
-    def judge(self, at: Evaluation) -> Judgment:
+    def judge(self, at: Evaluation, some: np.ndarray | None = None) -> Judgment:
         """Gradient of W (Danskin's theorem) and certificate at an evaluation; one pass over the
         kernels gives both.
+
+        Of some weights, if they are given, where the kernel is not a sum: forms of the others are
+        zero, and their gradient is that of the regularizer.
         """
         self.counters.kernel_passes += 1
-        forms = self.bank.weight_gradient(at.weights, at.beta)
+        if some is None or self.bank.is_sum:
+            forms = self.bank.weight_gradient(at.weights, at.beta)
+        else:
+            forms = self.bank.weight_gradient(at.weights, at.beta, some)
         if self.bank.is_sum:  # quadratic forms, which rounding must not make negative
             forms = np.maximum(forms, 0.0)
         certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=forms)

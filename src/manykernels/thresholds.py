@@ -63,6 +63,11 @@ class Thresholds:
         10_000, "points from which on a sample of them is solved first", "large"
     )
     sample_points: int = _threshold(4000, "points of the first sample", "large")
+    sample_points_of_combinations: int = _threshold(
+        2000,
+        "points of the sample where kernels are no sums, on which all starts are tried",
+        "products",
+    )
     second_sample_points: int = _threshold(40_000, "points of the second sample", "large")
     sample_growth: int = _threshold(
         5, "times a sample that the next one, or all points, must be at least", "large"

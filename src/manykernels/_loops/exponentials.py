@@ -84,3 +84,19 @@ def take_powers(exponents, scale):
         start_chain(row, powers, row.size)
         for p in range(row.size):
             row[p] = scale * (row.dtype.type(1.0) - row[p])
+
+
+@fast
+def gaussian_rows(dots, row_norms, col_norms, unit, largest, out):
+    """``out[i, j] = 2^-t``, ``t = unit |x_i - y_j|^2`` from dot products and squared norms, in any
+    precision of out.
+    """
+    powers = np.empty_like(out[0])
+    for i in range(out.shape[0]):
+        row = out[i]
+        for j in range(row.size):
+            distance = unit * (row_norms[i] + col_norms[j] - 2.0 * dots[i, j])
+            row[j] = min(max(distance, 0.0), largest)
+        start_chain(row, powers, row.size)
+        for j in range(row.size):
+            row[j] = row.dtype.type(1.0) - row[j]

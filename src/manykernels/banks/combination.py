@@ -1,10 +1,11 @@
 """A bank for kernels that are not sums (`manykernels.combinations`)."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import Threads, rows_at_once, thread_count
 from ..combinations import Combination, check_range
@@ -28,9 +29,9 @@ class CombinationBank(Bank):
     feature_names : sequence of str, optional
     n_jobs : int, optional
         Threads, all cores by default.
+    dtype : dtype
+        Of kernels; float64 where float32 does not hold them.
     """
-
-    dtype = np.dtype(np.float64)
 
     def __init__(
         self,
@@ -39,8 +40,10 @@ class CombinationBank(Bank):
         support: Indices | None = None,
         feature_names: Sequence[str] | None = None,
         n_jobs: int | None = None,
+        dtype: DTypeLike = np.float64,
     ) -> None:
         self.combination, self.threads = combination, Threads(thread_count(n_jobs))
+        self.dtype = np.dtype(dtype if combination.fits_single_precision else np.float64)
         combination.threads = self.threads
         self.right = combination.X if support is None else combination.X[support]
         self.left = self.right if left is None else left
@@ -95,27 +98,40 @@ class CombinationBank(Bank):
             self.left if rows is None else self.left[rows],
             np.asarray(weights, dtype=float),
         )
-        step = rows_at_once(self.n)
-        if len(left) <= step:
-            return np.ascontiguousarray(self.combination.gram(weights, left, self.right))
-        out = np.empty((len(left), self.n))
-
-        def fill(start):
-            out[start : start + step] = self.combination.gram(
-                weights, left[start : start + step], self.right
-            )
-
-        self.threads.map(fill, range(0, len(left), step))
+        out, step = np.empty((len(left), self.n), self.dtype), rows_at_once(self.n)
+        fill = self.combination.filler(weights, left, self.right)
+        parts = [slice(start, start + step) for start in range(0, len(left), step)]
+        self.threads.map(lambda part: fill(part, out[part]), parts)
         if left is self.right:  # a block does not know which of its points are the same
             out[np.diag_indices_from(out)] = self.combination.diagonal(weights, left)
         return out
 
-    def weight_gradient(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
-        self._needs_square("weight_gradient")
-        slopes = np.asarray(
-            self.combination.gradient(np.asarray(weights, dtype=float), as_outputs(beta, self.n)),
-            dtype=float,
+    def refined(self) -> Self | None:
+        if self.dtype == np.float64:
+            return None
+        finer = copy.copy(self)
+        finer.dtype = np.dtype(np.float64)
+        return finer
+
+    def take_points(self, points: Indices) -> "CombinationBank":
+        return CombinationBank(
+            self.combination.fit(self.right[points]),
+            feature_names=self.feature_names,
+            n_jobs=self.threads.count,
+            dtype=self.dtype,
         )
+
+    def weight_gradient(
+        self, weights: ArrayLike, beta: ArrayLike, some: Indices | None = None
+    ) -> np.ndarray:
+        """As `Bank.weight_gradient`; where some weights are given, zero for all others."""
+        self._needs_square("weight_gradient")
+        weights, beta = np.asarray(weights, dtype=float), as_outputs(beta, self.n)
+        if some is None:
+            slopes = np.asarray(self.combination.gradient(weights, beta), dtype=float)
+        else:
+            slopes = np.zeros(self.m)
+            slopes[some] = self.combination.partial_gradient(weights, beta, np.asarray(some))
         check_range(self.combination, np.abs(slopes).max(initial=0.0))
         return slopes
 

@@ -4,16 +4,20 @@ Whoever has models to train lists them as problems in waves: a fit (one problem,
 output that has weights of its own), a path, a grid of C and p on folds, models without a group,
 models of resampled rows. A problem of a later wave may begin where one of an earlier wave ended.
 The engine solves each wave side by side, as many at once as the plan says, so that one pass over
-the kernels serves all of them; or one after the other, where passes cannot be shared.
+the kernels serves all of them; where passes cannot be shared, each on a core of its own or one
+after the other.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
+from .._threads import one_thread
 from ..banks.wrappers.shared import PassBatcher, held
 
 log = logging.getLogger("manykernels")
@@ -47,7 +51,8 @@ class Engine:
     at_once : int
         Problems side by side, as the plan has it.
     shared : bool
-        Whether problems share passes over the kernels; one after the other if not.
+        Whether problems share passes over the kernels. Those that do not are solved in threads of
+        their own, if there may be several at once.
     memory_budget : int
         Bytes, of which Gram matrices may take a part where problems share them.
     verbose : int
@@ -58,6 +63,8 @@ class Engine:
     bank : Bank
         With Gram matrices in memory, where problems share them. Callers whose problems are solved
         one after the other may replace it by a finer one.
+    stopped : threading.Event
+        Set after Ctrl-C while problems are solved in threads of their own, which are to look at it.
     """
 
     def __init__(
@@ -69,7 +76,7 @@ class Engine:
         verbose: int = 0,
     ) -> None:
         self.bank, self.at_once, self.budget = bank, at_once, memory_budget
-        self.verbose, self._batcher = verbose, None
+        self.verbose, self._batcher, self.stopped = verbose, None, threading.Event()
         if shared:
             self.bank = held(bank, memory_budget)
             self._batcher = PassBatcher(self.bank)
@@ -97,9 +104,25 @@ class Engine:
                     raise BrokenOff
 
     def _solved(self, jobs: Sequence[Job]) -> list[Any]:
-        if self._batcher is None:
+        if self._batcher is not None:
+            return self._batcher.run([job.work for job in jobs])
+        if self.at_once == 1 or len(jobs) == 1:
             return [job.work(self.bank) for job in jobs]
-        return self._batcher.run([job.work for job in jobs])
+        return self._in_threads(jobs)
+
+    def _in_threads(self, jobs: Sequence[Job]) -> list[Any]:
+        """The outcomes of problems that know nothing of each other, each in a thread."""
+        # limits that threads set and take back at different times would not come back to what they
+        # were
+        with one_thread(), ThreadPoolExecutor(len(jobs)) as pool:
+            running = [pool.submit(job.work, self.bank) for job in jobs]
+            while True:
+                try:
+                    wait(running)
+                    break
+                except KeyboardInterrupt:
+                    self.stopped.set()
+        return [future.result() for future in running]
 
     def _batches(self, jobs: Sequence[Job]) -> list[Sequence[Job]]:
         """A wave in parts of about equal size that fit into memory."""

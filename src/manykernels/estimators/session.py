@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 
 from ..banks import Bank
 from ..callbacks import Announcer
-from ..planning import Batch, Plan, make_plan, plan_bank, plan_solver
+from ..planning import Batch, Plan, make_plan, plan_bank, plan_solver, plan_starts
 from ..problem import Problem
-from ..result import Result, Resumed, merged
+from ..result import Result, Resumed, Status, merged
 from ..run_state import Point, RunState
 from ..solvers import drive
 from ..solvers.wrappers import FromIterate
@@ -103,8 +103,8 @@ class FitSession:
     def solve(self, prepared, start=None):
         """From a prepared problem to its `outcome`, by an engine.
 
-        A fit is a list of one problem; of one for every output that has weights of its own and for
-        every start, one after the other.
+        A fit is a list of one problem; of one for every output that has weights of its own, one
+        after the other, and for every start, side by side if nobody listens to them.
 
         Parameters
         ----------
@@ -114,7 +114,9 @@ class FitSession:
         """
         outputs = self._outputs(prepared, start)
         found = [[] for _ in outputs]
-        for solved in Engine(prepared.bank).solve_all(self._waves(outputs, found)):
+        first = outputs[0][0]
+        self._engine = Engine(prepared.bank, self._at_once(prepared.bank, self._starts(first)))
+        for solved in self._engine.solve_all(self._waves(outputs, found)):
             for output, end in solved:
                 found[output].append(end)
         for ends in found:
@@ -144,33 +146,60 @@ class FitSession:
         """
         max_iter = self.estimator.max_iter
         for output, (prepared, start, name) in enumerate(outputs):
-            rng, starts = check_random_state(self.estimator.random_state), prepared.bank.starts
-            if starts < 1:
-                raise ValueError(f"starts must be at least 1, got {starts!r}.")
-            for attempt in range(1 if start is not None or max_iter == 0 else starts):
+            starts = self._starts(prepared)
+            if start is not None or max_iter == 0:
+                starts = 1
+            rng, tasks = check_random_state(self.estimator.random_state), []
+            for attempt in range(starts):
                 named = [name, f"start {attempt + 1} of {starts}" if starts > 1 else ""]
-                stage = ", ".join(filter(None, named))
                 # the first start is that of the combination itself
-                task = Task(prepared, start, stage, max_iter, rng if attempt else None)
-                yield [Job(output, partial(self._solved, task))]
-                if found[output][-1].result.status.broken_off:
+                moved = rng.uniform(0.0, 2.0, prepared.bank.m) if attempt else None
+                stage = ", ".join(filter(None, named))
+                tasks.append(Task(prepared, start, stage, max_iter, moved))
+            step = self._engine.at_once
+            for first in range(0, starts, step):
+                some = tasks[first : first + step]
+                yield [Job(output, partial(self._solved, task)) for task in some]
+                if any(end.result.status.broken_off for end in found[output]):
                     break
             if min(found[output], key=_objective).result.status.broken_off:
                 max_iter = 0
 
+    def _starts(self, prepared):
+        """Starts of a problem with all its points."""
+        starts = prepared.bank.starts
+        if starts < 1:
+            raise ValueError(f"starts must be at least 1, got {starts!r}.")
+        if starts == 1:
+            return 1
+        return plan_starts(run_state(self.estimator, prepared, None), self.estimator.solver)
+
+    def _at_once(self, bank, starts):
+        """Starts that are tried side by side: as many as there are, if there are cores and memory
+        for them and nobody listens, who would hear of all of them at once.
+        """
+        listened = self.announcer.callbacks or self.journal is not None
+        if starts == 1 or listened or bank.on_device or bank.threads.count == 1:
+            return 1
+        room = memory_budget(self.estimator.cache_size) // (bank.n**2 * bank.dtype.itemsize)
+        return int(np.clip(room, 1, starts))
+
     def _solved(self, task, bank):
         """The end of a task on a bank; it goes on from the checkpoint if there is one."""
         state = run_state(self.estimator, task.prepared._replace(bank=bank), task.start)
-        if task.rng is not None:
-            moved = state.start.weights * task.rng.uniform(0.0, 2.0, state.start.weights.size)
+        state.memory_budget //= self._engine.at_once
+        if task.moved is not None:
+            moved = state.start.weights * task.moved
             state.start = Point(state.problem.regularizer.project(moved), state.start.beta)
         planned = plan_solver(state, self.estimator.solver)
         solver, before = self._resumed(planned, state, task.section)
-        if self.plan is None:
+        if self.plan is None and task.moved is None:
             of = request(self.estimator), solver, self.batch_of(state), self.prepared.table
             self._tell(make_plan(state, *of))
         self._listen(state, task, before)
         result = drive(solver, state, tol=self.estimator.tol, max_iter=task.max_iter)
+        if self._engine.stopped.is_set() and result.status is Status.STOPPED:
+            result.status = Status.INTERRUPTED
         result.resumed = before
         if self.journal is not None:
             ended = result, self.estimator.tol, repr(planned), before
@@ -201,6 +230,8 @@ class FitSession:
             state.poll = self.announcer.poll
         else:
             state.poll = _after(SECONDS_AFTER_THE_END)
+        if self._engine.at_once > 1:
+            state.poll = self._engine.stopped.is_set
         if self.journal is None and not self.announcer.callbacks:
             return
 
@@ -221,12 +252,13 @@ class FitSession:
         if self._batch is not None:
             return self._batch
         outputs = 1 if self.estimator.share_weights else len(self.estimator._output_names())
-        starts = state.bank.starts
+        starts = plan_starts(state, self.estimator.solver)
         words = [f"{outputs} outputs with weights of their own"] * (outputs > 1)
         words += [f"{starts} starts"] * (starts > 1)
         words += ["p chosen before, on folds"] * (self.estimator.p == "auto")
         options = ("p",) if self.estimator.p == "auto" else ()
-        return Batch(outputs * starts, what=", ".join(words), options=options)
+        at_once = self._at_once(state.bank, starts)
+        return Batch(outputs * starts, at_once, ", ".join(words), options=options)
 
     def _tell(self, plan):
         """Keep the plan, and say it first."""
@@ -256,15 +288,15 @@ class Task(NamedTuple):
         Which part of the fit it is.
     max_iter : int or None
         Steps at most.
-    rng : RandomState or None
-        What moves the first weights, for another start.
+    moved : (m,) array or None
+        Factors on the first weights, for another start.
     """
 
     prepared: Prepared
     start: Result | None
     stage: str
     max_iter: int | None
-    rng: Any
+    moved: Any
 
     @property
     def section(self):

@@ -13,6 +13,7 @@ from .lowrank.multipliers import Multipliers
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .quasi_newton import QuasiNewton
 from .smo_mkl import SMO
 from .spg import SPG
 
@@ -30,6 +31,7 @@ __all__ = [
     "Multipliers",
     "Newton",
     "PrimalNewton",
+    "QuasiNewton",
     "Solver",
     "choose_solver",
     "drive",

@@ -94,7 +94,7 @@ class Solver(ABC):
         """Raise an error that names a solver which works, if this one does not fit the run."""
         if self.sums_only and not run.bank.is_sum:
             raise ValueError(
-                f"{type(self).__name__} works for sums of kernels only: use solver='spg'."
+                f"{type(self).__name__} works for sums of kernels only: use solver='quasi_newton'."
             )
         if run.problem.loss.can_be_infinite and not self.hard_margins:
             raise ValueError(

@@ -16,6 +16,7 @@ from .lowrank.multipliers import Multipliers
 from .lowrank.primal import PrimalNewton
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
+from .quasi_newton import QuasiNewton
 from .sequential import Sequential
 from .smo_mkl import SMO
 from .spg import SPG
@@ -28,6 +29,7 @@ def _reference(module: str, name: str) -> Solver:
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "newton": Newton,
+    "quasi_newton": QuasiNewton,
     "spg": SPG,
     "pgd": lambda: SPG(
         spectral=False, nonmonotone=False, tune_tolerance=False, proximal=False, cautious=False
@@ -117,6 +119,11 @@ AUTO = (
         _always,
     ),
     Rule(
+        "quasi_newton",
+        "the kernel is not a sum, such as a product",
+        lambda run: not run.bank.is_sum,
+    ),
+    Rule(
         "group_lasso",
         "the squared 1-norm, where Newton's method has no curvature and SPG needs more rounds, and "
         "mixed norms of other exponents than 1 and 2 within groups, where SPG bounces at the kinks",
@@ -151,7 +158,8 @@ def _automatic(run):
 
 def _sampled(run, chosen):
     """A solver that begins with a sample of the points, where that is possible and pays."""
-    if run.bank.n < thresholds().points_for_sample or not chosen.gains_from_sample:
+    size, least = sample_size(run.bank.is_sum)
+    if run.bank.n < least or not chosen.gains_from_sample:
         return chosen
     # a sample tells no weights where there is no choice, and conjugate gradients begin anywhere
     if run.problem.is_system and run.problem.regularizer.only_weights(run.bank.m) is not None:
@@ -159,8 +167,19 @@ def _sampled(run, chosen):
     usual = chosen.specialize(run)
     most = _for_many_points(run, usual)
     last = None if type(usual) is type(most) else chosen
-    sampled = FromPoints(most, _automatic, last)
+    sampled = FromPoints(most, _automatic, last, size, run.bank.starts)
     return sampled if sampled.fits(run) else chosen
+
+
+def sample_size(is_sum: bool) -> tuple[int, int]:
+    """Points of the first sample, and points from which on there is one; kernels that are no sums
+    have several starts, which a sample saves all but one of.
+    """
+    table = thresholds()
+    if is_sum:
+        return table.sample_points, table.points_for_sample
+    size = table.sample_points_of_combinations
+    return size, min(2 * size, table.points_for_sample)
 
 
 def _for_many_points(run, usual):
@@ -168,6 +187,8 @@ def _for_many_points(run, usual):
     for p = 1, where Newton's method needs two or three steps if its kernel fits.
     """
     regularizer = run.problem.regularizer
+    if not run.bank.is_sum:
+        return QuasiNewton()
     if regularizer.is_simplex and isinstance(usual, Sequential):
         return usual
     return GroupLasso() if regularizer.has_reweight and regularizer.smooth else SPG()

@@ -228,6 +228,9 @@ class FromPoints(Around):
         One that takes over after `ROUNDS` steps, for tolerances that need more of them.
     size : int, optional
         Points in the sample.
+    starts : int
+        Starting points that are tried on the sample, where the problem is not convex; the best is
+        taken.
     """
 
     def __init__(
@@ -236,9 +239,11 @@ class FromPoints(Around):
         first: Callable[[RunState], Solver],
         last: Solver | None = None,
         size: int | None = None,
+        starts: int = 1,
     ) -> None:
         super().__init__(solver)
         self.first, self.last, self.size = first, last, size or thresholds().sample_points
+        self.starts = starts
 
     def needs(self, run: RunState) -> None:
         super().needs(run)
@@ -277,11 +282,11 @@ class FromPoints(Around):
         for size in self.sizes(weighted.size):
             rows = weighted[_evenly(problem.targets[:, weighted], size)]
             sample = RunState(problem.take_points(rows), memory_budget=run.memory_budget)
-            solver, start = self.first(sample), sample.start
+            solver, starts = self.first(sample), _moved(sample.start, self.starts)
             if beta is not None:
                 solver = self.solver
-                start = Point(weights, sample.problem.feasible(beta[:, rows]))
-            weights, scores = self._solved(run, sample.problem, rows, solver, start)
+                starts = [Point(weights, sample.problem.feasible(beta[:, rows]))]
+            weights, scores = self._solved(run, sample.problem, rows, solver, starts)
             pairs = zip(corners, scores, strict=True)
             beta = np.stack([corner.response(f)[0] for corner, f in pairs])
         return Point(weights, problem.feasible(beta))
@@ -294,7 +299,7 @@ class FromPoints(Around):
 
     @staticmethod
     def _solved(
-        run: RunState, problem: Problem, rows: np.ndarray, solver: Solver, start: Point
+        run: RunState, problem: Problem, rows: np.ndarray, solver: Solver, starts: list[Point]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights from some of the points, and the decision values of all."""
 
@@ -306,10 +311,24 @@ class FromPoints(Around):
         def whole(point: Point) -> Point:
             return Point(point.weights, run.problem.feasible(at_all(point.beta)))
 
-        part = Part(problem, start, f"sample of {rows.size} points", whole)
-        result = drive_part(solver, run, part, tol=TOLERANCES.point_sample_gap)
+        adopt = run.problem.regularizer.project
+
+        stage, results = f"sample of {rows.size} points", []
+        for number, start in enumerate(starts):
+            named = f"{stage}, start {number + 1} of {len(starts)}" if len(starts) > 1 else stage
+            part = Part(problem, Point(adopt(start.weights), start.beta), named, whole)
+            results.append(drive_part(solver, run, part, tol=TOLERANCES.point_sample_gap))
+        result = min(results, key=lambda one: one.objective)
         scores = run.decision(result.weights, at_all(result.beta))
         return result.weights, scores + result.intercept[:, None]
+
+
+def _moved(start: Point, count: int) -> list[Point]:
+    """A start, and others with weights around it."""
+    rng = np.random.default_rng(0)
+    factors = [np.ones(start.weights.size)]
+    factors += [rng.uniform(0.0, 2.0, start.weights.size) for _ in range(count - 1)]
+    return [start._replace(weights=factor * start.weights) for factor in factors]
 
 
 def _evenly(targets: np.ndarray, size: int) -> np.ndarray:

@@ -106,6 +106,9 @@ def _check_gram(fitted, weights):
         ROUNDING,
         "gram",
     )
+    part, out = slice(1, n - 1), np.empty((n - 2, n))
+    fitted.filler(weights, X, X)(part, out)
+    agree("filler", out, K[part], ROUNDING, "gram")
 
 
 def _check_gradient(fitted, weights, rng):
@@ -132,3 +135,6 @@ def _check_gradient(fitted, weights, rng):
         "finite differences of beta' gram beta",
         noise,
     )
+    some = np.arange(fitted.m)[::2]
+    partial = vector("partial_gradient", fitted.partial_gradient(weights, beta, some), some.size)
+    agree("partial_gradient", partial, gradient[some], ROUNDING, "gradient")

@@ -114,8 +114,8 @@ def _masked(bank: Any, device: Device) -> Any:
 
 
 def _product(bank: Any, device: Device) -> Any:
-    options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count, "device": device}
-    return DeviceProductBank(bank.combination, **options)
+    options = {"feature_names": bank.feature_names, "n_jobs": bank.threads.count}
+    return DeviceProductBank(bank.combination, dtype=bank.dtype, device=device, **options)
 
 
 # by exact type: a bank that is on a device already, or that wraps another, stays as it is

@@ -16,7 +16,7 @@ from .families import squared_distances
 
 class DeviceProductBank(DeviceBank, CombinationBank):
     """A bank of `manykernels.combinations.Product` whose kernels and slopes are computed on a
-    device, in float64.
+    device: distances and slopes in float64, kernels in the precision of the bank.
 
     Parameters
     ----------
@@ -32,9 +32,10 @@ class DeviceProductBank(DeviceBank, CombinationBank):
         support: Any = None,
         feature_names: Any = None,
         n_jobs: Any = None,
+        dtype: Any = np.float64,
         device: Any = None,
     ) -> None:
-        super().__init__(combination, left, support, feature_names, n_jobs)
+        super().__init__(combination, left, support, feature_names, n_jobs, dtype)
         self.device = device
 
     def __getstate__(self) -> dict[str, Any]:
@@ -48,40 +49,46 @@ class DeviceProductBank(DeviceBank, CombinationBank):
         right = self.device.put(self.right - center)
         return (right if self.symmetric else self.device.put(self.left - center)), right
 
-    def _scale(self, weights: Any) -> Any:
-        return self.device.put(np.sqrt(np.asarray(weights, dtype=float))[self.combination._group])
-
-    def _kernel(self, rows: Any, cols: Any, scale: np.ndarray) -> Any:
-        """The kernel between two sets of points, tensors."""
-        return squared_distances(rows * scale, cols * scale).neg_().exp_()
+    def _scaled(self, weights: ArrayLike, *points: Any) -> list[Any]:
+        """Points with the features that have weight, scaled by its root."""
+        scale = np.sqrt(np.asarray(weights, dtype=float))[self.combination._group]
+        used = np.flatnonzero(scale)
+        there, factors = self.device.indices(used), self.device.put(scale[used])
+        return [some.index_select(1, there) * factors for some in points]
 
     def combined(self, weights: ArrayLike, rows: Any) -> Any:
-        (left, right), scale = self._on_points, self._scale(weights)
-        out = self.device.torch.empty(
-            (len(rows), self.n), dtype=self.device.torch.float64, device=self.device.place
-        )
+        left, right = self._on_points
+        scaled, others = self._scaled(weights, left[rows], right)
+        entry = self.device.entry(self.dtype)
+        out = self.device.torch.empty((len(rows), self.n), dtype=entry, device=self.device.place)
 
         def fill(part):
             self.device.pairs += len(rows[part]) * self.n
-            out[part] = self._kernel(left[rows[part]], right, scale)
+            out[part] = squared_distances(scaled[part], others).neg_().to(entry).exp_()
 
         for part in self.device.tiles(len(rows), 24 * self.n):
             self.device.sparing(fill, part)
         return out
 
-    def weight_gradient(self, weights: Any, beta: Any) -> np.ndarray:
+    def weight_gradient(
+        self, weights: ArrayLike, beta: ArrayLike, some: Indices | None = None
+    ) -> np.ndarray:
         self._needs_square("weight_gradient")
-        beta = as_outputs(beta, self.n)
-        support, torch = support_of(beta), self.device.torch
-        points, scale = self._on_points[1][self.device.indices(support)], self._scale(weights)
-        coefficients = self.device.put(beta[:, support])
-        total = torch.zeros(points.shape[1], dtype=torch.float64, device=self.device.place)
+        outputs, group = as_outputs(beta, self.n), self.combination._group
+        support, torch = support_of(outputs), self.device.torch
+        wanted = np.arange(group.size) if some is None else np.flatnonzero(np.isin(group, some))
+        points = self._on_points[1][self.device.indices(support)]
+        (scaled,), points = (
+            self._scaled(weights, points),
+            points.index_select(1, self.device.indices(wanted)),
+        )
+        coefficients = self.device.put(outputs[:, support])
+        total = torch.zeros(wanted.size, dtype=torch.float64, device=self.device.place)
 
         def add(part):
             self.device.pairs += len(points[part]) * len(points)
-            B = self._kernel(points[part], points, scale).mul_(
-                coefficients[:, part].T @ coefficients
-            )
+            B = squared_distances(scaled[part], scaled).neg_().exp_()
+            B.mul_(coefficients[:, part].T @ coefficients)
             # sum_ij B_ij (x_i - x_j)^2 for every feature at once
             scatter = points[part].square().T @ B.sum(dim=1) - (points[part] * (B @ points)).sum(
                 dim=0
@@ -90,8 +97,15 @@ class DeviceProductBank(DeviceBank, CombinationBank):
 
         for part in self.device.tiles(support.size, 32 * support.size):
             self.device.sparing(add, part)
-        return -np.bincount(
-            self.combination._group, weights=2.0 * total.cpu().numpy(), minlength=self.m
+        return -np.bincount(group[wanted], weights=2.0 * total.cpu().numpy(), minlength=self.m)
+
+    def take_points(self, points: Indices) -> "DeviceProductBank":
+        return DeviceProductBank(
+            self.combination.fit(self.right[points]),
+            feature_names=self.feature_names,
+            n_jobs=self.threads.count,
+            dtype=self.dtype,
+            device=self.device,
         )
 
     def cross(self, X_new: Any, support: Indices | None = None) -> Any:
@@ -102,5 +116,5 @@ class DeviceProductBank(DeviceBank, CombinationBank):
             support,
             self.feature_names,
             self.threads.count,
-            self.device,
+            device=self.device,
         )

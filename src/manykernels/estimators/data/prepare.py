@@ -310,5 +310,10 @@ def _combination_bank(estimator, combination, X):
         )
     refuse_categories(estimator.categories_, f"combination={estimator.combination!r}")
     names = getattr(estimator, "feature_names_in_", None)
-    bank = CombinationBank(combination.fit(X), feature_names=names, n_jobs=estimator.n_jobs)
+    bank = CombinationBank(
+        combination.fit(X),
+        feature_names=names,
+        n_jobs=estimator.n_jobs,
+        dtype=plan_precision(estimator.tol),
+    )
     return moved_to_device(bank, estimator.device)

@@ -1,0 +1,395 @@
+"""Projected quasi-Newton descent on the kernel weights, for kernels that are not sums.
+
+The value W(d) of the SVMs with the kernel K_d is differentiable, and its gradient costs little more
+than the SVM. A quadratic model of W, with the limited-memory matrix of BFGS from the last gradients
+and the regularizer as it is, is minimized over the feasible weights; a line search decides how far
+to go there. M. Schmidt, E. van den Berg, M. Friedlander and K. Murphy, Optimizing costly functions
+with simple constraints, AISTATS 2009; J. Lee, Y. Sun and M. Saunders, Proximal Newton-type methods
+for minimizing composite functions, SIAM Journal on Optimization 2014.
+
+The dual value of an SVM is known far better than its duality gap says, so SVMs may be as rough as
+a step gains. Of many weights only those are looked at that are not held at zero; all of them are
+before the end: a projected gradient as long as the weights gains less than the tolerance to first
+order, the model promises no more than a tenth of it, and the SVMs' own gap is far below.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..regularizers.base import Regularizer
+from ..result import Status
+from ..run_state import Evaluation, RunState
+from .base import Iterate, Solver
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The numbers that the method is tuned by; see benchmarks/products.py."""
+
+    # Part of the promised decrease that a step must reach; larger: more steps are refused.
+    sufficient_decrease: float = 1e-4
+    # Gap of an SVM in decreases that the model promises, or the last step had; larger: rougher
+    # SVMs.
+    noise_share: float = 0.5
+    # Gap of an SVM in those that are wanted, above which it is solved anew where it is.
+    noise_excess: float = 10.0
+    # Inner tolerance at most, and at least, below which rounding decides.
+    roughest_inner_tolerance: float = 0.1
+    smallest_inner_tolerance: float = 1e-12
+    # Gap of the SVMs, and promised decrease, at the end, in tolerances; larger: rougher ends.
+    final_noise: float = 0.02
+    final_decrease: float = 0.1
+    # Part of the first gradient, relative to the weights, that is the first guess of the curvature,
+    # from nothing and from what an earlier run has come to; smaller: longer first steps.
+    first_curvature: float = 0.3
+    next_curvature: float = 3.0
+    # Change of a step in sums of the weights, where the kernel is not a sum: weights far too large
+    # turn K_d into the identity, a plateau from which no gradient leads back.
+    largest_growth: float = 3.0
+    # Trials of a line search, after which the model is given up.
+    trials: int = 6
+    # Curvature along a step in that of the model; below, it is mixed with that of the model.
+    damping: float = 0.2
+    # Iterations on the model, and part of its value below which they end.
+    model_steps: int = 100
+    model_accuracy: float = 1e-6
+    # Decrease, in tolerances, that counts where there is no gap, and steps without one to the end.
+    flat_below: float = 1e-2
+    flat_steps: int = 8
+    # Steps from one look at all of many weights to the next.
+    steps_per_look: int = 10
+
+
+TOLERANCES = Tolerances()
+# Weights from which on those that are held at zero stay out of the gradients: fewer cost nothing.
+MANY_WEIGHTS = 100
+
+
+class Memory(NamedTuple):
+    """The matrix ``B = gamma I - vectors' middle vectors`` of the last steps and changes of the
+    gradient, BFGS in compact form.
+
+    Attributes
+    ----------
+    steps, changes : (k, m)
+    gamma : float
+    vectors, middle : (2 k, m) and (2 k, 2 k)
+    """
+
+    steps: np.ndarray
+    changes: np.ndarray
+    gamma: float
+    vectors: np.ndarray
+    middle: np.ndarray
+
+    @classmethod
+    def first(cls, m: int, gamma: float) -> "Memory":
+        """A multiple of the identity."""
+        nothing = np.empty((0, m))
+        return cls(nothing, nothing, gamma, nothing, np.empty((0, 0)))
+
+    @classmethod
+    def of(cls, steps: np.ndarray, changes: np.ndarray) -> "Memory":
+        """From pairs, the last one the newest."""
+        inner = steps @ changes.T
+        gamma = float(np.linalg.norm(changes[-1]) / np.linalg.norm(steps[-1]))
+        lower = np.tril(inner, -1)
+        matrix = np.block([[gamma * steps @ steps.T, lower], [lower.T, -np.diag(np.diag(inner))]])
+        vectors = np.vstack([gamma * steps, changes])
+        return cls(steps, changes, gamma, vectors, np.linalg.inv(matrix))
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """``B x``."""
+        return self.gamma * x - (self.middle @ (self.vectors @ x)) @ self.vectors
+
+    def updated(self, step: np.ndarray, change: np.ndarray, most: int) -> "Memory":
+        """With one more pair, of `most` at most. W is not convex: a curvature that is too small is
+        mixed with that of the model, so that B stays positive definite.
+        """
+        bent = self.times(step)
+        curvature, known = float(step @ change), float(step @ bent)
+        if not known > 0.0:
+            return self
+        if curvature < TOLERANCES.damping * known:
+            share = (1.0 - TOLERANCES.damping) * known / (known - curvature)
+            change = share * change + (1.0 - share) * bent
+        most = min(most, max(step.size, 5))  # more tell of places that were left long ago
+        return Memory.of(
+            np.vstack([self.steps, step])[-most:], np.vstack([self.changes, change])[-most:]
+        )
+
+
+class State(NamedTuple):
+    """The state of the descent.
+
+    Attributes
+    ----------
+    at : Evaluation
+    gradient : (m,) of W; of weights that were not looked at, that of the last look
+    memory : Memory
+    kept : (m,) bool
+        Weights that are not held at zero.
+    look : int
+        Steps since the last look at all weights.
+    direction : (m,)
+        To the minimizer of the model, or a part of the way.
+    decrease : float
+        Of W, which the model promises along the whole direction to first order.
+    inner_tolerance : float
+        Tolerance of the SVMs.
+    iterate : Iterate
+    flat : int
+        Steps since W last fell by what counts.
+    gain : float
+        By what W fell in the last step.
+    """
+
+    at: Evaluation
+    gradient: np.ndarray
+    memory: Memory
+    kept: np.ndarray
+    look: int
+    direction: np.ndarray
+    decrease: float
+    inner_tolerance: float
+    iterate: Iterate
+    flat: int = 0
+    gain: float = np.inf
+
+
+class QuasiNewton(Solver):
+    """Projected quasi-Newton descent with rough SVMs, for any differentiable combination of
+    kernels and any regularizer.
+
+    Parameters
+    ----------
+    pairs : int
+        Steps whose gradients make the model.
+    """
+
+    title = "projected quasi-Newton descent"
+    sums_only = False
+    stationarity_tol = 1e-3  # of the objective, to first order
+
+    def __init__(self, pairs: int = 25) -> None:
+        self.pairs = pairs
+
+    def init(self, run: RunState) -> State:
+        inner = TOLERANCES.roughest_inner_tolerance
+        return self._judged(run, run.evaluate(*run.start, inner), None, inner, run.tol)
+
+    def step(self, run: RunState, state: State, tol: float) -> State:
+        at, wanted = state.at, _wanted_noise(state, tol)
+        inner = _next_inner_tolerance(state, wanted)
+        if at.noise > TOLERANCES.noise_excess * wanted and inner < state.inner_tolerance:
+            at = run.evaluate(at.weights, at.beta, inner)
+            return self._judged(run, at, state, inner, tol)._replace(gain=state.gain)
+        trial = self._search(run, state, inner)
+        if trial is None:
+            return self._given_up(run, state, inner, tol)
+        new = self._judged(run, trial, state, inner, tol)
+        fall = TOLERANCES.flat_below * tol * abs(new.iterate.certificate.primal)
+        gain = at.value - trial.value
+        flat = state.flat + 1 if gain < fall else 0
+        if flat >= TOLERANCES.flat_steps and np.isinf(new.iterate.certificate.gap):
+            new = new._replace(iterate=new.iterate._replace(ended=Status.FLAT))
+        return new._replace(flat=flat, gain=max(gain, 0.0))
+
+    @staticmethod
+    def _search(run: RunState, state: State, inner: float) -> Evaluation | None:
+        """The first of some shorter and shorter steps at which W has fallen enough."""
+        at, size = state.at, 1.0
+        rounding = 0.5 * float(np.finfo(run.bank.dtype).eps) * run.bank.largest(at.weights)
+        blur = rounding * float(np.square(at.beta).sum())  # of values, by that of the kernels
+        for _ in range(TOLERANCES.trials):
+            trial = run.evaluate(at.weights + size * state.direction, at.beta, inner)
+            rise, promised = trial.value - at.value, size * state.decrease
+            if rise <= blur - TOLERANCES.sufficient_decrease * promised:
+                return trial
+            size *= float(np.clip(0.5 * promised / (rise + promised), 0.1, 0.5))
+        return None
+
+    def _given_up(self, run: RunState, state: State, inner: float, tol: float) -> State:
+        """No step was acceptable: begin a new model with finer SVMs. Where those are fine and the
+        model is new, W has a kink, or the kernels are too coarse.
+        """
+        certificate = state.iterate.certificate
+        allowed = tol * abs(certificate.primal)
+        if not len(state.memory.steps) and state.at.noise <= TOLERANCES.final_noise * allowed:
+            ended = Status.FLAT if certificate.rounding <= allowed else Status.STALLED
+            return state._replace(iterate=state.iterate._replace(ended=ended))
+        if inner <= TOLERANCES.smallest_inner_tolerance:
+            return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
+        inner = max(0.1 * inner, TOLERANCES.smallest_inner_tolerance)
+        at = run.evaluate(state.at.weights, state.at.beta, inner)
+        anew = state._replace(memory=Memory.first(run.bank.m, state.memory.gamma))
+        new = self._judged(run, at, anew, inner, tol, whole=True)
+        return new._replace(flat=state.flat, gain=state.gain)
+
+    def _judged(
+        self,
+        run: RunState,
+        at: Evaluation,
+        before: State | None,
+        inner: float,
+        tol: float,
+        whole: bool = False,
+    ) -> State:
+        """The state at an evaluation, with the gradient of the weights that are kept, or of the
+        whole where a look is due.
+        """
+        r, weights = run.problem.regularizer, at.weights
+        whole = whole or before is None or before.look >= TOLERANCES.steps_per_look
+        some = None if before is None or whole or before.kept.all() else np.flatnonzero(before.kept)
+        judgment = run.judge(at, some)
+        gradient = judgment.gradient
+        if before is None:
+            size, slope = float(weights.sum()), float(np.abs(gradient).sum())
+            known = run.start.beta.any()
+            share = TOLERANCES.next_curvature if known else TOLERANCES.first_curvature
+            gamma = share * slope / size if size > 0.0 else slope
+            memory = Memory.first(weights.size, gamma or 1.0)
+        else:
+            if some is not None:
+                gradient = np.where(before.kept, gradient, before.gradient)
+            change = gradient - before.gradient
+            if _is_apart(r, weights):
+                change -= r.gradient(weights) - r.gradient(before.at.weights)
+            memory = before.memory.updated(weights - before.at.weights, change, self.pairs)
+        kept = _kept(r, weights, gradient)
+        direction, decrease = _model_step(r, weights, gradient, memory, kept)
+        if not run.bank.is_sum:
+            longest, length = TOLERANCES.largest_growth * weights.sum(), np.abs(direction).sum()
+            share = float(longest / length) if longest < length else 1.0
+            direction, decrease = share * direction, share * decrease
+        primal = abs(judgment.certificate.primal)
+        allowed = tol * primal
+        settled = (
+            at.noise <= TOLERANCES.final_noise * allowed
+            and decrease <= TOLERANCES.final_decrease * allowed
+        )
+        if settled and some is not None:
+            return self._judged(run, at, before, inner, tol, whole=True)
+        stationarity = np.inf
+        if settled:
+            stationarity = _first_order(r, weights, gradient) / max(1.0, primal)
+        iterate = Iterate(weights, at.beta, judgment.certificate, stationarity=stationarity)
+        look = 0 if some is None or before is None else before.look + 1
+        return State(at, gradient, memory, kept, look, direction, decrease, inner, iterate)
+
+
+def _first_order(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> float:
+    """The decrease of W to first order along a projected gradient that is as long as the weights
+    themselves: zero at a stationary point, and the same whatever the unit of the weights.
+    """
+    size, length = float(weights.sum()), 1.0 / max(float(np.abs(gradient).sum()), 1.0)
+    for _ in range(2):  # how long a projected gradient is shows when it is projected
+        step = weights - r.project(weights - length * gradient)
+        moved = float(np.abs(step).sum())
+        if moved == 0.0:
+            return 0.0
+        length *= size / moved
+    return float(gradient @ step)
+
+
+def _wanted_noise(state: State, tol: float) -> float:
+    """The gap that the next SVM may have."""
+    last = TOLERANCES.final_noise * tol * abs(state.iterate.certificate.primal)
+    return max(TOLERANCES.noise_share * min(state.decrease, state.gain), 0.5 * last)
+
+
+def _next_inner_tolerance(state: State, wanted: float) -> float:
+    """Gaps of SVMs are about proportional to their tolerances."""
+    inner, least = state.inner_tolerance, TOLERANCES.smallest_inner_tolerance
+    noise = max(state.at.noise, 0.1 * wanted)
+    factor = max(0.1, wanted / noise) if noise > 0.0 else 10.0
+    return float(np.clip(factor * inner, least, TOLERANCES.roughest_inner_tolerance))
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+
+def _is_orthant(r: Regularizer, weights: np.ndarray) -> bool:
+    """Whether all weights that are not negative are feasible, with a finite gradient."""
+    anything, nothing = 1.0 + np.arange(weights.size), np.zeros_like(weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(r.gradient(nothing)).all())
+    return finite and np.array_equal(r.project(anything), anything)
+
+
+def _is_apart(r: Regularizer, weights: np.ndarray) -> bool:
+    """Whether the model has the regularizer as it is, and not its curvature along past steps."""
+    return not r.needs_bank and (r.has_prox or _is_orthant(r, weights))
+
+
+def _kept(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Weights that are not held at zero; all where there are few of them."""
+    if weights.size < MANY_WEIGHTS or not _is_orthant(r, weights):
+        return np.ones(weights.size, dtype=bool)
+    return (weights > 0.0) | (gradient < 0.0)
+
+
+def _model_step(
+    r: Regularizer, weights: np.ndarray, gradient: np.ndarray, memory: Memory, kept: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The way to the minimizer of the model, and the decrease of W along it to first order."""
+    if not _is_apart(r, weights):
+        found = _over_set(r, weights, gradient, memory, False)
+        return found - weights, float(gradient @ (weights - found))
+    smooth = gradient - r.gradient(weights)
+    if _is_orthant(r, weights):
+        found = _over_orthant(r, weights, smooth, memory, kept)
+    else:
+        found = _over_set(r, weights, smooth, memory, True)
+    return found - weights, float(smooth @ (weights - found)) + r.value(weights) - r.value(found)
+
+
+def _over_orthant(
+    r: Regularizer, weights: np.ndarray, smooth: np.ndarray, memory: Memory, kept: np.ndarray
+) -> np.ndarray:
+    """The minimizer over all weights that are not negative."""
+    x, B = weights.copy(), memory._replace(vectors=memory.vectors[:, kept])
+    if not kept.any():
+        return x
+
+    def model(some: np.ndarray) -> tuple[float, np.ndarray]:
+        move = some - weights[kept]
+        bent = B.times(move)
+        x[kept] = some
+        value = float(smooth[kept] @ move + 0.5 * (move @ bent)) + r.value(x)
+        return value, smooth[kept] + bent + r.gradient(x)[kept]
+
+    x[kept] = minimize(
+        model,
+        weights[kept],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * int(kept.sum()),
+        options={"maxiter": TOLERANCES.model_steps, "ftol": TOLERANCES.model_accuracy, "gtol": 0.0},
+    ).x
+    return np.maximum(x, 0.0)
+
+
+def _over_set(
+    r: Regularizer, weights: np.ndarray, smooth: np.ndarray, memory: Memory, proximal: bool
+) -> np.ndarray:
+    """The minimizer over the feasible set of a regularizer, by spectral steps along its proximal
+    map or its projection.
+    """
+    x, slope, length, total = weights, smooth, 1.0 / memory.gamma, 0.0
+    for _ in range(TOLERANCES.model_steps):
+        target = r.prox(x - length * slope, length) if proximal else r.project(x - length * slope)
+        move = target - x
+        bent = memory.times(move)
+        gain = -float(slope @ move) + (r.value(x) - r.value(target) if proximal else 0.0)
+        curvature = float(move @ bent)
+        if gain <= TOLERANCES.model_accuracy * total or curvature <= 0.0:
+            break
+        share = min(1.0, gain / curvature)
+        x, slope = x + share * move, slope + share * bent
+        total += share * gain
+        length = float(move @ move) / curvature
+    return x
