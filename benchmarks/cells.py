@@ -9,8 +9,8 @@ BLOCK = 2000  # cells that are simulated together
 SHIFT = 0.35  # of the logarithm of the means of a set's genes, standard deviation
 DEPTH = 0.4  # of the logarithm of the sizes of cells
 CAUSES = 6  # that the activities of correlated sets share
-TYPES_APART = 1.0  # of the first cause, in its standard deviations
-OWN_ACTIVITY = 0.5  # standard deviation of what is a set's own
+TYPES_APART = 4.0  # of the first cause, in its standard deviations
+OWN_ACTIVITY = 0.2  # standard deviation of what is a set's own
 
 
 def simulate(cells, genes=2000, sets=50, informative=5, rate=0.15, seed=0):
@@ -43,7 +43,7 @@ def simulate(cells, genes=2000, sets=50, informative=5, rate=0.15, seed=0):
     return _logarithms(counts), y, {f"set {k}": some for k, some in enumerate(members)}
 
 
-def correlated(cells, genes=500, sets=20, rate=0.6, seed=0):
+def correlated(cells, genes=500, sets=20, rate=1.0, seed=0):
     """Cells as `simulate` makes them, whose sets are active together as those of real cells are:
     overlapping sets follow programs that share a few causes, of which the type is one, so that
     every set tells something of the type and most of what the others tell.

@@ -75,6 +75,24 @@ class TestLoops:
         found = minimize(value, u + 0.01, method="Powell", options={"ftol": 1e-14})
         assert value(u) <= found.fun + 1e-12
 
+    def test_rounds_on_a_gram_matrix_end_at_the_minimizer(self, rng):
+        cp = pytest.importorskip("cvxpy")
+        A, c, x = rng.standard_normal((30, 8)), 5.0 * rng.standard_normal(8), np.zeros((4, 2))
+        for k in range(4):  # columns of a block are orthogonal
+            A[:, 2 * k : 2 * k + 2] = np.linalg.qr(A[:, 2 * k : 2 * k + 2])[0]
+        A[:, 2:4] = A[:, :2] + 0.05 * A[:, 2:4]  # and two blocks are alike
+        G = A.T @ A
+        for k in range(4):
+            G[2 * k, 2 * k + 1] = G[2 * k + 1, 2 * k] = 0.0
+        G += np.eye(8) * max(0.0, 1e-6 - np.linalg.eigvalsh(G).min())
+        loops.descend(G, c.reshape(4, 2).copy(), x, 1e-18, 100_000)
+        z = cp.Variable(8)
+        lengths = sum(cp.norm(z[2 * k : 2 * k + 2]) for k in range(4))
+        value = 0.5 * cp.square(lengths) + 0.5 * cp.quad_form(z, cp.psd_wrap(G)) - c @ z
+        best = cp.Problem(cp.Minimize(value)).solve()
+        total, at = np.linalg.norm(x, axis=1).sum(), x.ravel()
+        assert 0.5 * total**2 + 0.5 * at @ G @ at - c @ at == pytest.approx(best, rel=1e-6)
+
     def test_nothing_is_left_of_what_is_below_the_threshold(self):
         u = np.ones(2)
         assert loops.shrunk(np.array([0.3, 0.4]), np.ones(2), 0.5, u) == 0.0
@@ -194,6 +212,19 @@ class TestAnswers:
         found = solve(problem, Blocks(), tol=1e-3)
         assert found.status is Status.OPTIMAL
         assert problem.certificate(found.weights, found.beta).gap <= 1.1e-3
+
+    @pytest.mark.parametrize("loss", [Logistic(), Hinge(), Squared()])
+    def test_kernels_that_are_alike(self, loss):
+        """Correlated kernels, most of which get weight, take few steps, and not another method."""
+        mixed = X[:, :8] @ np.random.default_rng(0).standard_normal((8, 3 * SETS)) + 0.3 * X
+        points = ResolvedKernels.from_data(on_groups(GROUPS, [RBF("median")]), mixed)
+        bank = RandomFourier(24).fit(points, mixed, dtype=float, on_demand=True)
+        problem = Problem(bank, targets(loss), np.full(N, 3.0), PNormBall(1), loss)
+        found = solve(problem, Blocks(), tol=1e-4)
+        assert found.status is Status.OPTIMAL
+        assert problem.certificate(found.weights, found.beta).gap <= 1.01e-4
+        assert found.counters.svm_solves == 0
+        assert np.count_nonzero(found.weights) > SETS // 2
 
     def test_optimality_conditions(self):
         """Moments of kernels in use are equally long, those of others are not longer."""
@@ -391,7 +422,7 @@ class TestEstimators:
         model = MKLClassifier(KERNELS, C=5.0, approximation=RandomFourier(24), **BLOCKS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.set_params(max_iter=1, tol=1e-9).fit(X, Y)
+            model.set_params(max_iter=3, tol=1e-9).fit(X, Y)
         assert model.result_.status is Status.MAX_ITER
         assert model.score(X, Y) > 0.8
 

@@ -18,6 +18,7 @@ NEEDS = {
     "himalaya": ["himalaya==0.4.11", "packaging"],  # which it imports and does not ask for
     "celer": ["celer==0.7.4"],
     "skglm": ["skglm==0.5"],
+    "adelie": ["adelie==1.1.52"],
 }
 
 

@@ -5,8 +5,8 @@ and a step of Newton's method at these weights is a system of equations without 
 conjugate gradients take a few products with the factors for as much of it as is of use.
 
 What the ridge does not know, the lengths of the blocks, which of them are zero and how far to go,
-is then found at once, in a space of four directions for each kernel: its coefficients, the step, the
-moments ``V_k' beta`` and the last change. A kernel that joins has its moments only. There the
+is then found at once, in a space of four directions for each kernel: its coefficients, the step,
+the moments ``V_k' beta`` and the last change. A kernel that joins has its moments only. There the
 problem is a group lasso with four columns for a kernel. Its quadratic models have a small Gram
 matrix, on which rounds of block coordinate descent are compiled and cost nothing beside a product
 with the factors: thousands of them, which kernels that are alike need, as well as ten.
@@ -35,7 +35,7 @@ class Tolerances:
     # Part of the largest length of moments from which on a kernel may join; larger: fewer join.
     joins_above: float = 0.99
     # Steps between two passes over all kernels; larger: longer descents.
-    steps_per_pass: int = 40
+    steps_per_pass: int = 20
     # Part of the first gap that ends a descent: more kernels may have to join. Larger: more passes
     # over all kernels, and shorter descents.
     gap_left: float = 0.1
@@ -47,16 +47,16 @@ class Tolerances:
     # are left out.
     own_part: float = 1e-6
     # Quadratic models of the small problem; larger: it is solved further.
-    models: int = 20
+    models: int = 5
     # Error of its value, as a part of the gap that is left and of that to reach; larger: rougher.
-    share_of_gap: float = 0.02
-    share_of_aim: float = 0.1
+    share_of_gap: float = 1e-5
+    share_of_aim: float = 1e-5
     # Rounds of block coordinate descent on a model; larger: it is solved further.
-    rounds_per_model: int = 2000
+    rounds_per_model: int = 300
     # Error of the value of a model, as a part of that of the small problem; larger: rougher.
     model_error: float = 1e-2
     # Halvings of a step of the small problem; larger: shorter steps are tried.
-    halvings: int = 20
+    halvings: int = 10
     # Error of the sum of the coefficients in a step, as a part of their sizes; larger: rougher
     # intercepts.
     rough_sum: float = 1e-9
@@ -93,7 +93,9 @@ class Descent:
     Attributes
     ----------
     ended : bool
-        Whether the gap that was asked for is reached.
+        Whether the gap fell as far as it should before others may join.
+    reached : bool
+        Whether it is the one that was asked for.
     work : float
         That of the steps so far.
     hopeless : bool
@@ -107,7 +109,8 @@ class Descent:
         self, run: RunState, center: np.ndarray, width: float, allowed: float = np.inf
     ) -> None:
         self.run, self.bank, problem = run, run.bank, run.problem
-        self.ended, self.hopeless, self.work, self.allowed = False, False, 0.0, allowed
+        self.ended = self.reached = self.hopeless = False
+        self.work, self.allowed = 0.0, allowed
         self.outputs = [
             _Output(*of, width) for of in zip(problem.boxes, problem.cost, center, strict=True)
         ]
@@ -148,7 +151,7 @@ class Descent:
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
         self.level(TOLERANCES.exact_sum)
         visited = _Visited(self.bank, _joined(sizes, forms, self.bank.capacity))
-        now, gap = v[:, visited.columns], np.inf
+        now, gap, enough = v[:, visited.columns], np.inf, aim
         change = np.zeros_like(now)
         with self._threads():
             for _ in range(TOLERANCES.steps_per_pass):
@@ -156,10 +159,10 @@ class Descent:
                 moments, lengths = visited.moments(self.beta), visited.lengths(now)
                 before, gap = gap, self._gap(lengths.sum(), visited.lengths(moments))
                 if before == np.inf:
-                    aim = max(aim, TOLERANCES.gap_left * gap)
+                    enough = max(aim, TOLERANCES.gap_left * gap)
                 # the end, or a look at the work that is left
-                self.ended = gap <= aim
-                self.hopeless = self._rest(visited, before, gap, aim) > self.allowed
+                self.ended, self.reached = gap <= enough, gap <= aim
+                self.hopeless = self._rest(visited, before, gap, enough) > self.allowed
                 if self.ended or self.hopeless:
                     break
                 step = self._step(visited, now, moments)
@@ -405,8 +408,8 @@ class _Visited:
 
 
 def _minimized(G: np.ndarray, pull: np.ndarray, x: np.ndarray, error: float) -> np.ndarray:
-    """The x (K, j) that minimizes ``(sum_k |x_k|)^2 / 2 + x' G x / 2`` less what is linear, with the
-    slope ``-pull`` at the x that is given.
+    """The x (K, j) that minimizes ``(sum_k |x_k|)^2 / 2 + x' G x / 2`` less what is linear, where
+    the slope of all but the first part is ``-pull`` at the x that is given.
 
     Blocks are turned so that their parts of G are diagonal.
     """
