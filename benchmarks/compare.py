@@ -19,6 +19,11 @@ ours solves the same problem, to 1e-3 and to 1e-5.
 tolerance of a package is divided by ten until the certificates of its whole path are as small as
 ours, or until it takes longer than PATIENCE. Ours begins each problem where the one before ended.
 
+To a gap of 1e-3 on 45 gene sets, adelie needs a tolerance of 1e-12 to 1e-13, celer and skglm one
+of 1e-6, and at their defaults the largest gaps of their paths are some hundredths. With 369 cells
+ours takes half the time of adelie, the quickest of the three, with 700 cells 1.6 times: the first
+steps of a problem mend what the coefficients of the points lose of those of the features.
+
 scMKL is beside ours in the benchmark ``groups`` (part ``scmkl``), TorchKM, which is for GPUs, in
 ``gpu_lowrank`` (part ``peers``).
 """
