@@ -20,7 +20,7 @@ tolerance of a package is divided by ten until the certificates of its whole pat
 ours, or until it takes longer than PATIENCE. Ours begins each problem where the one before ended.
 
 To a gap of 1e-3 on 45 gene sets, adelie needs a tolerance of 1e-12 to 1e-13, celer and skglm one
-of 1e-6, and at their defaults the largest gaps of their paths are some hundredths. With 369 cells
+of 1e-6; at their defaults the largest gaps of their paths are 0.005 to 0.05. With 369 cells
 ours takes half the time of adelie, the quickest of the three, with 700 cells 1.6 times: the first
 steps of a problem mend what the coefficients of the points lose of those of the features.
 
