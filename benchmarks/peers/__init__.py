@@ -20,6 +20,7 @@ NEEDS = {
     "skglm": ["skglm==0.5"],
     "shap": ["shap==0.48.0"],
     "mapie": ["mapie==1.6.0"],
+    "adelie": ["adelie==1.1.52"],
 }
 
 

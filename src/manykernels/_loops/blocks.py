@@ -1,5 +1,5 @@
-"""Block coordinate descent on groups of features, besides two products: the closed form of a block,
-and the intercept after it.
+"""Block coordinate descent on groups of features: the closed form of a block, rounds over blocks on
+a Gram matrix, and the intercept of a loss.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ UNTRIED = 1e300  # an intercept that was not tried yet
 
 @fast
 def shrunk(z: np.ndarray, bends: np.ndarray, threshold: float, out: np.ndarray) -> float:
-    """The u (t, q) that minimizes ``|u|^2 / 2 + threshold |u| + sum_j bends_j |u_j|^2 / 2 - z.u``,
+    """The u (q,) that minimizes ``|u|^2 / 2 + threshold |u| + sum_j bends_j u_j^2 / 2 - z.u``,
     written into out; its length.
 
     Its direction is known once its length is: ``u_j = z_j length / (length (1 + bends_j) +
@@ -22,9 +22,8 @@ def shrunk(z: np.ndarray, bends: np.ndarray, threshold: float, out: np.ndarray) 
     linear in it, and Newton's method on that takes a few rounds.
     """
     total = 0.0
-    for c in range(z.shape[0]):
-        for j in range(z.shape[1]):
-            total += z[c, j] ** 2
+    for j in range(z.size):
+        total += z[j] ** 2
     if total <= threshold * threshold:
         out[:] = 0.0
         return 0.0
@@ -40,10 +39,9 @@ def shrunk(z: np.ndarray, bends: np.ndarray, threshold: float, out: np.ndarray) 
         for j in range(bends.size):
             bend = 1.0 + bends[j]
             down = bend * length + threshold
-            for c in range(z.shape[0]):
-                part = (z[c, j] / down) ** 2
-                squares += part
-                slope += part * bend / down
+            part = (z[j] / down) ** 2
+            squares += part
+            slope += part * bend / down
         if squares > 1.0:
             low = length
         else:
@@ -57,10 +55,49 @@ def shrunk(z: np.ndarray, bends: np.ndarray, threshold: float, out: np.ndarray) 
         if done:
             break
     for j in range(bends.size):
-        down = length * (1.0 + bends[j]) + threshold
-        for c in range(z.shape[0]):
-            out[c, j] = z[c, j] * length / down
+        out[j] = z[j] * length / (length * (1.0 + bends[j]) + threshold)
     return length
+
+
+@fast
+def descend(G: np.ndarray, pull: np.ndarray, x: np.ndarray, error: float, rounds: int) -> int:
+    """Block coordinate descent on ``(sum_k |x_k|)^2 / 2 + x' G x / 2`` less what is linear, from x
+    (K, j), where the slope of all but the first part is ``-pull``, to its minimizer, written into
+    x; the number of rounds.
+
+    The parts of G (K j, K j) that belong to a block are diagonal. Ends when no visit lowers the
+    value by more than `error`; `pull` is that of the last x.
+    """
+    count, size = x.shape
+    z, bends, new = np.empty(size), np.empty(size), np.empty(size)
+    lengths, total = np.empty(count), 0.0
+    for k in range(count):
+        squares = 0.0
+        for j in range(size):
+            squares += x[k, j] ** 2
+        lengths[k] = np.sqrt(squares)
+        total += lengths[k]
+    for done in range(rounds):
+        largest = 0.0
+        for k in range(count):
+            for j in range(size):
+                bends[j] = G[k * size + j, k * size + j]
+                z[j] = pull[k, j] + bends[j] * x[k, j]
+            length = shrunk(z, bends, max(total - lengths[k], 0.0), new)
+            total += length - lengths[k]
+            lengths[k] = length
+            for j in range(size):
+                change = new[j] - x[k, j]
+                if change != 0.0:
+                    largest = max(largest, (1.0 + bends[j]) * change * change)
+                    x[k, j] = new[j]
+                    row = G[k * size + j]
+                    for other in range(count):
+                        for i in range(size):
+                            pull[other, i] -= change * row[other * size + i]
+        if largest <= error:
+            return done + 1
+    return rounds
 
 
 @fast

@@ -38,7 +38,6 @@ class ColumnBank(Delegating, SumBank):
         self.offsets, self.features = np.asarray(offsets), features
         self.threads = threads or Threads(1)
         self.kernel_of = np.repeat(np.arange(self.m), np.diff(self.offsets))
-        self._spectra: Spectra | None = None
 
     @abstractmethod
     def block(self, k: int) -> np.ndarray:
@@ -103,57 +102,9 @@ class ColumnBank(Delegating, SumBank):
             out += part
         return out
 
-    def spectra(self, scale: np.ndarray) -> Any:
-        """The `Spectra` of all kernels for a scale (n,); kept until another is asked for."""
-        if self._spectra is None or not np.array_equal(self._spectra.scale, scale):
-            self._spectra = Spectra(self, scale)
-        return self._spectra
-
     def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         self._needs_square("quadratic_forms")
         return self.squared_norms(self.correlate(as_outputs(beta, self.n)))
 
     def same_data(self, X: Any) -> bool:
         return False
-
-
-# --- the curvature of a loss along the factors of single kernels ----------------------------------
-
-
-class Spectra:
-    """Eigenvalues and eigenvectors of ``V_k' diag(scale) V_k`` less what an intercept takes of it,
-    kernel by kernel, computed when asked for.
-
-    Parameters
-    ----------
-    bank : bank with `block` and `threads`
-    scale : (n,) array
-    """
-
-    def __init__(self, bank: ColumnBank, scale: np.ndarray) -> None:
-        self.bank, self.scale = bank, scale
-        self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def of(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (q,), zero at least, and eigenvectors (q, q) of kernel k."""
-        if k not in self._found:
-            self._found[k] = self._eigen(self.bank.block(k))
-        return self._found[k]
-
-    def _eigen(self, V: np.ndarray) -> Any:
-        """Of one kernel's factors.
-
-        Their mean, weighted, is moved into the intercept: then its own curvature is apart from
-        theirs.
-        """
-        total, scale = float(self.scale.sum()), self.scale
-        means = np.zeros((1, V.shape[1]))
-        loops.correlate(V, scale[None], means)
-        means = (means / (total or 1.0)).astype(V.dtype)
-        H, root = np.zeros((V.shape[1], V.shape[1])), np.sqrt(scale)[:, None].astype(V.dtype)
-        for start in range(0, V.shape[0], ROWS):
-            rows = slice(start, start + ROWS)
-            part = (V[rows] - means) * root[rows]
-            H += part.T @ part
-        values, vectors = np.linalg.eigh(H)
-        return np.maximum(values, 0.0), vectors

@@ -202,7 +202,7 @@ class OnDemandFactorBank(ColumnBank):
         return OnDemandFactorBank(some, self.X, self.threads, self.budget)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__() | {"_held": {}, "_spectra": None}
+        state = super().__getstate__() | {"_held": {}}
         return {name: value for name, value in state.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

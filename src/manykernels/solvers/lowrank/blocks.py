@@ -1,13 +1,13 @@
-"""MKL with p = 1 on low-rank factors by block coordinate descent: many kernels, few of which get
-weight, and many columns in all.
+"""MKL with p = 1 on low-rank factors, block by block: many kernels, some of which get weight, and
+many columns in all.
 
 With ``K_k = V_k V_k'`` the problem is a group lasso (F. Bach, Consistency of the group lasso and
 multiple kernel learning, JMLR 2008),
 
     min_{v, b}  (sum_k |v_k|)^2 / 2 + loss(V v + b),
 
-and the weights are ``d_k = |v_k| / sum_j |v_j|``. A block is the coefficients of one kernel, of
-which the best are a closed form while the others stay (`descent`).
+and the weights are ``d_k = |v_k| / sum_j |v_j|``. A block is the coefficients of one kernel. Steps
+of Newton's method at fixed weights and a small group lasso alternate (`descent`).
 
 Only kernels that may have weight are visited. A pass over all of them then gives every quadratic
 form, and with it the certificate of the whole problem and the kernels that join. Where factors are
@@ -16,12 +16,12 @@ made on demand, those of other kernels are never held.
 A loss with corners has them rounded off around the last coefficients, which move (see
 `manykernels.machines.factored`).
 
-Where C is large a loss is nearly a wall, and kernels that are alike pull at each other for
-thousands of rounds. When several descents have not come to their end, or the gap hardly moves,
-Newton's method on all pairs of points takes over, if its kernel fits into memory.
+Where C is large a loss with corners is nearly a wall. When several descents have not come to their
+end, or the gap hardly moves, Newton's method on all pairs of points takes over, if its kernel fits
+into memory.
 
 Where all factors are held and have many columns, Newton's method begins with the sum of all kernels
-for all pairs of points. Rounds are quicker, up to thirty times, if few kernels get weight, which
+for all pairs of points. Descents are quicker, up to thirty times, if few kernels get weight, which
 nobody knows beforehand. So they are given half of what Newton's method would take, and when the
 rest would take more it goes on from where they came to.
 """
@@ -46,6 +46,8 @@ class Tolerances:
     share_of_tolerance: float = 0.4
     # The same where the loss has corners, which are rounded off; larger: shorter descents.
     share_with_corners: float = 0.1
+    # Factor on that gap after a descent that reached it for nothing; larger: shorter descents.
+    sharper: float = 0.25
     # Steps without a smaller gap that end the method; larger: it gives up later.
     steps_without_gain: int = 5
     # Descents without an end after which another method takes over; larger: it does so later.
@@ -90,9 +92,13 @@ class State(NamedTuple):
     endless : int
         Descents so far that did not come to their end, or gained next to nothing.
     work : float
-        That of all rounds so far, in multiplications.
+        That of all descents so far, in multiplications.
     best, patience : float, int
         Smallest absolute gap so far, and how many more steps may pass without a smaller one.
+    sharper : float
+        Part of the gap of the visited kernels that is still to be reached, after descents that
+        reached all of it: weights and coefficients of points are judged, and small errors of those
+        of the features make large ones of these.
     """
 
     fit: Fit
@@ -103,6 +109,7 @@ class State(NamedTuple):
     work: float = 0.0
     best: float = np.inf
     patience: int = TOLERANCES.steps_without_gain
+    sharper: float = 1.0
 
 
 class Other(NamedTuple):
@@ -122,7 +129,7 @@ class Blocks(Solver):
     Parameters
     ----------
     then : Solver, optional
-        What takes over when rounds would take more than half as long as Newton's method, for
+        What takes over when descents would take more than half as long as Newton's method, for
         factors that are held. Without one they are taken to the end, or until three descents
         have come to none (`Tolerances.endless_descents`).
     """
@@ -191,7 +198,7 @@ class Blocks(Solver):
     def _descended(self, run: RunState, state: State, tol: float) -> State:
         certificate, (v, b, width) = state.iterate.certificate, state.fit
         share = TOLERANCES.share_with_corners if width > 0.0 else TOLERANCES.share_of_tolerance
-        aim = share * tol * max(abs(certificate.primal), abs(certificate.dual))
+        aim = state.sharper * share * tol * max(abs(certificate.primal), abs(certificate.dual))
         allowed = np.inf if self.then is None else self.allowed(run) - state.work
         descent = Descent(run, state.iterate.beta, width, allowed)
         v = descent.to(aim, v, b, state.forms)
@@ -206,7 +213,8 @@ class Blocks(Solver):
         gap, before = new.iterate.certificate.absolute_gap, certificate.absolute_gap
         useless = not descent.ended or gap > TOLERANCES.slow_step_leaves * before
         endless = TOLERANCES.endless_descents if descent.hopeless else state.endless + useless
-        new = new._replace(endless=endless, work=state.work + descent.work)
+        sharper = state.sharper * (TOLERANCES.sharper if descent.reached else 1.0)
+        new = new._replace(endless=endless, work=state.work + descent.work, sharper=sharper)
         return patient(new, state, gap, TOLERANCES.steps_without_gain)
 
     def _other(self, run: RunState, state: State) -> State | Other:

@@ -1,12 +1,18 @@
-"""Rounds of block coordinate descent over the kernels that may have weight.
+"""Newton's method in small spaces, over the kernels that may have weight.
 
-The curvature of the loss is nowhere above that of a parabola with ``V_k' diag(h) V_k``, less what
-the intercept takes of it, for a Hessian: with its eigenvectors, which are found once for all blocks
-and all values of C, the best coefficients of a block are a closed form but for their length. So a
-visit costs two products with the factors of one kernel; large directions that all kernels share,
-the constant one first, do not slow it down.
+At weights ``d_k = |v_k| / sum_j |v_j|`` the penalty is that of a ridge, ``sum_k |v_k|^2 / 2 d_k``,
+and a step of Newton's method at these weights is a system of equations without a wall in it:
+conjugate gradients take a few products with the factors for as much of it as is of use.
+
+What the ridge does not know, the lengths of the blocks, which of them are zero and how far to go,
+is then found at once, in a space of four directions for each kernel: its coefficients, the step,
+the moments ``V_k' beta`` and the last change. A kernel that joins has its moments only. There the
+problem is a group lasso with four columns for a kernel. Its quadratic models have a small Gram
+matrix, on which rounds of block coordinate descent are compiled and cost nothing beside a product
+with the factors: thousands of them, which kernels that are alike need, as well as ten.
 """
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +21,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..._loops import blocks as loops
+from ..._pulse import pulse
 from ...losses import Box
 from ...run_state import RunState
 
@@ -27,34 +34,51 @@ class Tolerances:
     joining_kernels: int = 8
     # Part of the largest length of moments from which on a kernel may join; larger: fewer join.
     joins_above: float = 0.99
-    # Rounds from one look at the gap to the next; larger: fewer looks and extrapolations.
-    rounds_per_look: int = 5
-    # Rounds between two passes over all kernels; larger: longer descents.
-    rounds_per_pass: int = 200
-    # Error of the sum of the coefficients in a round, as a part of their sizes; larger: rougher
+    # Steps between two passes over all kernels; larger: longer descents.
+    steps_per_pass: int = 20
+    # Part of the first gap that ends a descent: more kernels may have to join. Larger: more passes
+    # over all kernels, and shorter descents.
+    gap_left: float = 0.1
+    # Part of the residual that conjugate gradients may leave; larger: more and cheaper steps.
+    residual_left: float = 0.3
+    # Their rounds at most; larger: dearer steps where the loss is nearly a wall.
+    most_rounds: int = 40
+    # Part of a direction that must be its own, not that of the directions before it; larger: some
+    # are left out.
+    own_part: float = 1e-6
+    # Quadratic models of the small problem; larger: it is solved further.
+    models: int = 5
+    # Error of its value, as a part of the gap that is left and of that to reach; larger: rougher.
+    share_of_gap: float = 1e-5
+    share_of_aim: float = 1e-5
+    # Rounds of block coordinate descent on a model; larger: it is solved further.
+    rounds_per_model: int = 300
+    # Error of the value of a model, as a part of that of the small problem; larger: rougher.
+    model_error: float = 1e-2
+    # Halvings of a step of the small problem; larger: shorter steps are tried.
+    halvings: int = 10
+    # Error of the sum of the coefficients in a step, as a part of their sizes; larger: rougher
     # intercepts.
     rough_sum: float = 1e-9
     # The same where a point is judged; larger: less exact certificates.
     exact_sum: float = 1e-14
-    # Shift of the diagonal of the extrapolation's system, as a part of its trace; larger: more
-    # cautious extrapolations.
-    diagonal_shift: float = 1e-12
     # Error of the best multiple of earlier coefficients; larger: a rougher warm start.
     multiple_error: float = 1e-2
     # Entries of a block from which on products use several threads; larger: fewer do.
     threads_from_entries: int = 2**21
-    # Price of a visit, in multiplications of a product of matrices; larger: descents count as
-    # slower.
-    work_per_visit: float = 5e5
-    # Price of an entry of a block in it, which is read twice; larger: descents count as slower.
-    work_per_entry: float = 20.0
+    # Price of a product with a block, in multiplications of a product of matrices; larger: descents
+    # count as slower.
+    work_per_block: float = 2e5
+    # Price of an entry of a block in it; larger: descents count as slower.
+    work_per_entry: float = 10.0
 
 
 TOLERANCES = Tolerances()
+DIRECTIONS = 4  # of a kernel: coefficients, step, moments and last change
 
 
 class Descent:
-    """Rounds over the kernels that may have weight.
+    """Steps over the kernels that may have weight.
 
     Parameters
     ----------
@@ -64,14 +88,16 @@ class Descent:
     width : float
         Over which they are.
     allowed : float
-        Work that the rounds may take, in multiplications.
+        Work that the steps may take, in multiplications.
 
     Attributes
     ----------
     ended : bool
-        Whether the gap that was asked for is reached.
+        Whether the gap fell as far as it should before others may join.
+    reached : bool
+        Whether it is the one that was asked for.
     work : float
-        That of the rounds so far.
+        That of the steps so far.
     hopeless : bool
         Whether the rest would take more than is allowed.
     f, beta : (t, n)
@@ -83,7 +109,8 @@ class Descent:
         self, run: RunState, center: np.ndarray, width: float, allowed: float = np.inf
     ) -> None:
         self.run, self.bank, problem = run, run.bank, run.problem
-        self.ended, self.hopeless, self.work, self.allowed = False, False, 0.0, allowed
+        self.ended = self.reached = self.hopeless = False
+        self.work, self.allowed = 0.0, allowed
         self.outputs = [
             _Output(*of, width) for of in zip(problem.boxes, problem.cost, center, strict=True)
         ]
@@ -102,8 +129,7 @@ class Descent:
 
             def value(multiple: float) -> float:
                 self.f = multiple * f
-                self.level(TOLERANCES.rough_sum)
-                return 0.5 * (multiple * length) ** 2 + self._losses()
+                return self._value(multiple * length)
 
             near = {"xatol": TOLERANCES.multiple_error}
             best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=near).x
@@ -112,8 +138,8 @@ class Descent:
         return v, self.run.problem.feasible(self.beta)
 
     def to(self, aim: float, v: np.ndarray, b: np.ndarray, forms: np.ndarray) -> np.ndarray:
-        """Go round from coefficients v of the features until the gap of the kernels that are
-        visited is small enough; the coefficients there.
+        """Go on from coefficients v of the features until the gap of the kernels that are visited
+        is small enough; the coefficients there.
 
         Parameters
         ----------
@@ -121,43 +147,37 @@ class Descent:
         v : (t, r), b : (t,), forms : (m,)
             Where to begin, and the quadratic forms of all kernels there.
         """
-        v, self.b = v.copy(), b.copy()
-        sizes = np.sqrt(self.bank.squared_norms(v))
+        sizes, self.b = np.sqrt(self.bank.squared_norms(v)), b.copy()
         self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
         self.level(TOLERANCES.exact_sum)
-        # the working set, and the price of the rounds between two looks at its gap
-        blocks = self._blocks(_visited(sizes, forms, self.bank.capacity), v)
-        sizes, trail, gap = np.array([block.length for block in blocks]), [], np.inf
-        a_look = TOLERANCES.rounds_per_look * sum(
-            TOLERANCES.work_per_visit + TOLERANCES.work_per_entry * block.entries
-            for block in blocks
-        )
+        visited = _Visited(self.bank, _joined(sizes, forms, self.bank.capacity))
+        now, gap, enough = v[:, visited.columns], np.inf, aim
+        change = np.zeros_like(now)
         with self._threads():
-            for done in range(1, TOLERANCES.rounds_per_pass + 1):
-                # a round: every block in turn
-                trail.append(self._place(blocks))
-                for place, block in enumerate(blocks):
-                    others = max(sizes.sum() - sizes[place], 0.0)
-                    sizes[place] = block.visit(self, others)
-                if done % TOLERANCES.rounds_per_look:
-                    continue
-                # a look at the gap, and at the work that is left
-                self.work += a_look
-                before, gap = gap, self._gap(blocks, sizes)
-                self.ended = gap <= aim
-                self.hopeless = self.work + a_look * _looks(before, gap, aim) > self.allowed
+            for _ in range(TOLERANCES.steps_per_pass):
+                pulse()
+                moments, lengths = visited.moments(self.beta), visited.lengths(now)
+                before, gap = gap, self._gap(lengths.sum(), visited.lengths(moments))
+                if before == np.inf:
+                    enough = max(aim, TOLERANCES.gap_left * gap)
+                # the end, or a look at the work that is left
+                self.ended, self.reached = gap <= enough, gap <= aim
+                self.hopeless = self._rest(visited, before, gap, enough) > self.allowed
                 if self.ended or self.hopeless:
                     break
-                # Anderson's extrapolation
-                sizes, trail = self._beyond(blocks, sizes, [*trail, self._place(blocks)]), []
-        self.run.counters.machine_steps += done * len(blocks)
-        for block in blocks:
-            v[:, block.columns] = block.u @ block.turn.T
+                step = self._step(visited, now, moments)
+                basis = visited.basis([now, step, moments, change])
+                goal = max(TOLERANCES.share_of_aim * aim, TOLERANCES.share_of_gap * gap)
+                new = self._smallest(visited, basis, lengths, goal)
+                now, change = new, new - now
+        self.run.counters.machine_steps += visited.products
+        v = v.copy()
+        v[:, visited.columns] = now
         return v
 
     def point(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of all kernels for coefficients of the features, and feasible ones of the points,
-        those of the last round.
+        those of the last step.
         """
         self.level(TOLERANCES.exact_sum)
         sizes, regularizer = np.sqrt(self.bank.squared_norms(v)), self.run.problem.regularizer
@@ -169,82 +189,106 @@ class Descent:
         for c, output in enumerate(self.outputs):
             self.b[c] = output.level(self.f[c], self.b[c], enough, self.beta[c])
 
-    def _blocks(self, kernels: np.ndarray, v: np.ndarray) -> "list[_Block]":
-        bends = np.max([output.curvature for output in self.outputs], axis=0)
-        scale = float(bends.max(initial=0.0))
-        self.bank.want(kernels)
-        spectra = self.bank.spectra(bends / (scale or 1.0))
-        self.bank.threads.map(spectra.of, kernels)
-        return [_Block(k, self.bank, spectra.of(k), scale, v) for k in kernels]
-
-    def _gap(self, blocks: "list[_Block]", sizes: np.ndarray) -> float:
-        """The duality gap of the problem of some kernels, with corners rounded off: the
-        coefficients are the response to the decision values, so that the losses and their duals
-        make ``-beta.f``.
+    def _gap(self, length: float, moments: np.ndarray) -> float:
+        """The duality gap of the problem of some kernels, with corners rounded off, for the lengths
+        of their coefficients and moments: the coefficients of the points are the response to the
+        decision values, so that the losses and their duals make ``-beta.f``.
         """
-        self.level(TOLERANCES.exact_sum)
-        forms = (np.square(block.moments(self.beta)).sum() for block in blocks)
-        return 0.5 * (sizes.sum() ** 2 + max(forms, default=0.0)) - np.sum(self.beta * self.f)
+        longest = moments.max(initial=0.0)
+        return 0.5 * (length**2 + longest**2) - float(np.sum(self.beta * self.f))
 
-    def _place(self, blocks: "list[_Block]") -> np.ndarray:
-        """Coefficients and decision values, (t, r' + n)."""
-        return np.hstack([*(block.u for block in blocks), self.f])
+    def _rest(self, visited: "_Visited", before: float, gap: float, aim: float) -> float:
+        """The work of all steps, if the gap goes on to fall as in the last one."""
+        a_step, self.work = visited.work - self.work, visited.work
+        return self.work + a_step * _steps(before, gap, aim)
 
-    def _beyond(
-        self, blocks: "list[_Block]", sizes: np.ndarray, trail: list[np.ndarray]
+    def _step(self, visited: "_Visited", v: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        """The step of Newton's method at the weights of the coefficients v, (t, c)."""
+        lengths = visited.lengths(v)
+        if not lengths.any():
+            return np.zeros_like(v)
+        # coefficients are those of the ridge times the roots of the weights
+        roots = visited.each(np.sqrt(lengths / lengths.sum()))
+        pull = np.where(roots > 0.0, v / np.where(roots > 0.0, roots, 1.0), 0.0)
+        right = roots * moments - pull
+        rows = []
+        for c, output in enumerate(self.outputs):
+            bends = output.response(self.f[c] + self.b[c])[1]
+            rows.append(roots * visited.ridge(roots, bends, right[c], lengths > 0.0))
+        return np.stack(rows)
+
+    def _smallest(
+        self, visited: "_Visited", basis: np.ndarray, lengths: np.ndarray, goal: float
     ) -> np.ndarray:
-        """Go on from where the last rounds lead to, if the value is smaller there; the lengths of
-        the coefficients.
-
-        Anderson's extrapolation: the combination of the last places, with a sum of one, whose
-        combined change is smallest.
+        """The best coefficients in the space of directions, of which the first are those of the
+        coefficients so far; the decision values follow.
         """
-        columns = trail[0].shape[1] - self.f.shape[1]
-        changes = np.diff([place[:, :columns].ravel() for place in trail], axis=0)
-        products = changes @ changes.T
-        products[np.diag_indices(len(products))] += TOLERANCES.diagonal_shift * np.trace(products)
-        if not products.any():
-            return sizes
-        share = np.linalg.solve(products, np.ones(len(products)))
-        target = np.tensordot(share / share.sum(), trail[1:], 1)
-        before, b = self._value(sizes), self.b.copy()
-        self._move(blocks, target)
-        after = np.array([block.length for block in blocks])
-        if self._value(after) < before:
-            return after
-        self._move(blocks, trail[-1])
-        self.b[:] = b
-        return sizes
+        design = visited.design(basis)
+        x = np.zeros((lengths.size, DIRECTIONS))
+        x[:, 0] = lengths
+        value = self._value(lengths.sum())
+        for _ in range(TOLERANCES.models):
+            G, pull = self._model(design)
+            new = _minimized(G, pull, x, TOLERANCES.model_error * goal)
+            promise = _promise(G, pull, x, new)
+            x, after = self._moved(design, x, new, value)
+            gain, value = value - after, after
+            if gain <= 0.0 or max(abs(promise - gain), 0.1 * gain) <= goal:
+                break
+        self.level(TOLERANCES.exact_sum)
+        return np.einsum("jtc,cj->tc", basis, visited.each(x))
 
-    def _move(self, blocks: "list[_Block]", place: np.ndarray) -> None:
-        """Go back to, or on to, a place."""
-        ends = np.cumsum([block.u.shape[1] for block in blocks])
-        *parts, self.f = np.split(place, ends, axis=1)
-        for block, part in zip(blocks, parts, strict=True):
-            block.u = part.copy()
+    def _model(self, design: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The Gram matrix of a quadratic model of the losses, less what the intercepts take of it,
+        and minus their slopes.
+        """
+        size = design.shape[2]
+        G, pull = np.zeros((size, size)), np.zeros(size)
+        for c, (output, columns) in enumerate(zip(self.outputs, design, strict=True)):
+            bends = output.response(self.f[c] + self.b[c])[1]
+            total = float(bends.sum())
+            scaled = np.sqrt(bends)[:, None] * (columns - bends @ columns / (total or 1.0))
+            G += scaled.T @ scaled
+            pull += self.beta[c] @ columns
+        return G, pull
 
-    def _value(self, sizes: np.ndarray) -> float:
-        """The primal value, with rounded corners, at the best intercepts."""
+    def _moved(
+        self, design: np.ndarray, x: np.ndarray, new: np.ndarray, value: float
+    ) -> tuple[np.ndarray, float]:
+        """Coefficients of the directions as far to new ones as the value falls, and the value."""
+        f, b, length = self.f, self.b.copy(), 1.0
+        change = design @ (new - x).ravel()
+        for _ in range(TOLERANCES.halvings):
+            there = new if length == 1.0 else x + length * (new - x)
+            self.f = f + length * change
+            after = self._value(np.linalg.norm(there, axis=1).sum())
+            if after < value:
+                return there, after
+            length *= 0.5
+        self.f, self.b[:] = f, b
+        return x, value
+
+    def _value(self, length: float) -> float:
+        """The primal value, with rounded corners, at the best intercepts, where the lengths of the
+        coefficients sum up to this.
+        """
         self.level(TOLERANCES.rough_sum)
-        return 0.5 * sizes.sum() ** 2 + self._losses()
-
-    def _losses(self) -> float:
         at = zip(self.outputs, self.f, self.b, strict=True)
-        return sum(output.loss(f, b) for output, f, b in at)
+        return 0.5 * length**2 + sum(output.loss(f, b) for output, f, b in at)
 
     def _threads(self) -> AbstractContextManager:
         large = self.bank.n * np.diff(self.bank.offsets).max() >= TOLERANCES.threads_from_entries
         return self.bank.threads.algebra() if large else nullcontext()
 
 
-def _looks(before: float, gap: float, aim: float) -> float:
-    """The number of looks to come, if the gap goes on to fall as since the last one."""
+def _steps(before: float, gap: float, aim: float) -> float:
+    """The number of steps to come, if the gap goes on to fall as in the last one."""
     if gap <= aim or not np.isfinite(before):
         return 0.0
     return np.log(gap / aim) / np.log(before / gap) if gap < before else np.inf
 
 
-def _visited(sizes: np.ndarray, forms: np.ndarray, capacity: int) -> np.ndarray:
+def _joined(sizes: np.ndarray, forms: np.ndarray, capacity: int) -> np.ndarray:
     """The kernels with coefficients, and those that may get some: as many again, if there are and
     their factors can be held.
     """
@@ -255,70 +299,148 @@ def _visited(sizes: np.ndarray, forms: np.ndarray, capacity: int) -> np.ndarray:
     return np.union1d(np.flatnonzero(used), joining[~used[joining]])
 
 
-class _Block:
-    """Coefficients of one kernel in the directions of its curvature, u (t, q)."""
-
-    def __init__(
-        self,
-        k: int,
-        bank: Any,
-        spectrum: tuple[np.ndarray, np.ndarray],
-        scale: float,
-        v: np.ndarray,
-    ) -> None:
-        self.k, self.bank = k, bank
-        self.columns = slice(bank.offsets[k], bank.offsets[k + 1])
-        values, self.turn = spectrum
-        self.curvatures, self.u = scale * values, v[:, self.columns] @ self.turn
-
-    @property
-    def length(self) -> float:
-        return float(np.linalg.norm(self.u))
-
-    @property
-    def entries(self) -> int:
-        """The number of entries of the kernel's factors."""
-        return self.bank.n * self.u.shape[1]
-
-    def moments(self, beta: np.ndarray) -> np.ndarray:
-        """``V' beta`` in those directions, (t, q)."""
-        V = self.bank.block(self.k)
-        return (beta.astype(V.dtype) @ V).astype(float) @ self.turn
-
-    def visit(self, descent: Descent, others: float) -> float:
-        """Move to the best coefficients while those of other kernels, of lengths with this sum,
-        stay; their length.
-        """
-        z = self.moments(descent.beta) + self.curvatures * self.u
-        new = np.empty_like(self.u)
-        length = loops.shrunk(z, self.curvatures, others, new)
-        change = new - self.u
-        if change.any():
-            V = self.bank.block(self.k)
-            descent.f += (change @ self.turn.T).astype(V.dtype) @ V.T
-            self.u = new
-            descent.level(TOLERANCES.rough_sum)
-        return length
-
-
-class _Output:
-    """The loss of one output, with corners rounded off around some coefficients.
+class _Visited:
+    """The kernels that are visited, and the c columns of their factors.
 
     Attributes
     ----------
-    curvature : (n,)
-        What the second derivative of the loss is nowhere above.
+    columns : (c,)
+        Of all factors.
+    products : int
+        With blocks, so far.
+    work : float
+        That of these products, in multiplications.
     """
+
+    def __init__(self, bank: Any, kernels: np.ndarray) -> None:
+        self.bank, self.kernels, self.products, self.work = bank, kernels, 0, 0.0
+        bank.want(kernels)
+        parts = [np.arange(bank.offsets[k], bank.offsets[k + 1]) for k in kernels]
+        self.columns = np.concatenate([*parts, np.empty(0, int)]).astype(int)
+        self.counts = np.array([len(part) for part in parts], dtype=int)
+        self.ends = np.concatenate([[0], np.cumsum(self.counts)])
+
+    def each(self, of_kernels: np.ndarray) -> np.ndarray:
+        """What kernels have, (K, ...), for each of their columns, (c, ...)."""
+        return np.repeat(of_kernels, self.counts, axis=0)
+
+    def lengths(self, v: np.ndarray) -> np.ndarray:
+        """Lengths of the parts of v (t, c) that belong to each kernel, (K,)."""
+        return np.sqrt(self._sums(np.square(v).sum(axis=0)))
+
+    def _sums(self, of_columns: np.ndarray) -> np.ndarray:
+        """Sums over the columns of each kernel, (K,), of (c,)."""
+        total = np.concatenate([[0.0], np.cumsum(of_columns)])
+        return np.maximum(np.diff(total[self.ends]), 0.0)
+
+    def _blocks(self, used: np.ndarray | None = None) -> Iterable[tuple[int, slice, np.ndarray]]:
+        """Place, columns and factors of every kernel, or of some."""
+        for place, k in enumerate(self.kernels):
+            if used is None or used[place]:
+                V = self.bank.block(k)
+                self.products += 1
+                self.work += TOLERANCES.work_per_block + TOLERANCES.work_per_entry * V.size
+                yield place, slice(self.ends[place], self.ends[place + 1]), V
+
+    def moments(self, beta: np.ndarray, used: np.ndarray | None = None) -> np.ndarray:
+        """``V' beta`` for beta (t, n), as (t, c); zero for kernels that are not used."""
+        out = np.zeros((len(beta), self.columns.size))
+        for _, own, V in self._blocks(used):
+            out[:, own] = beta.astype(V.dtype) @ V
+        return out
+
+    def ridge(
+        self, roots: np.ndarray, bends: np.ndarray, right: np.ndarray, used: np.ndarray
+    ) -> np.ndarray:
+        """The x (c,) with ``x + R V' W V R x = right``, roughly, by conjugate gradients; R are the
+        roots of the weights, W the bends of the loss, less what the intercept takes of them.
+        """
+        total = float(bends.sum()) or 1.0
+        x, residual, p = np.zeros_like(right), right, right
+        now = first = float(right @ right)
+        for _ in range(TOLERANCES.most_rounds):
+            if now <= TOLERANCES.residual_left**2 * first:
+                break
+            f = np.zeros(bends.size)
+            for _, own, V in self._blocks(used):
+                f += V @ (roots[own] * p[own]).astype(V.dtype)
+            f = bends * (f - float(bends @ f) / total)
+            Hp = p + roots * self.moments(f[None], used)[0]
+            length = now / float(p @ Hp)
+            x, residual = x + length * p, residual - length * Hp
+            before, now = now, float(residual @ residual)
+            p = residual + now / before * p
+        return x
+
+    def basis(self, directions: list[np.ndarray]) -> np.ndarray:
+        """Directions (t, c) made orthogonal to each other and of length one for each kernel, zero
+        where nothing is left of them, (4, t, c).
+        """
+        made: list[np.ndarray] = []
+        for v in directions:
+            own, before = v, self.lengths(v)
+            for _ in range(2):  # twice, for rounding
+                for one in made:
+                    own = own - one * self.each(self._products(one, own))
+            left = self.lengths(own)
+            is_new = left > TOLERANCES.own_part * before
+            scale = np.where(is_new, 1.0 / np.where(is_new, left, 1.0), 0.0)
+            made.append(own * self.each(scale))
+        return np.stack(made)
+
+    def _products(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Inner products of the parts of a and b (t, c) that belong to each kernel, (K,)."""
+        total = np.concatenate([[0.0], np.cumsum((a * b).sum(axis=0))])
+        return np.diff(total[self.ends])
+
+    def design(self, basis: np.ndarray) -> np.ndarray:
+        """Decision values of the directions (4, t, c) of every kernel, (t, n, 4 K)."""
+        count, outputs = basis.shape[:2]
+        out = np.empty((outputs, self.bank.n, self.kernels.size * count))
+        for place, own, V in self._blocks():
+            found = V @ basis[:, :, own].reshape(count * outputs, -1).T.astype(V.dtype)
+            found = found.reshape(-1, count, outputs)
+            out[:, :, place * count : (place + 1) * count] = found.transpose(2, 0, 1)
+        return out
+
+
+# --- the small problem ----------------------------------------------------------------------------
+
+
+def _minimized(G: np.ndarray, pull: np.ndarray, x: np.ndarray, error: float) -> np.ndarray:
+    """The x (K, j) that minimizes ``(sum_k |x_k|)^2 / 2 + x' G x / 2`` less what is linear, where
+    the slope of all but the first part is ``-pull`` at the x that is given.
+
+    Blocks are turned so that their parts of G are diagonal.
+    """
+    count, size = x.shape
+    square = G.reshape(count, size, count, size)
+    turns = np.linalg.eigh(square[np.arange(count), :, np.arange(count), :])[1]
+    half = np.einsum("kabc,bcd->kabd", square, turns)
+    turned = np.einsum("kae,kabd->kebd", turns, half).reshape(count * size, -1)
+    found = np.einsum("kae,ka->ke", turns, x)
+    slopes = np.einsum("kae,ka->ke", turns, pull.reshape(count, size))
+    loops.descend(turned, slopes, found, error, TOLERANCES.rounds_per_model)
+    return np.einsum("kae,ke->ka", turns, found)
+
+
+def _promise(G: np.ndarray, pull: np.ndarray, x: np.ndarray, new: np.ndarray) -> float:
+    """By how much the value of a model falls."""
+    before, after = (np.linalg.norm(at, axis=1).sum() for at in (x, new))
+    change = (new - x).ravel()
+    return 0.5 * float(before**2 - after**2) + float(pull @ change - 0.5 * change @ G @ change)
+
+
+class _Output:
+    """The loss of one output, with corners rounded off around some coefficients."""
 
     def __init__(self, box: Box, cost: np.ndarray, center: np.ndarray, width: float) -> None:
         self.box = box
         if box.curve is not None:
-            self.curvature = box.curve.largest_bends()
             return
         room = np.minimum(box.upper - box.lower, cost)
         extra = np.where((box.ridge > 0.0) | (room <= 0.0), 0.0, width / np.maximum(room, 1e-300))
         ridge = np.where(room > 0.0, box.ridge + extra, 1.0)
-        self.curvature = np.where(room > 0.0, 1.0 / ridge, 0.0)
         self.linear = box.linear + extra * center
         self.bounds = box.bounds()._replace(ridge=ridge)
 
@@ -332,11 +454,21 @@ class _Output:
         beta[:] = self.box.curve.response(f + b)[0]
         return b
 
+    def response(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients at decision values f, and the curvature of the loss there."""
+        if self.box.curve is not None:
+            return self.box.curve.response(f)
+        pull, (lower, upper, kink, ridge) = self.linear - f, self.bounds
+        free = np.sign(pull) * np.maximum(np.abs(pull) - kink, 0.0) / ridge
+        beta = np.clip(free, lower, upper)
+        bends = (beta == free) & ((kink == 0.0) | (beta != 0.0)) & (upper > lower)
+        return beta, np.where(bends, 1.0 / ridge, 0.0)
+
     def loss(self, f: np.ndarray, b: float) -> float:
         """The total loss of decision values ``f + b``, with rounded corners."""
         if self.box.curve is not None:
             return self.box.curve.loss(f + b)
-        beta, ridge, kink = np.empty_like(f), self.bounds.ridge, self.bounds.kink
-        loops.respond(self.linear, self.bounds, f, b, beta)
-        losses = beta * (self.linear - f - b) - kink * np.abs(beta) - 0.5 * ridge * beta**2
+        beta = self.response(f + b)[0]
+        losses = beta * (self.linear - f - b) - self.bounds.kink * np.abs(beta)
+        losses -= 0.5 * self.bounds.ridge * beta**2
         return float(losses.sum()) + self.box.total * b
