@@ -49,6 +49,8 @@ class ElasticNet(Regularizer):
         Above 0.
     """
 
+    symmetric = True
+
     def __init__(self, l1: float = 1.0, l2: float = 1.0) -> None:
         if not (np.isfinite(l1) and l1 >= 0.0 and np.isfinite(l2) and l2 > 0.0):
             raise ValueError(
@@ -72,6 +74,9 @@ class ElasticNet(Regularizer):
 
     def conjugate(self, s: np.ndarray) -> float:
         return float(np.sum(np.square(self._excess(s)))) / (2.0 * self.l2)
+
+    def conjugates(self, table: np.ndarray) -> np.ndarray:
+        return np.sum(np.square(self._excess(table)), axis=1) / (2.0 * self.l2)
 
     def weights(self, s: np.ndarray) -> np.ndarray:
         return self._excess(s) / self.l2
