@@ -8,7 +8,16 @@ import pytest
 from sklearn.base import clone
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier, MKLRegressor, load, path, plan, save
+from manykernels import (
+    MKLClassifier,
+    MKLOneClass,
+    MKLRegressor,
+    load,
+    path,
+    plan,
+    save,
+    sparsity_path,
+)
 from manykernels.banks import make_bank
 from manykernels.callbacks import EarlyStop
 from manykernels.kernels import RBF, KernelCollection, on_groups
@@ -274,3 +283,62 @@ def test_what_does_not_go_together_is_refused(parameters, sentence):
 def test_combinations_are_refused():
     with pytest.raises(ValueError, match="are for sums of kernels"):
         MKLClassifier(combination="product", max_kernels=2).fit(X, y)
+
+
+# --- how many are needed --------------------------------------------------------------------------
+
+
+def test_sparsity_path_finds_the_best_of_every_size():
+    weight = np.where(np.arange(POINTS) % 5 == 0, 0.0, 1.0)
+    model = MKLClassifier(KERNELS)
+    found = sparsity_path(model, X, y, k=[3, 1], cv=2, sample_weight=weight)
+    assert found.k.tolist() == [1, 3]
+    for k, own in zip(found.k, found, strict=True):
+        alone = MKLClassifier(KERNELS, max_kernels=int(k)).fit(X, y, weight)
+        assert own.result_.objective == pytest.approx(alone.result_.objective, rel=2e-3)
+        np.testing.assert_array_less(own.result_.certificate.dual, alone.result_.objective)
+    assert found.objectives[1] <= found.objectives[0] * 1.001
+    assert found.scores.shape == (2, 2)
+    assert found.simplest in found.models
+    assert list(found.frame()["subsets"]) == [6, 20]
+    assert model.max_kernels is None
+
+
+def test_sparsity_path_counts_groups_where_there_are_some():
+    kernels = on_groups({"product": [0, 1], "noise": [2, 3]})
+    found = sparsity_path(MKLClassifier(kernels), X, y, k=1, cv=None)
+    assert found.what == "groups"
+    assert found.chosen(0) == ["product"]
+    with pytest.raises(ValueError, match="give cv"):
+        found.simplest  # noqa: B018
+
+
+def test_sparsity_path_ends_early():
+    stop = EarlyStop(seconds=0.0)
+    model = MKLClassifier(KERNELS[:4], C=30.0, callbacks=[stop])
+    found = sparsity_path(model, X, y, k=[2, 3], cv=None)
+    assert len(found) == 1
+    assert found.bounds[0] <= found.objectives[0]
+
+
+@pytest.mark.parametrize("k", [0, [], [1, 0], True, 1.5])
+def test_sparsity_path_refuses_other_sizes(k):
+    with pytest.raises(ValueError, match="whole number of at least 1"):
+        sparsity_path(MKLClassifier(KERNELS), X, y, k=k)
+
+
+def test_sparsity_path_is_for_classes_and_numbers():
+    with pytest.raises(TypeError, match="MKLClassifier or MKLRegressor"):
+        sparsity_path(MKLOneClass(), X, y)
+
+
+def test_display_of_a_sparsity_path():
+    pytest.importorskip("matplotlib").use("Agg")
+    from manykernels.display import SparsityDisplay
+
+    model = MKLRegressor(KERNELS)
+    display = SparsityDisplay.from_estimator(model, X, NUMBERS, k=2, cv=2)
+    np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), display.path.objectives)
+    assert "R²" in display.score_ax_.get_ylabel()
+    without = SparsityDisplay.from_estimator(model, X, NUMBERS, k=2, cv=None)
+    assert without.score_ax_ is None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
         group_importance,
         path,
         plan,
+        sparsity_path,
         stability,
     )
     from .kernels import KernelCollection
@@ -43,6 +44,7 @@ _WHERE = {
     "plan": ".estimators",
     "report": ".display",
     "save": ".persistence",
+    "sparsity_path": ".estimators",
     "stability": ".estimators",
 }
 
@@ -62,6 +64,7 @@ __all__ = [
     "plan",
     "report",
     "save",
+    "sparsity_path",
     "stability",
 ]
 

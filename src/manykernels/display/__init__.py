@@ -5,6 +5,7 @@ from .groups import ImportanceDisplay, StabilityDisplay
 from .heatmap import KernelHeatmapDisplay
 from .path import PathDisplay
 from .report import report
+from .sparsity import SparsityDisplay
 from .tuning import TuningDisplay
 from .weights import KernelWeightsDisplay
 
@@ -14,6 +15,7 @@ __all__ = [
     "KernelHeatmapDisplay",
     "KernelWeightsDisplay",
     "PathDisplay",
+    "SparsityDisplay",
     "StabilityDisplay",
     "TuningDisplay",
     "report",

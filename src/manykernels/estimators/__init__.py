@@ -12,6 +12,7 @@ from .planned import plan
 from .regressor import MKLRegressor
 from .search.path_models import Choice, Path
 from .search.paths import path
+from .search.sparsity import SparsityPath, sparsity_path
 from .selector import MKLFeatureSelector
 
 __all__ = [
@@ -29,10 +30,12 @@ __all__ = [
     "MKLRegressorCV",
     "OtherProblem",
     "Path",
+    "SparsityPath",
     "Stability",
     "explain",
     "group_importance",
     "path",
     "plan",
+    "sparsity_path",
     "stability",
 ]

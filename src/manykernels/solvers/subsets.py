@@ -238,10 +238,14 @@ class Search:
 
     # --- the search -------------------------------------------------------------------------------
 
-    def begin(self, chosen: tuple[int, ...] | None = None) -> None:
-        """Solve the relaxed problem of all units, and that of a first guess."""
+    def begin(self, start: np.ndarray) -> None:
+        """Solve the relaxed problem of all units, and that of a first guess, with the kernels that
+        have weight at the start.
+        """
         weights, dual = self._relaxation(self._blocks[0])
-        self._solve(self.limit.heaviest(weights) if chosen is None else chosen)
+        # kernels that an earlier result has used come first
+        weights = weights / max(weights.sum(), np.finfo(float).tiny) + (start > 0.0)
+        self._solve(self.limit.heaviest(weights))
         everything = self._blocks[0]
         self._blocks = [everything._replace(bound=max(dual, self.cuts.of_block(everything)))]
 
@@ -452,11 +456,12 @@ class BranchAndBound(Solver):
         return self.solver_for(part).specialize(part)
 
     def init(self, run: RunState) -> Search:
-        return self._begun(run, None)
+        weights, beta = run.start
+        return self._begun(run, weights if beta.any() else np.zeros_like(weights))
 
-    def _begun(self, run: RunState, chosen: tuple[int, ...] | None) -> Search:
+    def _begun(self, run: RunState, start: np.ndarray) -> Search:
         search = Search(run, self.solver_for)
-        search.begin(chosen)
+        search.begin(start)
         return self._noted(run, search)
 
     def step(self, run: RunState, state: Search, tol: float) -> Search:
@@ -464,7 +469,7 @@ class BranchAndBound(Solver):
         return self._noted(run, state)
 
     def refreshed(self, run: RunState, state: Search) -> Search:
-        return self._begun(run, state.chosen)
+        return self._begun(run, state.iterate.weights)
 
     @staticmethod
     def _noted(run: RunState, search: Search) -> Search:
