@@ -6,13 +6,17 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.svm import SVC
 
 from manykernels import MKLClassifier
+from manykernels.banks.dense import DenseBank
 from manykernels.callbacks import EarlyStop
 from manykernels.kernels import RBF, Precomputed, auto_bank
-from manykernels.regularizers import SimplexRidge
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall, SimplexRidge
+from manykernels.solvers import Newton, solve
 
 from . import sparse_mkl
 from .common import DATA, load, once, table
@@ -115,7 +119,7 @@ def _beyond(name, C, seconds):
     X, y, kernels, k, scale = _PROBLEMS[name]()
     options = {"scale": scale, "C": C, "callbacks": [EarlyStop(seconds=seconds)]}
     model, spent = _timed(MKLClassifier(kernels, max_kernels=k, **options), y, X)
-    found, every = model.result_, _exhaustive(model, y, k, seconds)
+    found, every = model.result_, _exhaustive(model, X, y, k, seconds)
     return [
         {
             "problem": name,
@@ -134,17 +138,19 @@ def _beyond(name, C, seconds):
     ]
 
 
-def _exhaustive(model, y, k, seconds):
-    """The best of all subsets, one fit after the other, as many as there is time for."""
-    grams = model.bank_.matrices().astype(float)
+def _exhaustive(model, X, y, k, seconds):
+    """The best of all subsets, one problem after the other, as many as there is time for."""
+    prepared = clone(model)._data(X, y, None)
+    bank, costs = DenseBank.from_bank(prepared.bank), model.C * prepared.cost
+    subsets = list(combinations(range(bank.m), k))
     best, tried, began = np.inf, 0, time.perf_counter()
-    subsets = list(combinations(range(len(grams)), k))
     # in random order, so that a part of them says how long all would take
     for place in np.random.default_rng(0).permutation(len(subsets)):
         if time.perf_counter() - began > seconds:
             break
-        one = _plain(grams[list(subsets[place])], model.C, p=1.0)
-        best = min(best, _timed(one, y)[0].result_.objective)
+        some = bank.take_kernels(np.array(subsets[place]))
+        problem = Problem(some, prepared.targets, costs, PNormBall(1.0))
+        best = min(best, solve(problem, Newton()).objective)
         tried += 1
     spent = time.perf_counter() - began
     return {
