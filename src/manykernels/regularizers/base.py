@@ -40,15 +40,18 @@ class Regularizer(ABC):
     takes more than a pass over the kernels.
     """
 
-    symmetric: ClassVar[bool] = False
-    """All kernels count alike: the problem of some of them has the same regularizer, and its
-    conjugate is finite and rises with every form. Limits on the number of kernels ask for it.
-    """
-
     near_simplex: ClassVar[bool] = False
     """The weights are on the simplex, and what they cost there may be so little that the conjugate
     has nearly the kink of ``max(s)``: solvers begin with p = 1.
     """
+
+    @property
+    def symmetric(self) -> bool:
+        """True if all kernels count alike: the problem of some of them has the same regularizer,
+        and its conjugate is finite and rises with every form. Limits on the number of kernels ask
+        for it.
+        """
+        return False
 
     @property
     def smooth(self) -> bool:

@@ -37,9 +37,10 @@ class AtMost(Regularizer):
     ) -> None:
         if not regularizer.symmetric:
             raise ValueError(
-                f"A limit on the number of kernels needs a regularizer under which all kernels "
-                f"count alike and which has a finite conjugate; {regularizer!r} has not: use p, or "
-                "PNormBall, SquaredPNorm, ElasticNet or SimplexRidge."
+                "A limit on the number of kernels needs a regularizer under which all kernels "
+                "count alike, which has a finite conjugate and whose problems are solved quickly; "
+                f"{regularizer!r} is none: use p, or SquaredPNorm with p > 1, ElasticNet or "
+                "SimplexRidge."
             )
         self.k, self.regularizer, self.by_group, self.units = k, regularizer, by_group, units
 

@@ -22,11 +22,15 @@ class SimplexRidge(Regularizer):
         Above zero.
     """
 
-    symmetric = near_simplex = True
+    near_simplex = True
 
     def __init__(self, strength: float = 1.0) -> None:
         check_strength("SimplexRidge", strength)
         self.strength = float(strength)
+
+    @property
+    def symmetric(self) -> bool:
+        return True
 
     def only_weights(self, m: int) -> np.ndarray | None:
         return np.ones(1) if m == 1 else None

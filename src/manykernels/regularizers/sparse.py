@@ -49,8 +49,6 @@ class ElasticNet(Regularizer):
         Above 0.
     """
 
-    symmetric = True
-
     def __init__(self, l1: float = 1.0, l2: float = 1.0) -> None:
         if not (np.isfinite(l1) and l1 >= 0.0 and np.isfinite(l2) and l2 > 0.0):
             raise ValueError(
@@ -58,6 +56,10 @@ class ElasticNet(Regularizer):
                 "L1."
             )
         self.l1, self.l2 = float(l1), float(l2)
+
+    @property
+    def symmetric(self) -> bool:
+        return True
 
     def value(self, d: np.ndarray) -> float:
         return float(self.l1 * d.sum() + 0.5 * self.l2 * (d @ d)) if d.min() >= 0.0 else np.inf

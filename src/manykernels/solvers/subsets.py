@@ -47,6 +47,9 @@ class Tolerances:
     # Part of the tolerance to which a problem is solved; larger: cheaper problems, of which fewer
     # end with a proof.
     share_of_tolerance: float = 0.5
+    # Gap of relaxed problems at least, whose coefficients are good for a bound at any; larger: they
+    # are cheaper, and bound worse.
+    relaxed_gap: float = 1e-3
     # Part of the tolerance by which subsets that are ruled out may be better; larger: rounding may
     # leave the gap above the tolerance.
     share_ruled_out: float = 0.99
@@ -376,7 +379,9 @@ class Search:
         inner.start = inner.latest = Point(inner.start.weights, problem.feasible(beta))
         inner.is_part = True
         solver = self.solver_for(inner)
-        result = drive(solver, inner, tol=TOLERANCES.share_of_tolerance * run.tol)
+        tol = TOLERANCES.share_of_tolerance * run.tol
+        tol = max(tol, TOLERANCES.relaxed_gap) if is_relaxed else tol
+        result = drive(solver, inner, tol=tol)
         run.counters.include(inner.counters)
         self.solved += 1
         if result.status.broken_off and not enough:
