@@ -188,6 +188,7 @@ def test_an_end_from_outside_leaves_what_is_proven(how, moment, monkeypatch):
     result = searched(problem, **{how: later})
     assert result.certificate.dual <= best <= result.objective * (1 + 1e-9)
     assert np.isfinite(result.objective)
+    assert 0 <= result.subsets.ruled_out <= result.subsets.total == 10
     if not result.status.converged:
         assert result.status.broken_off
 
@@ -260,6 +261,16 @@ def test_a_time_limit_ends_without_a_warning(recwarn):
     assert model.result_.status is Status.STOPPED
     assert model.result_.duality_gap > 0.0
     assert not recwarn.list
+
+
+def test_a_search_goes_on_from_a_checkpoint(tmp_path):
+    model = MKLClassifier(KERNELS, max_kernels=2, checkpoint=tmp_path / "search.mkl")
+    first, again = (clone(model).fit(X, y).result_ for _ in range(2))
+    assert again.resumed is not None
+    assert again.status is Status.OPTIMAL
+    assert again.objective == pytest.approx(first.objective, rel=1e-3)
+    with pytest.raises(ValueError, match="max_kernels changed"):
+        clone(model).set_params(max_kernels=1).fit(X, y)
 
 
 @pytest.mark.parametrize(

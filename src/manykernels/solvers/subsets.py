@@ -225,8 +225,9 @@ class Search:
     @property
     def subsets(self) -> Subsets:
         """How many subsets there are, and what became of them."""
-        open_blocks = [block for block in self._blocks if block.bound < self._cutoff]
-        left = len(self._rows) + sum(self._count(block) for block in open_blocks)
+        limit = self._value_less(1.0)
+        left = int(np.count_nonzero(self._bounds < limit))
+        left += sum(self._count(block) for block in self._blocks if block.bound < limit)
         total = comb(len(self.units), self.k)
         kind = "group" if self.limit.by_group else "kernel"
         return Subsets(kind, self.k, len(self.units), total, total - left, self.solved)
@@ -234,10 +235,14 @@ class Search:
     @property
     def _cutoff(self) -> float:
         """The bound from which on a subset is not worth a look."""
+        return self._value_less(TOLERANCES.share_ruled_out)
+
+    def _value_less(self, share: float) -> float:
+        """The best value so far, less a share of the tolerance."""
         if self.best is None:
             return np.inf
         primal = self.best.certificate.primal
-        return primal - TOLERANCES.share_ruled_out * self.run.tol * abs(primal)
+        return primal - share * self.run.tol * abs(primal)
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -466,6 +471,7 @@ class BranchAndBound(Solver):
 
     def _begun(self, run: RunState, start: np.ndarray) -> Search:
         search = Search(run, self.solver_for)
+        run.subsets = search.subsets
         search.begin(start)
         return self._noted(run, search)
 
