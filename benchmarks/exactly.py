@@ -89,7 +89,8 @@ def _accuracy(name, known, splits):
             "best k": _limited(grams, k, C, ridge),
             "best single": _limited(grams, 1, C, ridge),
             "p = 1": _plain(grams, C, p=1.0),
-            "uniform": _plain(grams, C, p=np.inf, factor=1.0 / len(grams)),
+            # the mean of the kernels is their sum with a C that is smaller by as much
+            "uniform": _plain(grams, C / len(grams), p=np.inf),
         }
         for label, model in models.items():
             predicted = _timed(model, y[train])[0].predict(cross)
@@ -186,8 +187,8 @@ def _limited(grams, k, C, ridge):
     return _plain(grams, C, regularizer=SimplexRidge(ridge), max_kernels=k, tol=TOLERANCE)
 
 
-def _plain(grams, C, factor=1.0, **options):
-    kernels = [Precomputed(factor * K) for K in grams]
+def _plain(grams, C, **options):
+    kernels = [Precomputed(K) for K in grams]
     return MKLClassifier(kernels, C=C, normalize=None, **options)
 
 
