@@ -8,6 +8,20 @@ and its seconds. ``accuracy``: the same on random splits, beside all kernels wit
 single kernel, the plain sum and an SVC with the same C. ``beyond``: 40 kernels and k = 3, 100 and
 k = 2, 30 gene sets and k = 3: how much is proven in a minute, and the best of all subsets tried one
 by one, or of those for which a minute is enough.
+
+What was learned
+----------------
+* The nine optima take 2 to 12 problems each. What was published is the optimum on four of the sets
+  up to 0.05 % and 10 to 208 % above that of the eight definite kernels on the others; the
+  alternating method ends where it began to be stuck, at random starts as at equal weights. A lower
+  objective is not a higher accuracy: on these sets C and the ridge were chosen for that method.
+* Where some kernels are clearly better, 40 or 100 kernels take 2 to 20 problems. Where all are
+  about as good as each other and C is large (gene sets, C = 10), cuts rule out little besides their
+  own subset, and a search is not much quicker than trying all.
+* A good first subset matters more than anything else: exchanges of one kernel until none may help
+  found one that was 10 % better than after three exchanges, and the search ended in a fifth of the
+  problems. Larger problems around a subset that was ruled out, with as many kernels as leave it so,
+  rule out several times as many subsets, and cost as much more.
 """
 
 from . import exactly, sparse_mkl

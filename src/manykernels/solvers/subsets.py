@@ -55,6 +55,10 @@ class Tolerances:
     share_ruled_out: float = 0.99
     # Exchanges in a row without a better subset; larger: a better guess before the proof begins.
     exchanges_without_gain: int = 40
+    # Cuts in a row that rule out nothing, after which few are made; larger: more are made in vain.
+    idle_cuts: int = 5
+    # Problems for each cut then; larger: cuts that would rule out something come later.
+    problems_per_idle_cut: int = 8
     # Coefficients that are kept to begin from; larger: more memory.
     kept_starts: int = 100
     # Subsets that are listed; larger: more memory, and fewer blocks.
@@ -189,7 +193,7 @@ class Search:
         self.k = min(self.limit.k, len(self.units))
         self.best: Result | None = None
         self.chosen: tuple[int, ...] = ()
-        self.floor, self.solved, self._failures = np.inf, 0, 0
+        self.floor, self.solved, self._failures, self._idle_cuts = np.inf, 0, 0, 0
         self._tried: set[tuple[int, ...]] = set()
         self._rows: np.ndarray = np.empty((0, self.k), int)
         self._bounds: np.ndarray = np.empty(0)
@@ -397,13 +401,20 @@ class Search:
         return result, max(dual, result.certificate.dual)
 
     def _cut(self, beta: np.ndarray) -> None:
-        """Make a cut of coefficients, and rule out what it can."""
+        """Make a cut of coefficients, and rule out what it can; not of every problem, where cuts
+        rule out nothing besides: they take a pass over all kernels.
+        """
+        is_idle = self._idle_cuts >= TOLERANCES.idle_cuts
+        if len(self._rows) and is_idle and self.solved % TOLERANCES.problems_per_idle_cut:
+            return
         beta = self.run.problem.feasible(beta)
         self.cuts.add(beta, self.run.quadratic_forms(beta))
-        if len(self._rows):
+        before = len(self._rows)
+        if before:
             bounds = self.cuts.of_subsets(self._rows, len(self.cuts.forms) - 1)
             self._bounds = np.maximum(self._bounds, bounds)
             self._rule_out()
+            self._idle_cuts = 0 if len(self._rows) < before else self._idle_cuts + 1
 
     def _kernels(self, units: Iterable[int]) -> np.ndarray:
         return self.limit.kernels_of(units, self.run.bank.m)
