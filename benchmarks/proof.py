@@ -13,15 +13,15 @@ What was learned
 ----------------
 * The nine optima take 2 to 12 problems each. What was published is the optimum on four of the sets
   up to 0.05 % and 10 to 208 % above that of the eight definite kernels on the others; the
-  alternating method ends where it began to be stuck, at random starts as at equal weights. A lower
-  objective is not a higher accuracy: on these sets C and the ridge were chosen for that method.
+  alternating method from ten random starts ends up to 54 % above the optimum. A lower objective is
+  not a higher accuracy: C and the ridge were chosen with that method.
 * Where some kernels are clearly better, 40 or 100 kernels take 2 to 20 problems. Where all are
   about as good as each other and C is large (gene sets, C = 10), cuts rule out little besides their
-  own subset, and a search is not much quicker than trying all.
-* A good first subset matters more than anything else: exchanges of one kernel until none may help
-  found one that was 10 % better than after three exchanges, and the search ended in a fifth of the
-  problems. Larger problems around a subset that was ruled out, with as many kernels as leave it so,
-  rule out several times as many subsets, and cost as much more.
+  own subset: nearly every subset takes a problem, each a few times quicker than to its end.
+* A good first subset matters more than anything else: on 40 Gaussians of random columns of sonar
+  forty exchanges without gain, in place of three, found one that was 10 % better and ended a search
+  that had not ended before. Larger problems around a subset that was ruled out, with as many
+  kernels as leave it so, rule out several times as many subsets, and cost as much more.
 """
 
 from . import exactly, sparse_mkl
