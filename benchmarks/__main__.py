@@ -12,11 +12,13 @@ NO_BENCHMARKS = (
     "cells",
     "choices",
     "common",
+    "exactly",
     "gpu_pieces",
     "harness",
     "papers",
     "peers",
     "report",
+    "sparse_mkl",
     "views",
     "__main__",
 )

@@ -17,9 +17,11 @@ from manykernels.regularizers import (
     GeneralizedKL,
     LogDet,
     PNormBall,
+    SimplexRidge,
     SquaredPNorm,
 )
 from manykernels.solvers import SPG, solve
+from manykernels.testing import check_regularizer
 
 NORMS = [1, 1.05, 1.1, 1.33, 2, 3, 4, np.inf]
 BALLS = [PNormBall(p) for p in NORMS]
@@ -37,7 +39,8 @@ PENALTIES = [
     *BLOCKS,
     LogDet(0.6).bound(BANK),
 ]
-CONJUGATES = [r for r in BALLS + PENALTIES if r.has_weights]
+RIDGES = [SimplexRidge(0.05), SimplexRidge(2.0)]
+CONJUGATES = [r for r in BALLS + PENALTIES + RIDGES if r.has_weights]
 CURVED = [r for r in CONJUGATES if r.has_curvature and 1 < getattr(r, "p", 2) < np.inf]
 LAWFUL = [r for r in CURVED if r.compiled_conjugate is not None]
 PROXIMAL = [r for r in PENALTIES if r.has_prox and not np.isinf(getattr(r, "p", 1))]
@@ -195,7 +198,8 @@ def test_extreme_forms_do_not_overflow(r):
         assert (d >= 0).all()
         # e^(10^150) is infinite, and a certificate must not pretend otherwise
         assert np.isfinite(r.conjugate(s)) or isinstance(r, GeneralizedKL)
-        assert r.conjugate(s) >= 0.0
+        # no weights on the simplex are free of the ridge
+        assert r.conjugate(s) >= 0.0 or isinstance(r, SimplexRidge)
 
 
 def test_elastic_net_has_no_weight_below_its_threshold(rng):
@@ -373,3 +377,25 @@ def test_exponents_next_to_one_are_one(loss):
     assert found[1].objective == pytest.approx(found[0].objective, rel=1e-3)
     assert PNormBall(1.0 + 1e-8).smooth is SquaredPNorm(1.0 + 1e-8).smooth is False
     assert BlockNorm([0, 1], r=1.0 + 1e-8, p=2.0).smooth is False
+
+
+@pytest.mark.parametrize("r", [r for r in CONJUGATES if r.symmetric], ids=repr)
+def test_conjugates_of_rows(r, rng):
+    """Rows of forms, where minus infinity stands for no kernel."""
+    table = 3.0 * rng.random((5, 4))
+    table[1, 2] = table[2, :3] = -np.inf
+    expected = [r.conjugate(row[np.isfinite(row)]) for row in table]
+    np.testing.assert_allclose(r.conjugates(table), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("r", RIDGES, ids=repr)
+def test_ridge_keeps_the_laws(r):
+    check_regularizer(r)
+
+
+def test_ridge_between_the_simplex_and_equal_weights():
+    """A small ridge is p = 1, a large one makes weights equal."""
+    models = [MKLClassifier(MIXED[:3], regularizer=SimplexRidge(s)).fit(X, y) for s in (1e-6, 1e6)]
+    plain = MKLClassifier(MIXED[:3]).fit(X, y)
+    assert models[0].result_.objective == pytest.approx(plain.result_.objective, rel=2e-3)
+    np.testing.assert_allclose(models[1].kernel_weights_, 1 / 3, atol=1e-3)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
         path,
         plan,
         shapley_values,
+        sparsity_path,
         stability,
     )
     from .kernels import KernelCollection
@@ -45,6 +46,7 @@ _WHERE = {
     "report": ".display",
     "save": ".persistence",
     "shapley_values": ".estimators",
+    "sparsity_path": ".estimators",
     "stability": ".estimators",
 }
 
@@ -65,6 +67,7 @@ __all__ = [
     "report",
     "save",
     "shapley_values",
+    "sparsity_path",
     "stability",
 ]
 

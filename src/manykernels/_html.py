@@ -53,7 +53,8 @@ def result_html(result) -> Markup:
     ]
     words = element("p", status, ": ", result.message, " ", certified(result))
     missing = [element("p", f"Missing views: {result.missing}.")] if result.missing else []
-    return element("div", words, element("p", " · ".join(work)), *missing)
+    subsets = [element("p", f"Proven: {result.subsets}.")] if result.subsets else []
+    return element("div", words, element("p", " · ".join(work)), *missing, *subsets)
 
 
 def collection_html(collection) -> Markup:

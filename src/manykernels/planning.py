@@ -12,7 +12,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from math import comb
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from .banks.divided import DividedBank, divided, gram_bytes, holding
 from .banks.torch import work_in_words
 from .banks.wrappers.delegating import DelegatingBank
 from .banks.wrappers.shared import is_worth_holding, width
-from .regularizers import Regularizer
+from .regularizers import AtMost, Regularizer
 from .run_state import RunState
 from .solvers import Solver, choose_solver
 from .solvers.choose import rule_for, sample_size
@@ -34,6 +35,7 @@ from .solvers.lowrank.multipliers import Multipliers
 from .solvers.lowrank.primal import PrimalNewton
 from .solvers.newton import Newton, OneSVM
 from .solvers.sequential import Sequential
+from .solvers.subsets import BranchAndBound
 from .solvers.wrappers import FromIterate, FromKernels, FromPoints, WorkingSet
 from .thresholds import thresholds
 
@@ -560,7 +562,24 @@ def _place(run: RunState, request: Request) -> Decision:
     return Decision(threads, "there is no GPU, or the kernels are too few for it", ("n_jobs",))
 
 
+def _search(solver: BranchAndBound, run: RunState) -> Decision:
+    """What is done for the best k kernels or groups."""
+    limit = cast("AtMost", run.problem.regularizer)
+    kind, available = "group" if limit.by_group else "kernel", len(limit.units or ())
+    k = min(limit.k, available)
+    last = list(_chain(solver.of_parts(run)))[-1]
+    inner = _VARIANTS.get(type(last), (last.called, ""))[0]
+    subsets = count(comb(available, k), "subset")
+    what = (
+        f"branch and bound over the {subsets} of {k} of {count(available, kind)}, each by {inner}"
+    )
+    why = f"at most {count(limit.k, kind)} may have weight, and the best are to be proven so"
+    return Decision(what, why, (f"max_{kind}s", "tol", "callbacks"))
+
+
 def _solver(chain: list[Solver], run: RunState, request: Request) -> Decision:
+    if isinstance(chain[0], BranchAndBound):
+        return _search(chain[0], run)
     last = next(one for one in chain if not isinstance(one, FromIterate | FromPoints))
     if isinstance(last, FromKernels | WorkingSet):
         last = last.solver

@@ -154,6 +154,39 @@ class Missing(NamedTuple):
         )
 
 
+class Subsets(NamedTuple):
+    """How the best k kernels or groups were found.
+
+    Attributes
+    ----------
+    kind : {"kernel", "group"}
+        What is counted.
+    k : int
+        How many may have weight.
+    available : int
+        How many there are.
+    total : int
+        Subsets of k.
+    ruled_out : int
+        Those that were solved or bounded: no better than what was found by more than the tolerance.
+    solved : int
+        Problems that this took.
+    """
+
+    kind: str
+    k: int
+    available: int
+    total: int
+    ruled_out: int
+    solved: int
+
+    def __str__(self) -> str:
+        return (
+            f"the best {self.k} of {self.available} {self.kind}s, {self.ruled_out:,} of "
+            f"{self.total:,} subsets ruled out by {self.solved:,} problems"
+        )
+
+
 @dataclass(repr=False)
 class Result:
     """Outcome of a run.
@@ -174,6 +207,9 @@ class Result:
         Where the run did not come to its own end: how far it came, and what to do.
     missing : Missing, optional
         Assumptions on rows that lack views, where they may.
+    subsets : Subsets, optional
+        Where the number of kernels or groups is limited: what was proven of the others. The
+        certificate is then that of the problem with the limit.
     seconds : float
         Of the whole fit: of reading the table, of making kernels and of what was chosen on held-out
         rows, too. Of a result of `solve` those of the solver, which ``counters.seconds`` has in any
@@ -192,6 +228,7 @@ class Result:
     advice: str = ""
     missing: Missing | None = None
     seconds: float = 0.0
+    subsets: Subsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # a name is what every kind of file can hold
@@ -200,6 +237,7 @@ class Result:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # results that were kept by earlier versions have no advice
         absent = {"advice": "", "missing": None, "seconds": state["counters"].seconds}
+        absent["subsets"] = None
         vars(self).update(absent | state, status=Status[state["status"]])
 
     def part(self, c: int) -> "Result":
@@ -234,6 +272,7 @@ class Result:
             f"{self.seconds:.2f} s"
             + (f", resumed after {self.resumed.iteration} iterations" if self.resumed else "")
             + (f"; {self.missing}" if self.missing else "")
+            + (f"; {self.subsets}" if self.subsets else "")
         )
 
     def __repr__(self) -> str:  # the arrays may have a million entries
@@ -272,5 +311,17 @@ def merged(results: Sequence[Result]) -> Result:
         [record for result in results for record in result.history],
         next((result.resumed for result in results if result.resumed), None),
         worst.advice,
+        subsets=_added([result.subsets for result in results]),
         seconds=sum(result.seconds for result in results),
     )
+
+
+def _added(subsets: Sequence[Subsets | None]) -> Subsets | None:
+    """Those of separate problems together; None if there are none."""
+    known = [one for one in subsets if one is not None]
+    if not known:
+        return None
+    sums = {
+        name: sum(getattr(one, name) for one in known) for name in ("total", "ruled_out", "solved")
+    }
+    return known[0]._replace(**sums)

@@ -28,7 +28,7 @@ from .machines import (
 )
 from .problem import Problem
 from .regularizers import Curvature
-from .result import Certificate, Counters, Result
+from .result import Certificate, Counters, Result, Subsets
 from .thresholds import thresholds
 
 GIGABYTE = 2**30
@@ -152,6 +152,8 @@ class RunState:
         Relative gap that is asked for; zero if that is not known.
     is_part : bool
         The problem is a part of another run's.
+    subsets : Subsets or None
+        Of a search for the best subset of the kernels.
     """
 
     def __init__(
@@ -169,6 +171,7 @@ class RunState:
         self.counters, self.tol = Counters(), 0.0
         self.best: Any = None  # an Iterate, which the floor above defines
         self.limit: int | None = None
+        self.subsets: Subsets | None = None
         self._columns, self._parts = 0, 0.0
         self._last: Any = np.empty(0), None, None  # weights, bank and kernel
         regularizer = problem.regularizer

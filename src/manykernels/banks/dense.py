@@ -58,7 +58,8 @@ class DenseBank(Delegating, SumBank):
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "SumBank | None":
         source = self.source.take_kernels(kernels, factor)
-        grams = self.grams[kernels] * self.dtype.type(factor)
+        grams = self.grams[kernels]
+        grams = grams if factor == 1.0 else grams * self.dtype.type(factor)
         return None if source is None else DenseBank(grams, source)
 
     def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:

@@ -6,6 +6,7 @@ from .heatmap import KernelHeatmapDisplay
 from .path import PathDisplay
 from .report import report
 from .shapley import BeeswarmDisplay, WaterfallDisplay
+from .sparsity import SparsityDisplay
 from .tuning import TuningDisplay
 from .weights import KernelWeightsDisplay
 
@@ -16,6 +17,7 @@ __all__ = [
     "KernelHeatmapDisplay",
     "KernelWeightsDisplay",
     "PathDisplay",
+    "SparsityDisplay",
     "StabilityDisplay",
     "TuningDisplay",
     "WaterfallDisplay",

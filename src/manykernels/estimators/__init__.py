@@ -14,6 +14,7 @@ from .planned import plan
 from .regressor import MKLRegressor
 from .search.path_models import Choice, Path
 from .search.paths import path
+from .search.sparsity import SparsityPath, sparsity_path
 from .selector import MKLFeatureSelector
 
 __all__ = [
@@ -33,11 +34,13 @@ __all__ = [
     "OtherProblem",
     "Path",
     "ShapleyValues",
+    "SparsityPath",
     "Stability",
     "explain",
     "group_importance",
     "path",
     "plan",
     "shapley_values",
+    "sparsity_path",
     "stability",
 ]

@@ -54,6 +54,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     _tuned_type: type  # the estimator that chooses C and p for this one
     share_weights = True  # whether all outputs have the same kernel weights
+    # at most so many kernels or groups with weight, of those estimators that have the parameters
+    max_kernels: int | None = None
+    max_groups: int | None = None
 
     # attributes that a model's state holds as they are
     _learned: tuple[str, ...] = (

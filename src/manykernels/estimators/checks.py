@@ -18,7 +18,7 @@ from ..combinations import COMBINATIONS, Combination
 from ..kernels import Kernel, KernelCollection
 from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
-from ..regularizers import PNormBall, Regularizer
+from ..regularizers import AtMost, PNormBall, Regularizer
 from ..result import Record
 from .checkpoints import Checkpoint
 from .data.frames import column_types
@@ -52,6 +52,28 @@ def check_parameters(estimator):
     ):
         raise ValueError(f"max_iter must be a whole number or None, got {estimator.max_iter!r}.")
     check_random_state(estimator.random_state)
+    check_limit(estimator)
+
+
+def check_limit(estimator):
+    """Raise unless the number of kernels or groups is one that can be had."""
+    given = {
+        name: getattr(estimator, name)
+        for name in ("max_kernels", "max_groups")
+        if getattr(estimator, name) is not None
+    }
+    for name, value in given.items():
+        if isinstance(value, bool) or not (isinstance(value, numbers.Integral) and value >= 1):
+            raise ValueError(f"{name} must be None or a whole number of at least 1, got {value!r}.")
+    if len(given) == 2:
+        raise ValueError(
+            "Give max_kernels or max_groups, not both: a search counts one or the other."
+        )
+    if given and estimator.p == "auto":
+        raise ValueError(
+            "p='auto' chooses p by many fits, and every one would be a search with "
+            f"{next(iter(given))}: give a number for p."
+        )
 
 
 def check_missing(estimator):
@@ -129,6 +151,16 @@ def choose_regularizer(p, regularizer):
             f"regularizer must be a Regularizer object such as PNormBall(2), got {regularizer!r}."
         )
     return regularizer
+
+
+def limited(estimator, regularizer):
+    """A regularizer with the limit on kernels or groups that an estimator asks for."""
+    if estimator.max_kernels is None and estimator.max_groups is None:
+        return regularizer
+    by_group = estimator.max_kernels is None
+    return AtMost(
+        int(estimator.max_groups if by_group else estimator.max_kernels), regularizer, by_group
+    )
 
 
 def choose_combination(combination):

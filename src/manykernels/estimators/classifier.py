@@ -81,6 +81,14 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         ``regularizer=PNormBall(p)``. ``"auto"`` chooses p on held-out folds, at the given C, and
         then trains on everything.
     regularizer : Regularizer, optional
+    max_kernels, max_groups : int, optional
+        The largest number of kernels, or of groups of kernels (a kernel without a group is one by
+        itself), that get weight: the best such subset, with proof. ``result_`` then has the
+        certificate of the problem with this limit, and ``result_.subsets`` says how many subsets
+        were ruled out. It takes a search, in which `max_iter` counts problems that are solved;
+        Ctrl-C or ``callbacks=[EarlyStop(seconds=60)]`` end it with what is proven. One of the two,
+        for sums of kernels with ``p`` (not ``"auto"``), or with `SquaredPNorm`, `ElasticNet` or
+        `SimplexRidge`; outputs with weights of their own have a subset each.
     C : float
         Cost of an error, as in scikit-learn's SVC.
     loss : {"hinge", "squared_hinge", "logistic", "hard_margin"} or Loss
@@ -249,6 +257,8 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         combination: str | Combination = "sum",
         p: float | Literal["auto"] = 1.0,
         regularizer: Regularizer | None = None,
+        max_kernels: int | None = None,
+        max_groups: int | None = None,
         C: float = 1.0,
         loss: str | Loss = "hinge",
         solver: str | Solver = "auto",
@@ -273,6 +283,8 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         self.combination = combination
         self.p = p
         self.regularizer = regularizer
+        self.max_kernels = max_kernels
+        self.max_groups = max_groups
         self.C = C
         self.loss = loss
         self.solver = solver

@@ -41,7 +41,7 @@ class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
 
     Parameters
     ----------
-    kernels, combination, p, regularizer
+    kernels, combination, p, regularizer, max_kernels, max_groups
         As for `MKLClassifier`.
     C : float or "auto"
         Cost of an error. ``"auto"`` follows the spread of the targets, so that the model is the
@@ -88,6 +88,8 @@ class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
         combination: str | Combination = "sum",
         p: float | Literal["auto"] = 1.0,
         regularizer: Regularizer | None = None,
+        max_kernels: int | None = None,
+        max_groups: int | None = None,
         C: float | Literal["auto"] = "auto",
         epsilon: float | Literal["auto"] = "auto",
         loss: str | Loss = "epsilon_insensitive",
@@ -110,6 +112,8 @@ class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
         self.combination = combination
         self.p = p
         self.regularizer = regularizer
+        self.max_kernels = max_kernels
+        self.max_groups = max_groups
         self.C = C
         self.epsilon = epsilon
         self.loss = loss

@@ -20,7 +20,7 @@ from ..run_state import Point, RunState
 from ..solvers import drive
 from ..solvers.wrappers import FromIterate
 from .checkpoints import Journal, Termination
-from .checks import check_sizes, choose_regularizer, memory_budget
+from .checks import check_sizes, choose_regularizer, limited, memory_budget
 from .data.prepare import Prepared, request
 from .engine import Engine, Job
 
@@ -245,7 +245,7 @@ class FitSession:
     @property
     def regularizer(self):
         """The regularizer that the estimator asks for."""
-        return choose_regularizer(_norm(self.estimator), self.estimator.regularizer)
+        return _regularizer(self.estimator)
 
     def batch_of(self, state):
         """The problems of the fit, for its plan."""
@@ -353,11 +353,12 @@ def run_state(estimator, prepared, start):
         prepared.bank,
         prepared.targets,
         costs,
-        choose_regularizer(_norm(estimator), estimator.regularizer),
+        _regularizer(estimator),
         estimator._loss(),
     )
     return RunState(problem, start=start, memory_budget=memory_budget(estimator.cache_size))
 
 
-def _norm(estimator):
-    return estimator.p_ if estimator.p == "auto" else estimator.p
+def _regularizer(estimator):
+    norm = estimator.p_ if estimator.p == "auto" else estimator.p
+    return limited(estimator, choose_regularizer(norm, estimator.regularizer))

@@ -32,7 +32,7 @@ from ..estimators.checks import (
 )
 from ..estimators.coverage import HeldOutFold
 from ..estimators.data.units import MADE
-from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status
+from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status, Subsets
 from . import banks
 from .values import (
     CannotSave,
@@ -331,6 +331,7 @@ def _outcome(result):
         "resumed": resumed,
         "advice": result.advice,
         "missing": None if result.missing is None else result.missing._asdict(),
+        "subsets": None if result.subsets is None else result.subsets._asdict(),
         "seconds": float(result.seconds),
     }
 
@@ -359,6 +360,7 @@ def _result(outcome):
         resumed=_resumed(outcome["resumed"]),
         advice=_text(outcome.get("advice", "")),
         missing=_missing(outcome.get("missing")),
+        subsets=_subsets(outcome.get("subsets")),
         seconds=check_number(
             outcome.get("seconds", outcome["counters"]["seconds"]), "The result's seconds"
         ),
@@ -374,6 +376,19 @@ def _counters(work):
 def _text(value):
     require(isinstance(value, str), "The advice of the result should be a text.")
     return value
+
+
+def _subsets(described):
+    """How the best subset was found; files of earlier versions have nothing on it."""
+    if described is None:
+        return None
+    require(set(described) == set(Subsets._fields), "The result is not complete.")
+    require(described["kind"] in ("kernel", "group"), "There is no such kind of subset.")
+    counts = {name: value for name, value in described.items() if name != "kind"}
+    return Subsets(
+        described["kind"],
+        **{name: check_whole(value, "A number of subsets") for name, value in counts.items()},
+    )
 
 
 def _missing(described):

@@ -76,6 +76,7 @@ def _classes():
         "ElasticNet",
         "BlockNorm",
         "LogDet",
+        "SimplexRidge",
     )
     known += [getattr(regularizers, name) for name in balls]
     known += losses.LOSSES.values()

@@ -9,11 +9,14 @@ weights (`reweight`), a proximal map. What it has it says itself (``has_conjugat
 from .base import Curvature, Regularizer
 from .blocks import BlockNorm
 from .divergence import GeneralizedKL, LogDet
+from .limited import AtMost
 from .norms import PNormBall, SquaredPNorm
+from .ridge import SimplexRidge
 from .sparse import L1, ElasticNet, SmoothedSimplex
 
 __all__ = [
     "L1",
+    "AtMost",
     "BlockNorm",
     "Curvature",
     "ElasticNet",
@@ -21,6 +24,7 @@ __all__ = [
     "LogDet",
     "PNormBall",
     "Regularizer",
+    "SimplexRidge",
     "SmoothedSimplex",
     "SquaredPNorm",
 ]

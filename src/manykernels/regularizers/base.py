@@ -40,6 +40,19 @@ class Regularizer(ABC):
     takes more than a pass over the kernels.
     """
 
+    near_simplex: ClassVar[bool] = False
+    """The weights are on the simplex, and what they cost there may be so little that the conjugate
+    has nearly the kink of ``max(s)``: solvers begin with p = 1.
+    """
+
+    @property
+    def symmetric(self) -> bool:
+        """True if all kernels count alike: the problem of some of them has the same regularizer,
+        and its conjugate is finite and rises with every form. Limits on the number of kernels ask
+        for it.
+        """
+        return False
+
     @property
     def smooth(self) -> bool:
         """True if the conjugate, where there is one, is differentiable."""
@@ -100,6 +113,18 @@ class Regularizer(ABC):
     def conjugate(self, s: np.ndarray) -> float:
         """``phi(s) = max_{d >= 0} d's/2 - r(d)``, which the dual and every certificate need."""
         raise self._lacks("conjugate in closed form")
+
+    def conjugates(self, table: np.ndarray) -> np.ndarray:
+        """The conjugate of each row of forms, (r,), where it is `symmetric`; minus infinity stands
+        for no kernel.
+        """
+        return np.array([self.conjugate(row[row > -np.inf]) for row in table])
+
+    def relaxed(self, k: int) -> tuple["Regularizer", float]:
+        """A regularizer, and a factor on the kernels, whose problem bounds that of any k of them
+        well, where it is `symmetric`: of the betas of such problems the k largest forms are taken.
+        """
+        return self, 1.0
 
     def weights(self, s: np.ndarray) -> np.ndarray:
         """The weights at which the conjugate is attained, (m,)."""

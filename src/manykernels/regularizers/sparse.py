@@ -57,6 +57,10 @@ class ElasticNet(Regularizer):
             )
         self.l1, self.l2 = float(l1), float(l2)
 
+    @property
+    def symmetric(self) -> bool:
+        return True
+
     def value(self, d: np.ndarray) -> float:
         return float(self.l1 * d.sum() + 0.5 * self.l2 * (d @ d)) if d.min() >= 0.0 else np.inf
 
@@ -72,6 +76,9 @@ class ElasticNet(Regularizer):
 
     def conjugate(self, s: np.ndarray) -> float:
         return float(np.sum(np.square(self._excess(s)))) / (2.0 * self.l2)
+
+    def conjugates(self, table: np.ndarray) -> np.ndarray:
+        return np.sum(np.square(self._excess(table)), axis=1) / (2.0 * self.l2)
 
     def weights(self, s: np.ndarray) -> np.ndarray:
         return self._excess(s) / self.l2

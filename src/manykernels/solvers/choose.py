@@ -5,6 +5,7 @@ from functools import partial
 from importlib import import_module
 from typing import NamedTuple
 
+from ..regularizers import AtMost
 from ..run_state import RunState
 from ..thresholds import thresholds
 from .base import CERTIFIERS, Solver
@@ -20,6 +21,7 @@ from .quasi_newton import QuasiNewton
 from .sequential import Sequential
 from .smo_mkl import SMO
 from .spg import SPG
+from .subsets import BranchAndBound
 from .wrappers import FromPoints
 
 
@@ -198,8 +200,11 @@ def choose_solver(solver: str | Solver, run: RunState | None = None) -> Solver:
     """A solver from its name, or the object itself; ``"auto"`` follows the table `AUTO` for the
     run.
 
-    Problems with many points begin with a sample of them (`FromPoints`), where that is possible.
+    Problems with many points begin with a sample of them (`FromPoints`), where that is possible. A
+    limit on the number of kernels is a search, in which this solver solves the problems.
     """
+    if run is not None and isinstance(run.problem.regularizer, AtMost):
+        return BranchAndBound(partial(choose_solver, solver))
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":

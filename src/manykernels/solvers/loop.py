@@ -134,6 +134,7 @@ def _result(run, status, history, taken):
         counters=run.counters,
         history=history,
         seconds=run.counters.seconds,
+        subsets=run.subsets,
     )
 
 

@@ -39,7 +39,7 @@ from ..thresholds import thresholds
 from .base import Iterate, Solver, patient, stalled
 from .dual import HeldPoint, Line, StreamedPoint, best_multiple, first_svm, held_bytes, maximizer
 from .sequential import Sequential
-from .wrappers import FromKernels, WorkingSet
+from .wrappers import FromKernels, FromSimplex, WorkingSet
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,8 @@ class Newton(Solver):
             return OneSVM()
         if run.problem.regularizer.is_simplex:
             return self._on_simplex(run)
+        if run.problem.regularizer.near_simplex:
+            return FromSimplex(Newton(self.streamed, False), Sequential())
         if self._looks_at_part(run):
             return FromKernels(Newton(self.streamed, False))
         return self

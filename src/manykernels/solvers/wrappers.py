@@ -17,13 +17,14 @@ those that will be at a bound are there from the beginning.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..banks.wrappers.parts import SampledBank
 from ..problem import Problem
+from ..regularizers import PNormBall
 from ..result import Status
 from ..run_state import Point, RunState
 from ..thresholds import thresholds
@@ -420,3 +421,49 @@ class FromIterate(Around):
     def _stuck(iterate: Iterate, tol: float) -> bool:
         failed = iterate.ended is not None and not iterate.ended.converged
         return failed and abs(iterate.certificate.gap) > tol
+
+
+class FromSimplex(FromIterate):
+    """Solve for p = 1 first, and go on from there, where a regularizer is `near_simplex` and its
+    dual has nearly a kink: where one kernel alone has the weight that belongs to the forms of the
+    first SVM, or where the solver gets stuck.
+
+    Parameters
+    ----------
+    solver : Solver
+        For the problem itself; its states have a ``point``.
+    on_simplex : Solver
+        For p = 1.
+    """
+
+    def __init__(self, solver: Solver, on_simplex: Solver) -> None:
+        super().__init__(solver, Point(np.empty(0), np.empty(0)))
+        self.on_simplex = on_simplex
+
+    def specialize(self, run: RunState) -> Solver:
+        return self
+
+    def init(self, run: RunState) -> ResumedState:
+        inner = self.solver.init(run)
+        weights = run.problem.regularizer.weights(inner.point.forms)
+        if np.count_nonzero(weights) > 1:
+            return ResumedState(inner, inner.iterate)
+        return self._from_simplex(run, inner.iterate)
+
+    def step(self, run: RunState, state: ResumedState, tol: float) -> ResumedState:
+        if state.state is None:
+            inner = self.solver.init(run)
+        else:
+            inner = self.solver.step(run, state.state, tol)
+        if state.anew or not self._stuck(inner.iterate, tol):
+            return ResumedState(inner, inner.iterate, state.anew)
+        return self._from_simplex(run, inner.iterate)
+
+    def _from_simplex(self, run: RunState, at: Iterate) -> ResumedState:
+        start = Point(at.weights / at.weights.sum(), at.beta)
+        problem = replace(run.problem, regularizer=PNormBall(1.0))
+        part = Part(problem, start, "p = 1", lambda point: point)
+        tol = run.tol or TOLERANCES.kernel_sample_gap
+        result = drive_part(self.on_simplex, run, part, tol=tol)
+        run.start = Point(result.weights, result.beta)
+        return super().init(run)._replace(anew=True)

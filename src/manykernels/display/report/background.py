@@ -93,6 +93,8 @@ def _objective(model):
         ("combination", _short(model.combination)),
         ("regularizer", _given(model, "regularizer")),
         ("norm of the weights, p", chosen),
+        ("kernels with weight, at most", model.max_kernels),
+        ("groups with weight, at most", model.max_groups),
         ("cost of an error, C", _value(model, "C")),
         ("share outside, ν", _value(model, "nu")),
         ("loss", None if loss is None else _short(loss)),

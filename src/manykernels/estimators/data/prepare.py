@@ -250,12 +250,13 @@ def _factors(estimator, kernels, X, options):
 
 def request(estimator):
     """What the parameters of an estimator ask of a plan."""
+    is_limited = estimator.max_kernels is not None or estimator.max_groups is not None
     return Request(
         tol=estimator.tol,
         solver=estimator.solver,
         device=estimator.device,
         approximation=estimator.approximation,
-        is_sparse=estimator.regularizer is None and estimator.p == 1.0,
+        is_sparse=estimator.regularizer is None and estimator.p == 1.0 and not is_limited,
         is_smooth=estimator._loss().is_smooth,
         memory_budget=memory_budget(estimator.cache_size),
     )
