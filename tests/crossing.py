@@ -452,6 +452,8 @@ class Way:
         Of the estimator.
     concerns : dict from axis to values
         The rows that may go this way; others should take no notice of the thresholds.
+    surely : dict from axis to value
+        With which rows do go this way, where chance alone may leave them out.
     refused : tuple of Refusal
         What does not go with the parameters.
     needs : str
@@ -464,6 +466,7 @@ class Way:
     walked: tuple[str, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     concerns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    surely: dict[str, str] = field(default_factory=dict)
     refused: tuple[Refusal, ...] = ()
     needs: str = ""
 
@@ -550,6 +553,7 @@ WAYS = {
         },
         planning.Way.FACTORS_ONE_BY_ONE,
         concerns={"approximation": LOW_RANK},
+        surely={"task": "hinge", "norm": "1", "limit": "none"},
     ),
     "small space of factors": Way(
         {"shared_basis_columns": 2, "shared_basis_share": 1.0},

@@ -12,6 +12,8 @@ def _is_dear(row, name):
     """Whether a run takes a second or more: dozens of fits, each of which goes the way of another
     row, or hundreds of iterations of a method of first order.
     """
+    if row["norm"] == "squared 1" and row["task"] == "logistic" and row["tolerance"] == "fine":
+        return True
     if row["norm"] == "auto":
         return name != "matrices in memory"
     if row["task"] in crossing.TUNED:
@@ -77,8 +79,10 @@ def test_holds(row, name, interrupted, tmp_path, monkeypatch, request):
 def test_every_way_is_walked(name):
     """The thresholds of a way still lead there: one of its rows goes that way."""
     way = crossing.WAYS[name]
-    rows = [row for row in ROWS if way.takes(row) and not _is_dear(row, name)]
+    rows = [row | way.surely for row in ROWS if way.takes(row) and not _is_dear(row, name)]
     for row in rows:
+        if crossing.refusal(row) is not None:
+            continue
         with crossing.going(way) as walked:
             model = crossing.fitted(crossing.case(row), **way.parameters)
         if walked or name in crossing.planned_ways(model):

@@ -447,6 +447,7 @@ class TestFaults:
         with pytest.raises(mkd.ClusterError, match="is gone"):
             Cluster(client, 60.0)
 
+    @pytest.mark.long
     def test_a_worker_is_paused(self, client, data):
         """As one whose memory is full: it takes no new tasks, and keeps what it has."""
         paused = next(iter(client.scheduler_info()["workers"]))

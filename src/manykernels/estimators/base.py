@@ -24,6 +24,11 @@ from .scikit_learn import CallbackSupportMixin, RichDisplay, bridges
 from .search.paths import choose_p
 from .session import FitSession
 
+# Rows that tell whether a kernel is the identity. More of them take longer.
+LOOKED_AT = 50
+# Value, as a part of the diagonal, below which two rows are not alike. Larger: more warnings.
+NOT_ALIKE = 1e-3
+
 
 class ModelState(NamedTuple):
     """Plain values, arrays, a bank and a result; an estimator gives it with `model_state` and takes
@@ -130,7 +135,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         self.other_results_, self.plan_ = run.outcome.others, run.plan
         self.result_.seconds = run.seconds
         run.result = self.result_
-        self._warn()
+        self._warn(run.outcome.bank)
 
     def _timed(self, began):
         """The estimator, with all seconds since its fit began in the result, if it has one."""
@@ -161,8 +166,16 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if prepared.silent is not None:
             self.silent_kernels_ = prepared.silent
 
-    def _warn(self):
+    def _warn(self, bank):
         status = self.result_.status
+        if status.converged and not bank.is_sum and _is_identity(bank, self.kernel_weights_):
+            warnings.warn(
+                "With these weights no row is like any other, so that nothing can be learned of "
+                "them: columns are far too large for the widths that the fit began with. Use "
+                "scale='standard'.",
+                ConvergenceWarning,
+                stacklevel=user_stacklevel(),
+            )
         if status.converged and not self.kernel_weights_.any():
             warnings.warn(
                 "All kernel weights are zero: the regularizer outweighs what the kernels explain. "
@@ -235,3 +248,15 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
+
+
+def _is_identity(bank, weights):
+    """Whether the kernels of all outputs are diagonal, as far as some of the points tell."""
+    chosen = np.linspace(0, bank.n - 1, min(bank.n, LOOKED_AT)).astype(int)
+    own = np.arange(len(chosen)), chosen
+    for of_output in np.atleast_2d(weights):
+        K = np.abs(bank.combine(of_output, chosen))
+        largest, K[own] = K[own].max(), 0.0
+        if K.max() >= NOT_ALIKE * largest:
+            return False
+    return bank.n > 1

@@ -245,18 +245,25 @@ def _factors(estimator, kernels, X, options):
         return approximation.fit(kernels, X, **options, on_demand=True)
     device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
     fitted = approximation.fit(kernels, X, **options, device=device)
-    return reduced(fitted, options["memory_budget"])
+    # a search for some of the kernels asks for the factors of each
+    return fitted if _is_limited(estimator) else reduced(fitted, options["memory_budget"])
+
+
+def _is_limited(estimator):
+    """Whether few kernels or groups may have weight."""
+    return estimator.max_kernels is not None or estimator.max_groups is not None
 
 
 def request(estimator):
     """What the parameters of an estimator ask of a plan."""
-    is_limited = estimator.max_kernels is not None or estimator.max_groups is not None
     return Request(
         tol=estimator.tol,
         solver=estimator.solver,
         device=estimator.device,
         approximation=estimator.approximation,
-        is_sparse=estimator.regularizer is None and estimator.p == 1.0 and not is_limited,
+        is_sparse=estimator.regularizer is None
+        and estimator.p == 1.0
+        and not _is_limited(estimator),
         is_smooth=estimator._loss().is_smooth,
         memory_budget=memory_budget(estimator.cache_size),
     )
