@@ -604,7 +604,7 @@ class TestFiles:
         [
             MKLClassifierCV(FIXED, Cs=2, cv=3),
             MKLClassifierCV(FIXED, Cs=2, cv=KFold(3), calibration="isotonic"),
-            MKLRegressorCV(FIXED, Cs=2, cv=3, ps=[1.0, np.inf]),
+            MKLRegressorCV(FIXED, Cs=[0.1, 1.0], cv=3, ps=[1.0, np.inf]),
         ],
         ids=["sigmoid", "isotonic", "regression"],
     )
