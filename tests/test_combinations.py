@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -307,3 +308,19 @@ class TestManyPoints:
     def test_regressor(self):
         model = MKLRegressor(combination=Product(starts=1), regularizer=L1()).fit(X, NUMBERS)
         assert model.result_.status.converged
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_column_far_too_large_does_not_take_all_iterations():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(150, 5))
+    labels = A[:, 0] * A[:, 1] > 0
+    A[:, 0] *= 1e8
+    assert MKLClassifier(combination="product").fit(A, labels).n_iter_ < 100
+
+
+def test_kernels_of_all_outputs_that_are_the_identity():
+    A, labels = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    model = MKLClassifier(combination="product", share_weights=False, normalize=None)
+    with pytest.warns(ConvergenceWarning, match="no row is like any other"):
+        model.fit(1e6 * A, labels)

@@ -181,9 +181,10 @@ class Subsets(NamedTuple):
     solved: int
 
     def __str__(self) -> str:
+        found = "the best" if self.ruled_out == self.total else "the best found so far, at most"
         return (
-            f"the best {self.k} of {self.available} {self.kind}s, {self.ruled_out:,} of "
-            f"{self.total:,} subsets ruled out by {self.solved:,} problems"
+            f"{found} {self.k} of {self.available} {self.kind}s: {self.ruled_out:,} of "
+            f"{self.total:,} subsets solved or ruled out by {self.solved:,} problems"
         )
 
 

@@ -171,8 +171,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         if status.converged and not bank.is_sum and _is_identity(bank, self.kernel_weights_):
             warnings.warn(
                 "With these weights no row is like any other, so that nothing can be learned of "
-                "them: columns are far too large for the widths that the fit began with. Use "
-                "scale='standard'.",
+                "them: columns are far too large for the widths that the fit began with. "
+                "Standardize them.",
                 ConvergenceWarning,
                 stacklevel=user_stacklevel(),
             )

@@ -184,6 +184,8 @@ class QuasiNewton(Solver):
     def step(self, run: RunState, state: State, tol: float) -> State:
         at, wanted = state.at, _wanted_noise(state, tol)
         inner = _next_inner_tolerance(state, wanted)
+        if not len(state.memory.steps):  # no step was taken since finer SVMs were asked for
+            inner = min(inner, state.inner_tolerance)
         if at.noise > TOLERANCES.noise_excess * wanted and inner < state.inner_tolerance:
             at = run.evaluate(at.weights, at.beta, inner)
             return self._judged(run, at, state, inner, tol)._replace(gain=state.gain)

@@ -164,7 +164,7 @@ def shapley_values(model: Any, X: Points, *, background: Points | None = None) -
     >>> found.frame()["feature"][0]
     'x1'
     """
-    model, X, background = _last_step(model, X, background)
+    names, (model, X, background) = _names(model), _last_step(model, X, background)
     check_is_fitted(model)
     raw, categories = model._read_new(X, in_units=False)
     rows = in_units(model, raw)
@@ -177,11 +177,22 @@ def shapley_values(model: Any, X: Points, *, background: Points | None = None) -
         base = np.repeat(model.decision_.scores(others, known).mean(axis=1)[:, None], len(rows), 1)
     values = _values(of.terms, games, rows, others, len(base), thread_count(model.n_jobs))
     data = raw.toarray() if hasattr(raw, "toarray") else np.asarray(raw)
-    names = [str(name) for name in model._column_names()]
+    names = [str(name) for name in (names or model._column_names())]
     outputs = model._output_names() if hasattr(model, "_output_names") else ["inside"]
     if len(base) == 1 and getattr(model, "_y_ndim_", 1) == 1:
         return ShapleyValues(values[:, 0], base[0], data, names, outputs)
     return ShapleyValues(values.transpose(0, 2, 1), base.T, data, names, outputs)
+
+
+def _names(model):
+    """Names of the columns that the last step of a pipeline sees, if the steps before know them."""
+    model = getattr(model, "best_estimator_", model)
+    if len(getattr(model, "steps", ())) < 2:
+        return None
+    try:
+        return list(model[:-1].get_feature_names_out())
+    except (AttributeError, ValueError):
+        return None
 
 
 def _last_step(model, X, background):
