@@ -48,7 +48,7 @@ class Tolerances:
     # The same around the first center of all points, in tolerances; larger: fewer steps there.
     center_settled_below: float = 1.0
     # The same around the next ones, as a part of the gap; larger: fewer steps around more centers.
-    share_of_gap: float = 0.1
+    share_of_gap: float = 0.01
     # Change of a model's value that ends its rounds, as a part of that; larger: rougher weights.
     model_settled_below: float = 0.1
     # Gap, in tolerances, that the next center closes at the same width; larger: wider corners, and
