@@ -100,9 +100,10 @@ class Threads:
                     return
                 outcomes[number] = function(tasks[number])
 
-        pool = ThreadPoolExecutor(min(self.count, len(tasks)))
+        count = min(self.count, len(tasks))
+        pool = ThreadPoolExecutor(count)
         try:
-            for future in [pool.submit(work) for _ in range(min(self.count, len(tasks)))]:
+            for future in [pool.submit(work) for _ in range(count)]:
                 _outcome(future)
         finally:  # after an error or Ctrl-C, nothing waits for the rest
             waiting.clear()

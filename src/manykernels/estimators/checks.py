@@ -153,9 +153,14 @@ def choose_regularizer(p, regularizer):
     return regularizer
 
 
+def is_limited(estimator):
+    """Whether an estimator asks for a limit on kernels or groups."""
+    return estimator.max_kernels is not None or estimator.max_groups is not None
+
+
 def limited(estimator, regularizer):
     """A regularizer with the limit on kernels or groups that an estimator asks for."""
-    if estimator.max_kernels is None and estimator.max_groups is None:
+    if not is_limited(estimator):
         return regularizer
     by_group = estimator.max_kernels is None
     return AtMost(

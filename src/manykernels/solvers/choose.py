@@ -109,7 +109,8 @@ AUTO = (
     ),
     Rule(
         "multipliers",
-        "the same with losses that have corners, and at least 36 points per column",
+        "the same with losses that have corners, and at least "
+        f"{thresholds().points_per_column_with_corners} points per column",
         lambda run: _narrow(run) and _very_narrow(run),
     ),
     Rule("interior", "the same with fewer points", _narrow),

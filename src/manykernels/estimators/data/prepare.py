@@ -19,7 +19,7 @@ from ...kernels.collection import MaskedCollection
 from ...kernels.points import is_sparse
 from ...planning import Request, Table, plan_blocks, plan_precision, plan_table
 from ...result import Missing
-from ..checks import choose_combination, memory_budget
+from ..checks import choose_combination, is_limited, memory_budget
 from .fingerprints import fingerprint
 from .silent import silent_kernels
 from .units import MADE, in_units, learn_units, warn_of_scales
@@ -246,12 +246,7 @@ def _factors(estimator, kernels, X, options):
     device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
     fitted = approximation.fit(kernels, X, **options, device=device)
     # a search for some of the kernels asks for the factors of each
-    return fitted if _is_limited(estimator) else reduced(fitted, options["memory_budget"])
-
-
-def _is_limited(estimator):
-    """Whether few kernels or groups may have weight."""
-    return estimator.max_kernels is not None or estimator.max_groups is not None
+    return fitted if is_limited(estimator) else reduced(fitted, options["memory_budget"])
 
 
 def request(estimator):
@@ -263,7 +258,7 @@ def request(estimator):
         approximation=estimator.approximation,
         is_sparse=estimator.regularizer is None
         and estimator.p == 1.0
-        and not _is_limited(estimator),
+        and not is_limited(estimator),
         is_smooth=estimator._loss().is_smooth,
         memory_budget=memory_budget(estimator.cache_size),
     )
