@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ._arrays import Array, ascending, namespace, special_functions
+from ._loops.kinks import flat_point
 from ._loops.smo import Bounds
 
 # A bound that stands for none in compiled loops, which know no infinities: larger is infinite.
@@ -683,6 +684,8 @@ def _flat_point(kinks: Array, jumps: Array, slope: float) -> float:
     """The minimizer of a convex piecewise linear function: its slope begins at ``slope`` and jumps
     up at the kinks.
     """
+    if isinstance(kinks, np.ndarray):
+        return flat_point(kinks, np.asarray(jumps, dtype=float), float(slope))
     kinks, jumps = kinks[jumps > 0.0], jumps[jumps > 0.0]
     order, xp = ascending(kinks), namespace(kinks)
     slopes = xp.cumsum(jumps[order], 0) + slope

@@ -79,6 +79,18 @@ def dot(factors, coefficients, out):
             out[c, i] = _dot(coefficients[c], factors[i])
 
 
+@fast
+def dot_each(factors, offsets, coefficients, out):
+    """``out[k, i, c] = factors[i, own(k)] coefficients[c, own(k)]`` of every kernel k, whose columns
+    begin at its offset.
+    """
+    for i in range(factors.shape[0]):
+        for k in range(offsets.size - 1):
+            own = slice(offsets[k], offsets[k + 1])
+            for c in range(coefficients.shape[0]):
+                out[k, i, c] = _dot(coefficients[c, own], factors[i, own])
+
+
 # --- polynomials of a number per pair of points ---------------------------------------------------
 
 

@@ -29,12 +29,16 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import brentq
 
-from ..losses import Box
+from .._loops.saddle import Model, Numbers, program
+from .._pulse import pulse
+from ..losses import Box, Hinge
 from ..machines.device import entries
 from ..problem import Problem
 from ..regularizers import SmoothedSimplex
+from ..regularizers.sparse import SMALLEST_WEIGHT
 from ..run_state import RunState
 from ..thresholds import thresholds
+from .dual import TOLERANCES as PROGRAMS
 from .dual import HeldPoint, HeldProgram, inner, maximizer, multiply
 
 
@@ -333,6 +337,56 @@ class Saddle:
                 break
             guess = other
         return best
+
+
+class HingeSaddle(Saddle):
+    """The program of one output with the hinge, in the memory of the host: Newton's method as one
+    compiled call, and what is missing then by the way of all programs.
+    """
+
+    @staticmethod
+    def fits(run: RunState, K: Any, point: HeldPoint) -> bool:
+        """Whether this is such a program; where gaps are to be small, systems come first."""
+        here = isinstance(K, np.ndarray) and isinstance(point.products, np.ndarray)
+        return (
+            here
+            and type(run.problem.loss) is Hinge
+            and len(point.beta) == 1
+            and run.tol >= ACTIVE_SET.rough_from
+        )
+
+    def _approaches(self, best: Between, goal: Goal) -> Iterator[Between]:
+        problem, point = self.run.problem, self.point
+        beta, products = point.beta[0], point.products[:, 0]
+        model = Model(
+            self.K, self.weights, beta, products, point.forms, problem.targets[0], problem.cost[0]
+        )
+        value = best.upper if goal.value is None else goal.value
+        *found, solves, steps = program(model, goal.gap, goal.wanted, value, NUMBERS)
+        self.run.counters.svm_solves += solves
+        self.run.counters.machine_steps += steps
+        pulse()
+        d, x, Kx, upper, lower = found
+        best = closer(Between(d, x[None], Kx[None], upper, lower), best)
+        yield best
+        yield from super()._approaches(best, goal)
+
+
+# those that the compiled call takes, and its coarsest and finest violations
+NUMBERS = Numbers(
+    TOLERANCES.gain_left,
+    TOLERANCES.newton_steps,
+    TOLERANCES.first_temperature,
+    TOLERANCES.hottest_in_gaps,
+    TOLERANCES.proximal_share_of_gap,
+    TOLERANCES.uniform_share_of_center,
+    TOLERANCES.ignore_curvature_below,
+    TOLERANCES.line_search_error,
+    SMALLEST_WEIGHT,
+    PROGRAMS.first_inner_tolerance,
+    PROGRAMS.smallest_inner_tolerance,
+    PROGRAMS.machine_steps,
+)
 
 
 def closer(one: Between, other: Between) -> Between:

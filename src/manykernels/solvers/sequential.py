@@ -27,7 +27,7 @@ from ..run_state import RunState
 from .base import Iterate, Solver, fewest, patient, stalled
 from .dual import HeldPoint, Line, best_multiple, first_svm, held_bytes
 from .outputs import SharedSaddle, system_bytes
-from .saddle import Between, Goal, Saddle, aim
+from .saddle import Between, Goal, HingeSaddle, Saddle, aim
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Sequential(Solver):
         wanted = TOLERANCES.program_share_of_tolerance * allowed
         goal = Goal(gap, wanted, certificate.dual, state.known)
         K = run.held_kernel(state.around)
-        target = aim(run, K, state.around, point, goal, _method(K, point))
+        target = aim(run, K, state.around, point, goal, _method(run, K, point))
         # the line search, and the weights of the next program
         new, size = _searched(run, state, target, gap, TOLERANCES.dual_loss_allowed * allowed)
         around, reached = new.around, new.iterate.certificate
@@ -144,8 +144,12 @@ class Sequential(Solver):
         )
 
 
-def _method(K: Any, point: HeldPoint) -> type[Saddle]:
-    """How programs are solved: outputs beside each other, if they are in the memory of the host."""
+def _method(run: RunState, K: Any, point: HeldPoint) -> type[Saddle]:
+    """How programs are solved: compiled, or outputs beside each other, if they are in the memory of
+    the host.
+    """
+    if HingeSaddle.fits(run, K, point):
+        return HingeSaddle
     here = isinstance(K, np.ndarray) and isinstance(point.products, np.ndarray)
     return SharedSaddle if here and len(point.beta) > 1 else Saddle
 

@@ -28,8 +28,14 @@ DENSE_SHARE = 0.7
 # Weight relative to the largest that is below the rounding of any sum. Products with denormal
 # numbers would take forty times as long.
 NEGLIGIBLE = 1e-18
+# Columns of a kernel, times outputs, up to which its products are a compiled loop: with a larger
+# number, fewer are left to the matrix library, whose calls take longer to begin.
+NARROW_COLUMNS = 64
 # Multiplications of a combined kernel that are worth a thread.
 PRODUCTS_PER_THREAD = 2**25
+# Points up to which one half of a combined kernel is computed, as one product, where two threads or
+# fewer would share it. With a larger number, more memory is taken.
+SYMMETRIC_POINTS = 2048
 # Rows of a combined kernel that are made together. More of them do not stay in cache.
 COMBINED_ROWS = 256
 
@@ -255,15 +261,21 @@ class FactorBank(ColumnBank):
         columns[columns < NEGLIGIBLE * columns.max(initial=0.0)] = 0.0
         used: Any = np.flatnonzero(columns)
         columns = columns.astype(self.dtype)
-        if used.size > DENSE_SHARE * columns.size:  # else a copy pays
+        used_columns = used.size
+        if used_columns > DENSE_SHARE * columns.size:  # else a copy pays
             used = slice(None)
+        count = max(1, min(self.threads.count, used_columns * self.n**2 // PRODUCTS_PER_THREAD))
+        halves = rows is None and self.symmetric and count <= 2 and self.n <= SYMMETRIC_POINTS
+        if halves and columns.min(initial=0.0) >= 0.0:
+            rooted = self.factors[:, used] * np.sqrt(columns[used])
+            use(slice(None), rooted @ rooted.T)  # of which the matrix library computes one half
+            return
         right = np.ascontiguousarray(self.right[:, used])
         left = self.factors[:, used] if rows is None else self.factors[rows][:, used]
 
         def fill(part: slice) -> None:
             use(part, (left[part] * columns[used]) @ right.T)
 
-        count = max(1, min(self.threads.count, left.size * self.n // PRODUCTS_PER_THREAD))
         step = min(COMBINED_ROWS, -(-len(left) // count))
         Threads(count).map(fill, blocks(len(left), max(1, step)))
 
@@ -292,6 +304,14 @@ class FactorBank(ColumnBank):
 
     def _multiply_each(self, short: Any, out: Any) -> None:
         """``out[k] = V_k short_k'`` of every kernel, (m, n_rows, t), for short vectors (t, r)."""
+        narrow = self.width * len(short) <= NARROW_COLUMNS * self.m
+        if narrow and isinstance(self.factors, np.ndarray):
+
+            def fill(part, block):
+                loops.dot_each(block, self.offsets, short, out[:, part])
+
+            self.visit(fill)
+            return
         short = self.multiplier(short)
 
         def fill(part, block):
