@@ -40,7 +40,14 @@ from manykernels.callbacks import Callback
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.estimators.answers.resampling import plain as untuned
 from manykernels.estimators.checks import choose_regularizer, limited
-from manykernels.kernels import RBF, FunctionKernel, KernelCollection, Precomputed, on_groups
+from manykernels.kernels import (
+    RBF,
+    FunctionKernel,
+    KernelCollection,
+    Linear,
+    Precomputed,
+    on_groups,
+)
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 from manykernels.machines import iterative
 from manykernels.persistence import CannotSave
@@ -82,6 +89,7 @@ AXES: dict[str, dict[str, Any]] = {
         "auto": "auto",
         "whole": "whole",
         "list": [RBF(0.1), RBF(0.5), RBF(2.0, features=[0, 1]), RBF(0.3, features=[2, 3])],
+        "columns": [Linear(features=[0, 1]), RBF(0.5, features=[2]), RBF(1.0, features=[3])],
         "groups": on_groups(GROUPS),
         "subsets": KernelCollection.masked_rbf(
             np.geomspace(0.05, 2.0, 9),
@@ -481,6 +489,11 @@ WAYS = {
         {"factor_share": 1.0, "held_gram_bytes": 0},
         planning.Way.KERNELS_AS_FACTORS,
         concerns={"approximation": ("exact",)},
+    ),
+    "exact factors": Way(
+        {"factor_share": 1.0, "points_per_exact_column": 0},
+        planning.Way.EXACT_FACTORS,
+        concerns={"approximation": ("exact",), "kernels": ("columns",)},
     ),
     "sample of points": Way(
         {

@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from manykernels import MKLClassifier, MKLRegressor, plan
+from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressor, plan
 from manykernels.banks import make_bank
 from manykernels.banks.divided import DividedBank, divided, gram_bytes, holding, of_small_rank
 from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.kernels.grids import auto_bank
+from manykernels.losses import Hinge
 from manykernels.planning import Way
+from manykernels.problem import Problem
+from manykernels.regularizers import PNormBall
+from manykernels.thresholds import lowered
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(300, 4)), RNG.integers(0, 3, 300)])
@@ -134,3 +139,36 @@ class TestFits:
     def test_the_plan_is_foreseen(self):
         for model in (MKLClassifier(), MKLRegressor(p=2.0), MKLClassifier(tol=1e-7)):
             assert str(plan(model, X, Y)) == str(model.fit(X, Y).plan_)
+
+
+class TestExactFactors:
+    """Kernels that are all factors, solved in the space of these."""
+
+    KERNELS = (Linear(features=[0, 1]), Linear(features=[2, 3, 4]), RBF(0.3, features=[0]))
+
+    @pytest.mark.parametrize("p", [1.0, 1.5])
+    @pytest.mark.parametrize("tol", [1e-3, 1e-6])
+    def test_the_certificate_is_that_of_the_kernels(self, p, tol):
+        rows = np.tile(X, (2, 1)) + 0.01 * RNG.normal(size=(600, 5))
+        labels = np.tile(Y, 2)
+        model = MKLClassifier(list(self.KERNELS), C=300.0, p=p, tol=tol).fit(rows, labels)
+        assert Way.EXACT_FACTORS in model.plan_.ways
+        assert model.result_.counters.machine_steps == 0
+        assert model.result_.duality_gap <= tol
+        kernels = KernelCollection(self.KERNELS)
+        bank = make_bank(kernels, rows, normalize="diagonal", dtype=np.float64)
+        cost = np.full(600, model.C)
+        problem = Problem(bank, labels.astype(float), cost, PNormBall(p), Hinge())
+        found = problem.certificate(model.result_.weights, model.result_.beta)
+        assert found.gap <= 1.01 * tol
+
+    def test_folds_are_solved_there(self):
+        grid = MKLClassifierCV(list(self.KERNELS), Cs=[1.0, 300.0], ps=[1.0, np.inf], cv=3)
+        plain = clone(grid).set_params(exhaustive=True)
+        with lowered(points_per_exact_column=10**6):
+            other = plain.fit(X, Y)
+        assert_allclose(
+            grid.set_params(exhaustive=True).fit(X, Y).scores_,
+            other.scores_,
+            atol=0.011,
+        )

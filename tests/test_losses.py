@@ -11,6 +11,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, OneClassSVM
 
 from conftest import MIXED, toy
+from manykernels._loops.kinks import flat_point
 from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection
 from manykernels.losses import (
@@ -218,3 +219,27 @@ def test_several_targets_share_their_weights():
 def test_bad_parameters(make):
     with pytest.raises(ValueError, match="needs"):
         make()
+
+
+class TestFlatPoint:
+    @pytest.mark.parametrize("ties", [False, True])
+    def test_it_is_the_median_by_cost(self, ties):
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            n = int(rng.integers(1, 30))
+            kinks = rng.integers(-3, 3, n).astype(float) if ties else rng.normal(size=n)
+            jumps = rng.choice([0.0, 1.0, 2.5], n)
+            jumps[0] = 1.0
+            slope = -float(rng.uniform(0.0, 1.0)) * jumps.sum()
+
+            def loss(b, kinks=kinks, jumps=jumps, slope=slope):
+                return slope * b + jumps @ np.maximum(b - kinks, 0.0)
+
+            found = loss(flat_point(kinks, jumps, slope))
+            assert found <= min(map(loss, kinks[jumps > 0.0])) + 1e-12
+
+    def test_it_is_the_middle_of_a_flat_part(self):
+        assert flat_point(np.array([3.0, 1.0, 7.0, 2.0]), np.ones(4), -2.0) == 2.5
+
+    def test_it_ends_where_values_are_no_numbers(self):
+        flat_point(np.array([np.nan, 1.0, np.nan, np.inf]), np.ones(4), -2.0)

@@ -36,7 +36,7 @@ from .solvers.lowrank.primal import PrimalNewton
 from .solvers.newton import Newton, OneSVM
 from .solvers.sequential import Sequential
 from .solvers.subsets import BranchAndBound
-from .solvers.wrappers import FromIterate, FromKernels, FromPoints, WorkingSet
+from .solvers.wrappers import FromFactors, FromIterate, FromKernels, FromPoints, WorkingSet
 from .thresholds import thresholds
 
 # solvers that pass over all kernels in every iteration, so that Gram matrices are worth holding
@@ -55,6 +55,7 @@ class Way(Enum):
     ROWS_ON_DEMAND = "rows of the combined kernel on demand"
     CONJUGATE_GRADIENTS = "systems of equations by conjugate gradients"
     FACTORS_ONE_BY_ONE = "factors of one kernel at a time"
+    EXACT_FACTORS = "the space of exact factors first"
     SHARED_BASIS = "factors in a smaller space"
     MULTIPLIERS = "losses with corners by the method of multipliers"
     MODELS_IN_TURN = "models one after the other"
@@ -367,6 +368,7 @@ def make_plan(
     firsts = tuple(decision for one in chain for decision in _parts(one, run))
     ways |= {Way.SAMPLE_OF_POINTS for one in chain if isinstance(one, FromPoints)}
     ways |= {Way.PART_OF_KERNELS for one in chain if isinstance(one, FromKernels | WorkingSet)}
+    ways |= {Way.EXACT_FACTORS for one in chain if isinstance(one, FromFactors)}
     ways |= {Way.MULTIPLIERS for one in chain if isinstance(one, Multipliers)}
     if run.machine_kind == "rows":
         ways.add(Way.ROWS_ON_DEMAND)
@@ -395,7 +397,7 @@ def make_plan(
 def _chain(solver: Solver) -> Iterable[Solver]:
     """A solver and those that it hands the work to, outermost first."""
     yield solver
-    if isinstance(solver, FromIterate | FromPoints | FromKernels | WorkingSet):
+    if isinstance(solver, FromFactors | FromIterate | FromPoints | FromKernels | WorkingSet):
         yield from _chain(solver.solver)
     if isinstance(solver, Blocks) and solver.then is not None:
         yield from _chain(solver.then)
@@ -580,7 +582,7 @@ def _search(solver: BranchAndBound, run: RunState) -> Decision:
 def _solver(chain: list[Solver], run: RunState, request: Request) -> Decision:
     if isinstance(chain[0], BranchAndBound):
         return _search(chain[0], run)
-    last = next(one for one in chain if not isinstance(one, FromIterate | FromPoints))
+    last = next(one for one in chain if not isinstance(one, FromFactors | FromIterate | FromPoints))
     if isinstance(last, FromKernels | WorkingSet):
         last = last.solver
     what, why = _VARIANTS.get(type(last), (last.called, ""))
@@ -633,6 +635,10 @@ def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
         least = sample_size(run.bank.is_sum)[1]
         why = f"there are at least {least:,} points, and a sample tells the weights"
         yield Decision(what, why, ("solver",))
+    if isinstance(solver, FromFactors):
+        width, least = run.bank.exact_factors().width, table.points_per_exact_column
+        why = f"there are at least {least} points for each of the {count(width, 'column')}"
+        yield Decision("the space of the kernels' own factors", why, ("solver",))
     if isinstance(solver, WorkingSet):
         why = f"there are at least {table.kernels_for_part:,} kernels, of which few get weight"
         yield Decision("working sets of the kernels", why, ("solver",))

@@ -106,6 +106,12 @@ class Thresholds:
         "interior-point method, for losses with corners",
         "lowrank",
     )
+    points_per_exact_column: int = _threshold(
+        10,
+        "points per column from which on kernels that are all held as their factors are solved in "
+        "the space of these",
+        "fits",
+    )
     shared_basis_columns: int = _threshold(
         256, "columns of factors from which on a smaller common space is looked for", "lowrank"
     )

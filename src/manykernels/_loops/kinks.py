@@ -40,7 +40,7 @@ def flat_point(kinks, jumps, slope):
                 sizes[i], sizes[equal] = sizes[equal], sizes[i]
                 equal += 1
         # the last condition: values that are no numbers
-        if slope + at >= -flat or equal == end or equal == small:
+        if slope + at >= -flat or equal in (end, small):
             if abs(slope + at) > flat:
                 return pivot
             for i in range(equal, end):

@@ -81,8 +81,8 @@ def dot(factors, coefficients, out):
 
 @fast
 def dot_each(factors, offsets, coefficients, out):
-    """``out[k, i, c] = factors[i, own(k)] coefficients[c, own(k)]`` of every kernel k, whose columns
-    begin at its offset.
+    """``out[k, i, c] = factors[i, own] coefficients[c, own]`` with the own columns of every kernel
+    k, which begin at its offset.
     """
     for i in range(factors.shape[0]):
         for k in range(offsets.size - 1):

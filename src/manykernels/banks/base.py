@@ -288,6 +288,12 @@ class SumBank(Bank):
     def sweep_parts(self) -> int:
         return self.threads.count + 1
 
+    def exact_factors(self) -> Any:
+        """The kernels as factors that are the kernels themselves, in a `FactorBank`; None where
+        they are not held so.
+        """
+        return None
+
     @abstractmethod
     def quadratic_forms(self, beta: ArrayLike) -> np.ndarray:
         """``beta' K_k beta`` for every kernel, (m,); summed over the outputs."""

@@ -66,6 +66,10 @@ class DividedBank(Delegating, SumBank):
         twin.parts = tuple(Part(kernels, bank.threaded(count)) for kernels, bank in self.parts)
         return twin
 
+    def exact_factors(self) -> Any:
+        (_, first), *others = self.parts
+        return None if others or not first.factored else first
+
     def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         weights = np.asarray(weights, dtype=float)
         used = [part for part in self.parts if weights[part.kernels].any()] or self.parts[:1]

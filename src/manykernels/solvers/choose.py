@@ -22,7 +22,7 @@ from .sequential import Sequential
 from .smo_mkl import SMO
 from .spg import SPG
 from .subsets import BranchAndBound
-from .wrappers import FromPoints
+from .wrappers import FromFactors, FromPoints
 
 
 def _reference(module: str, name: str) -> Solver:
@@ -156,6 +156,8 @@ def _automatic(run):
     chosen, *others = _by_table(run)
     if isinstance(chosen, Blocks) and run.bank.factored:
         return Blocks(then=_sampled(run, others[0]))
+    if FromFactors.pays(run) and not run.problem.loss.can_be_infinite:
+        return FromFactors(chosen.specialize(run), _automatic)
     return _sampled(run, chosen)
 
 

@@ -14,6 +14,8 @@ Weights depend on averages over the points, so a few thousand points tell them w
 do not tell is small enough for one or two more rounds with all points (`FromPoints`). The
 coefficients of all points begin where the decision function of the sample puts them: nearly all of
 those that will be at a bound are there from the beginning.
+
+Kernels of small rank whose factors are exact are solved in the space of these (`FromFactors`).
 """
 
 from collections.abc import Callable
@@ -57,6 +59,8 @@ class Tolerances:
     # Width, in units of the problem, of the rounded corners of the loss, by which decision values
     # become coefficients; larger: more of them are away from their bounds.
     corner_width: float = 0.3
+    # Gap to reach on exact factors, as a part of the tolerance; larger: the kernels may not agree.
+    factor_share_of_tolerance: float = 0.5
 
 
 TOLERANCES = Tolerances()
@@ -467,3 +471,64 @@ class FromSimplex(FromIterate):
         result = drive_part(self.on_simplex, run, part, tol=tol)
         run.start = Point(result.weights, result.beta)
         return super().init(run)._replace(anew=True)
+
+
+# --- in the space of exact factors ----------------------------------------------------------------
+
+
+class FactorsState(NamedTuple):
+    """What the factors came to, or the state of the solver that goes on from there."""
+
+    iterate: Iterate
+    state: Any = None
+
+
+class FromFactors(Around):
+    """Solve in the space of factors that are the kernels themselves, and certify with the kernels.
+
+    Linear kernels of few columns, words and the like have many more points than dimensions. SMO
+    takes the longer there the larger C is, and systems of a few equations do not.
+
+    Parameters
+    ----------
+    solver : Solver
+        Goes on where rounding of the factors leaves more than the tolerance.
+    first : callable
+        The solver for the factors, given a run on them.
+    """
+
+    def __init__(self, solver: Solver, first: Callable[[RunState], Solver]) -> None:
+        super().__init__(solver)
+        self.first = first
+
+    @staticmethod
+    def pays(run: RunState) -> bool:
+        """Whether there are such factors, and few columns for so many points."""
+        factors = run.bank.exact_factors() if run.bank.is_sum else None
+        least = thresholds().points_per_exact_column
+        return factors is not None and least * factors.width <= run.bank.n
+
+    def init(self, run: RunState) -> FactorsState:
+        problem = run.problem.on(run.bank.exact_factors())
+        solver = self.first(RunState(problem, memory_budget=run.memory_budget))
+        part = Part(problem, run.start, "factors", lambda point: point)
+        drive_part(solver, run, part, tol=TOLERANCES.factor_share_of_tolerance * run.tol)
+        weights, beta = run.start = run.latest
+        return FactorsState(Iterate(weights, beta, run.certificate(weights, beta)))
+
+    def step(self, run: RunState, state: FactorsState, tol: float) -> FactorsState:
+        if state.state is None:
+            new = self.solver.init(run)
+        else:
+            new = self.solver.step(run, state.state, tol)
+        return FactorsState(new.iterate, new)
+
+    def refreshed(self, run: RunState, state: FactorsState) -> FactorsState:
+        if state.state is None:  # finer kernels have finer factors
+            run.start = state.iterate.point
+            return self.init(run)
+        new = self.solver.refreshed(run, state.state)
+        return FactorsState(new.iterate, new)
+
+    def without_steps(self) -> Solver:
+        return self.solver

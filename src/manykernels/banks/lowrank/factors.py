@@ -370,6 +370,11 @@ class FactorBank(ColumnBank):
     def take_points(self, points: Indices) -> "FactorBank":
         return FactorBank(self.factors[points], self.offsets, self.features, self.threads)
 
+    def scaled(self, factors: np.ndarray) -> "FactorBank":
+        """The kernels of training points, each times a factor (m,)."""
+        root = np.sqrt(np.repeat(factors, np.diff(self.offsets))).astype(self.dtype)
+        return FactorBank(self.factors * root, self.offsets, self.features, self.threads)
+
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> "FactorBank | None":
         chosen = np.arange(self.m)[kernels]
         columns = np.concatenate(

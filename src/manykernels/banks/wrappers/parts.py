@@ -59,6 +59,10 @@ class PartBank(DelegatingBank):
         places = chosen if rows is None else np.arange(chosen.size)
         return whole[places][:, self.points]
 
+    def exact_factors(self) -> Any:
+        whole = self.bank.exact_factors()
+        return None if whole is None else whole.take_points(self.points).scaled(self.factors)
+
     def products(self, beta: ArrayLike) -> np.ndarray:
         found = self.bank.products(self._spread(as_outputs(beta, self.n)))
         found = found.take(self.points, axis=2)

@@ -323,6 +323,9 @@ class SharedBank(DelegatingBank):
     def own_threads(self) -> Threads:
         return Threads(1)
 
+    def exact_factors(self) -> Any:
+        return None if self._alone is None else self._alone.exact_factors()
+
     def combine(self, weights: ArrayLike, rows: Indices | None = None) -> np.ndarray:
         if rows is not None:
             return self.bank.combine(weights, rows)

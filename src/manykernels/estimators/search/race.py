@@ -15,6 +15,9 @@ FIRST_FOLDS = 2
 # Relative gap of cells: what it leaves is far below the standard error of a score. Larger: rougher
 # decision values of held-out rows.
 CELL_GAP = 1e-2
+# Steps of Newton's method of a cell at most: most need 3 to 8, and those that need many have a C so
+# large that their values at held-out rows have long settled. Larger: such cells take longer.
+CELL_STEPS = 12
 
 
 def rounds(folds: int, is_race: bool) -> list[range]:

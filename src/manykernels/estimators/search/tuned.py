@@ -34,8 +34,9 @@ from ..data.inputs import ReadTable
 from ..data.prepare import missing_views
 from ..data.units import MADE
 from .costs import default_costs
+from .folds import can_share
 from .grid_checkpoint import GridJournal, kept
-from .race import CELL_GAP, hopeless, rounds
+from .race import CELL_GAP, CELL_STEPS, hopeless, rounds
 from .scoring import refuse_probabilities, takes_weights
 from .splits import checked_splits, listed, refuse_weightless_tests
 from .tuning import GridIndex, GridTask, cells, fold_model
@@ -171,6 +172,8 @@ class Tuned:
             quiet = self._plain(
                 kernels=kernels, checkpoint=None, callbacks=None, verbose=0, tol=self._cell_gap
             )
+            if not self.exhaustive and self._takes_newton(quiet, incomplete):
+                quiet.set_params(max_iter=CELL_STEPS)
             values = self._grid(quiet, table, y, weight, costs)
             places = splits, *values, [], number
             options = self.verbose, incomplete, len(choices)
@@ -206,6 +209,12 @@ class Tuned:
     def _cell_gap(self):
         """The relative gap of cells."""
         return self.tol if self.exhaustive else max(self.tol, CELL_GAP)
+
+    @staticmethod
+    def _takes_newton(template, incomplete):
+        """Whether cells are solved by Newton's method, as no number of steps says otherwise."""
+        free = template.solver == "auto" and template.max_iter is None
+        return free and can_share(template, incomplete)
 
     def _raced(self, grid, found, note):
         """Compute cells, without those that cannot win any more; whether that was finished."""
