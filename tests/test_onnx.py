@@ -36,7 +36,7 @@ from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from manykernels.onnx import to_onnx  # noqa: E402
+from manykernels.onnx import pairs, to_onnx  # noqa: E402
 from manykernels.onnx.tables import gaussian_table  # noqa: E402
 from manykernels.onnx.terms import REASONS, WRITERS  # noqa: E402
 
@@ -135,6 +135,13 @@ ESTIMATORS = {
 @pytest.mark.filterwarnings("ignore:The factors have", "ignore:1 kernel is nearly the identity")
 def test_every_estimator(model, y):
     check(model, y)
+
+
+def test_many_sets_of_columns_are_a_loop(monkeypatch):
+    monkeypatch.setattr(pairs, "MOST_SETS", 0)
+    check(MKLClassifier([*MIXED, Laplacian(features=[0, 3])], **SCALED), THREE)
+    graph = to_onnx(MKLRegressor([RBF(features=[0, 1]), RBF()]).fit(X, VALUES))
+    assert [node.op_type for node in graph.graph.node].count("Scan") == 1
 
 
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])

@@ -37,7 +37,9 @@ class Columns:
 
     def _sorted(self, inputs):
         """Names of the inputs with numbers; notes where every column is."""
-        widths = [self.count] if len(inputs) == 1 else [_width(one) for one in inputs]
+        widths = [_width(one) for one in inputs]
+        if widths == [None]:
+            widths = [self.count]
         if None in widths or sum(widths) != self.count:
             given = ", ".join(f"{one.raw_name} {one.type.shape}" for one in inputs)
             raise ValueError(
@@ -131,5 +133,5 @@ def _is_single(inputs):
 
 
 def _width(variable):
-    shape = variable.type.shape
-    return shape[1] if len(shape) == 2 else None
+    width = variable.get_second_dimension()
+    return width if isinstance(width, int) else None  # or a name

@@ -5,7 +5,7 @@ table. Kernels that see the same columns share their distances or dot products.
 """
 
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,14 @@ from ..kernels import (
 from ..lowrank import FourierMap
 from .inputs import Columns
 from .nodes import Nodes
-from .tables import gaussian_table, write_tables
+from .pairs import (
+    Summand,
+    inverse_roots,
+    squares,
+    write_gaussians,
+    write_pairs,
+    write_polynomials,
+)
 
 # Digits by which two numbers may differ and still be the same category, in units of the last one.
 SAME = 4.0
@@ -35,30 +42,6 @@ REASONS = {
     Spectrum: "it compares substrings, for which ONNX has no operators",
 }
 OWN = "only its code in Python says what it computes"
-
-
-class Summand(NamedTuple):
-    """A kernel with coefficients: ``sum_j coefficients[:, j] kernel(factors * x, points[j])``.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    columns : (d,) int
-        That it sees.
-    points : (s, d) array
-    coefficients : (t, s) array
-    factors : (d,) array, optional
-        Of the columns.
-    is_scaled_by_row : bool
-        Whether it is divided by the root of its diagonal at x.
-    """
-
-    kernel: Any
-    columns: np.ndarray
-    points: np.ndarray
-    coefficients: np.ndarray
-    factors: np.ndarray | None = None
-    is_scaled_by_row: bool = False
 
 
 def write_scores(nodes: Nodes, model: Any, columns: Columns) -> str:
@@ -139,25 +122,13 @@ def _linear(nodes, columns, summands):
         if one.is_scaled_by_row:
             x = columns.seen(nodes, one.columns)
             part = nodes("MatMul", x, vector)
-            parts.append(nodes("Mul", part, _inverse_roots(nodes, _squares(nodes, x))))
+            parts.append(nodes("Mul", part, inverse_roots(nodes, squares(nodes, x))))
         else:
             np.add.at(vectors, one.columns, vector)
     used = np.flatnonzero(vectors.any(axis=1))
     if used.size:
         parts.append(nodes("MatMul", columns.seen(nodes, used), vectors[used]))
     return parts
-
-
-def _squares(nodes, x):
-    """Squared lengths of rows, (n, 1)."""
-    return nodes.total(nodes("Mul", x, x), 1, keepdims=True)
-
-
-def _inverse_roots(nodes, diagonal):
-    """One over the root of each entry, zero for zero."""
-    positive = nodes("Greater", diagonal, np.array(0.0))
-    roots = nodes("Sqrt", nodes("Where", positive, diagonal, np.array(1.0)))
-    return nodes("Where", positive, nodes("Reciprocal", roots), np.array(0.0))
 
 
 def _hamming(nodes, columns, summands):
@@ -199,108 +170,35 @@ def _text_table(nodes, x, table):
     return nodes.total(nodes("Gather", values, code, axis=0), 1)
 
 
-# --- kernels of pairs -----------------------------------------------------------------------------
-
-
-def _shared(summands):
-    """Lists of those that see the same of the same points."""
-    groups = defaultdict(list)
-    for one in summands:
-        factors = b"" if one.factors is None else one.factors.tobytes()
-        groups[one.columns.tobytes(), one.points.tobytes(), factors].append(one)
-    return groups.values()
-
-
-def _gaussians(nodes, columns, summands):
-    tables, others = [], []
-    for one in summands:
-        table = None
-        if one.columns.size == 1 and one.factors is None:
-            table = gaussian_table(one.kernel.gamma, one.points[:, 0], one.coefficients)
-        if table is None:
-            others.append(one)
-        else:
-            tables.append((one.columns[0], table))
-    parts = [
-        _exponentials(nodes, _distances(nodes, columns, some[0]), some) for some in _shared(others)
-    ]
-    if tables:
-        places, tables = zip(*tables, strict=True)
-        parts.append(write_tables(nodes, columns.seen(nodes, np.array(places)), tables))
-    return parts
-
-
-def _laplacians(nodes, columns, summands):
-    parts = []
-    for some in _shared(summands):
-        x = nodes("Unsqueeze", columns.seen(nodes, some[0].columns), np.array([1]))
-        apart = nodes("Abs", nodes("Sub", x, some[0].points[None]))
-        parts.append(_exponentials(nodes, nodes.total(apart, 2), some))
-    return parts
-
-
-def _distances(nodes, columns, one):
-    """Squared distances between rows and points, (n, s), measured from the middle of the points:
-    far from it the digits of small distances would be lost.
-    """
-    x = columns.seen(nodes, one.columns)
-    x = x if one.factors is None else nodes("Mul", x, one.factors)
-    center = one.points.mean(axis=0)
-    x, points = nodes("Sub", x, center), one.points - center
-    dots = nodes("MatMul", x, -2.0 * points.T)
-    norms = nodes("Add", _squares(nodes, x), np.square(points).sum(axis=1))
-    return nodes("Max", nodes("Add", dots, norms), np.array(0.0))
-
-
-def _exponentials(nodes, distances, summands):
-    """Exponentials of some widths of the same distances, times coefficients."""
-    parts = []
-    for one in summands:
-        values = nodes("Exp", nodes("Mul", distances, np.array(-float(one.kernel.gamma))))
-        parts.append(nodes("MatMul", values, one.coefficients.T))
-    return nodes.summed(parts)
-
-
-def _polynomials(nodes, columns, summands):
-    parts = []
-    for some in _shared(summands):
-        x = columns.seen(nodes, some[0].columns)
-        dots = nodes("MatMul", x, some[0].points.T)
-        for one in some:
-            part = nodes("MatMul", _powers(nodes, dots, one.kernel), one.coefficients.T)
-            if one.is_scaled_by_row:
-                diagonal = _powers(nodes, _squares(nodes, x), one.kernel)
-                part = nodes("Mul", part, _inverse_roots(nodes, diagonal))
-            parts.append(part)
-    return parts
-
-
-def _powers(nodes, dots, kernel):
-    base = nodes("Mul", dots, np.array(float(kernel.gamma)))
-    base = nodes("Add", base, np.array(float(kernel.coef0)))
-    return nodes("Pow", base, np.array(float(kernel.degree)))
+# --- random features ------------------------------------------------------------------------------
 
 
 def _fourier(nodes, columns, features, coefficients):
     """Cosines and sines of random frequencies, times coefficients."""
-    parts = []
+    angles, cosines, sines = [], [], []
     for k, F in enumerate(features.frequencies):
         own = coefficients[:, features.offsets[k] : features.offsets[k + 1]].T.astype(float)
-        if own.any():
-            own = own * np.sqrt(features.scales[k] / F.shape[1])
-            seen = features.columns_of(k)
-            seen = np.arange(features.n_features) if seen is None else seen
-            angles = nodes("MatMul", columns.seen(nodes, seen), F.astype(float))
-            parts.append(nodes("MatMul", nodes("Cos", angles), own[: F.shape[1]]))
-            parts.append(nodes("MatMul", nodes("Sin", angles), own[F.shape[1] :]))
-    return parts
+        if not own.any():
+            continue
+        own = own * np.sqrt(features.scales[k] / F.shape[1])
+        cosines.append(own[: F.shape[1]])
+        sines.append(own[F.shape[1] :])
+        seen = features.columns_of(k)
+        seen = np.arange(features.n_features) if seen is None else seen
+        angles.append(nodes("MatMul", columns.seen(nodes, seen), F.astype(float)))
+    if not angles:
+        return []
+    angles = angles[0] if len(angles) == 1 else nodes("Concat", *angles, axis=1)
+    cosines, sines = np.concatenate(cosines), np.concatenate(sines)
+    parts = [nodes("MatMul", nodes("Cos", angles), cosines)]
+    return [*parts, nodes("MatMul", nodes("Sin", angles), sines)]
 
 
 # By exact type: a subclass may compute anything.
 WRITERS = {
-    RBF: _gaussians,
-    Laplacian: _laplacians,
+    RBF: write_gaussians,
+    Laplacian: write_pairs,
     Linear: _linear,
-    Polynomial: _polynomials,
+    Polynomial: write_polynomials,
     Hamming: _hamming,
 }
