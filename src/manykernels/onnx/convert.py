@@ -41,7 +41,8 @@ def to_onnx(
         pipeline of steps that skl2onnx knows.
     X : array or DataFrame, optional
         One row or more, whose types become those of the inputs: one input ``X`` for an array,
-        and for a data frame one for each column, by its name. By default numbers are float32, in
+        and for a data frame one for each column, by its name, with an underscore for what is
+        neither letter nor digit. By default numbers are float32, in
         one input ``X`` unless the model has columns of texts. A pipeline whose first steps read
         texts or name columns needs it.
     initial_types : list of (name, type), optional
