@@ -164,10 +164,12 @@ def test_inputs_of_float64_keep_their_digits():
 
 
 def test_missing_numbers():
-    holes = X.copy()
-    holes[::4, 0] = np.nan
-    model = MKLClassifier(missing="impute").fit(holes, TWO)
-    compare(model, holes, outputs(to_onnx(model, holes), X=holes))
+    holes = pd.DataFrame({"a": X[:, 0], "kind": pd.Categorical(X[:, 3] + 5.0)})
+    holes.loc[::4, "a"] = np.nan
+    model = MKLClassifier(missing="impute", p=np.inf).fit(holes, TWO)
+    holes.loc[0, "kind"] = np.nan
+    found = outputs(to_onnx(model, X[:, :2]), X=holes.to_numpy(dtype=float))
+    compare(model, holes, found)
 
 
 def test_rows_with_nan_and_far_rows_leave_others_alone():

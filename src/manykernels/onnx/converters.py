@@ -138,15 +138,18 @@ def _classifier_types(operator):
 def _convert_classifier(scope, operator, container):
     model = operator.raw_operator
     nodes, scores = _begin(scope, operator, container)
+    decision, probabilities = write_decision(nodes, model, scores), None
+    if has_probabilities(model):
+        probabilities = write_probabilities(nodes, model, scores)
+    label = write_label(nodes, model, decision, probabilities)
+    values = {"label": label, "probabilities": probabilities, "scores": decision}
     for kind, output in zip(_kinds(model), operator.outputs, strict=False):
         if kind == "label":
-            nodes.write(output.onnx_name, "Identity", write_label(nodes, model, scores))
-        elif kind == "scores":
-            _write(nodes, output, write_decision(nodes, model, scores))
+            nodes.write(output.onnx_name, "Identity", label)
         elif isinstance(output.type, SequenceType):
-            _write_maps(nodes, output, model, write_probabilities(nodes, model, scores))
+            _write_maps(nodes, output, model, probabilities)
         else:
-            _write(nodes, output, write_probabilities(nodes, model, scores))
+            _write(nodes, output, values[kind])
 
 
 def _write_maps(nodes, output, model, probabilities):

@@ -73,6 +73,8 @@ class Columns:
         given = numbers[0] if len(numbers) == 1 else nodes("Concat", *numbers, axis=1)
         kept = np.array(list(self._places))
         if medians is not None:
+            medians = medians.copy()
+            medians[list(self._categories)] = np.nan  # those of codes
             given = nodes("Where", nodes("IsNaN", given), medians[kept], given)
         self._given = self._in_units = given
         if self._means[kept].any():
@@ -89,7 +91,7 @@ class Columns:
         return self._some(nodes, self._given, columns)
 
     def _some(self, nodes, numbers, columns):
-        places = np.array([self._places[f] for f in columns])
+        places = np.array([self._places[f] for f in columns], dtype=int)
         if np.array_equal(places, np.arange(len(self._places))):
             return numbers
         return nodes("Gather", numbers, places, axis=1)

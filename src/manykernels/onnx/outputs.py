@@ -28,27 +28,27 @@ def class_labels(model: Any) -> np.ndarray:
     return classes.astype(np.int64)
 
 
-def write_label(nodes: Nodes, model: Any, scores: str) -> str:
+def write_label(nodes: Nodes, model: Any, decision: str, probabilities: str | None) -> str:
     """The class of each row, (n,).
 
     Parameters
     ----------
     nodes : Nodes
     model : MKLClassifier
-    scores : name of the (n, t) decision values of all outputs
+    decision, probabilities : names
+        What `write_decision` and `write_probabilities` gave; None if there are none.
     """
-    if has_probabilities(model):
-        best = nodes("ArgMax", write_probabilities(nodes, model, scores), axis=1, keepdims=0)
+    if probabilities is not None:
+        best = nodes("ArgMax", probabilities, axis=1, keepdims=0)
     elif model.classes_.size == 2:
-        positive = nodes("Greater", write_decision(nodes, model, scores), np.array(0.0))
-        best = nodes.cast(positive, TensorProto.INT64)
+        best = nodes.cast(nodes("Greater", decision, np.array(0.0)), TensorProto.INT64)
     else:
-        best = nodes("ArgMax", write_decision(nodes, model, scores), axis=1, keepdims=0)
+        best = nodes("ArgMax", decision, axis=1, keepdims=0)
     return nodes("Gather", class_labels(model), best, axis=0)
 
 
 def write_decision(nodes: Nodes, model: Any, scores: str) -> str:
-    """What `decision_function` gives, (n,) or (n, n_classes)."""
+    """What `decision_function` gives, (n,) or (n, n_classes), from all outputs' (n, t) scores."""
     if model.classes_.size == 2:
         return nodes("Squeeze", scores, np.array([1]))
     return _votes(nodes, model.classes_.size, scores) if model.multiclass == "ovo" else scores
@@ -66,7 +66,7 @@ def _votes(nodes, count, scores):
 
 
 def write_probabilities(nodes: Nodes, model: Any, scores: str) -> str:
-    """What `predict_proba` gives, (n, n_classes)."""
+    """What `predict_proba` gives, (n, n_classes), from all outputs' (n, t) scores."""
     if hasattr(model, "calibration_kind_"):
         return _calibrated(nodes, model, scores)
     if model.classes_.size == 2:

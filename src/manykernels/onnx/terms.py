@@ -94,7 +94,7 @@ def _of_combination(combination, weights, term):
     """A product of Gaussians is one Gaussian of scaled columns, a mixture one polynomial."""
     if type(combination) is Product:
         factors = np.sqrt(weights)[combination._group]
-        used = np.flatnonzero(factors)
+        used = np.flatnonzero(factors) if factors.any() else np.arange(1)
         factors, points = factors[used], term.points[:, used] * factors[used]
         return Summand(RBF(1.0), term.columns[used], points, term.coefficients, factors)
     if type(combination) is PolynomialMixture:
@@ -190,7 +190,9 @@ def _fourier(nodes, columns, features, coefficients):
         return []
     angles = angles[0] if len(angles) == 1 else nodes("Concat", *angles, axis=1)
     cosines, sines = np.concatenate(cosines), np.concatenate(sines)
-    parts = [nodes("MatMul", nodes("Cos", angles), cosines)]
+    # not every runtime has cosines of float64
+    ahead = nodes("Add", angles, np.array(0.5 * np.pi))
+    parts = [nodes("MatMul", nodes("Sin", ahead), cosines)]
     return [*parts, nodes("MatMul", nodes("Sin", angles), sines)]
 
 
