@@ -36,6 +36,8 @@ BLOCKS = [
     ],
 )
 def test_block_runs(page, block, tmp_path, monkeypatch):
+    if "onnxruntime" in block:
+        pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     exec(compile(block, str(page), "exec"), {"__name__": "__main__"})

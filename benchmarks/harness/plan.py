@@ -10,12 +10,12 @@ ORDER = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
     *("compare", "groups", "proof", "shapley", "coverage", "pays", "defaults", "fits", "tuning"),
     *("auto", "edges", "foundations", "cross", "missing", "readers", "kill", "shape", "structure"),
-    *("versions", "mutants"),
+    *("onnx_graphs", "versions", "mutants"),
     *("dask", "gpu", "gpu_lowrank"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
 ON_DEVICE = {("gpu", "all"), ("gpu_lowrank", "all"), ("tuning", "device")}
-NEEDS = {"mutants": "cosmic_ray", "dask": "distributed"}
+NEEDS = {"mutants": "cosmic_ray", "dask": "distributed", "onnx_graphs": "skl2onnx"}
 
 
 def jobs(size):
