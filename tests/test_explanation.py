@@ -110,7 +110,7 @@ class TestExplain:
 
     def test_a_limit_is_what_decides_who_has_weight(self):
         model = MKLClassifier(KERNELS, p=1.33, max_groups=3)
-        limit, idle = explain(model, X, y, scoring="roc_auc", cv=5, n_halves=2).notes
+        limit, idle = explain(model, X, y, scoring="roc_auc", cv=5, n_halves=4).notes
         assert "limited (max_groups=3)" in limit
         assert "whether fewer than max_groups=3" in idle
         assert "smaller C" not in idle
