@@ -5,9 +5,10 @@ that they published, with their k, C and ridge: the best k of ten kernels with i
 best of the eight that are positive definite, their alternating method rebuilt from its description
 from some random starts, and what they published: objectives, the bound of a semidefinite relaxation
 and its seconds. ``accuracy``: the same on random splits, beside all kernels with p = 1, the best
-single kernel, the plain sum and an SVC with the same C. ``beyond``: 40 kernels and k = 3, 100 and
-k = 2, 30 gene sets and k = 3: how much is proven in a minute, and the best of all subsets tried one
-by one, or of those for which a minute is enough.
+single kernel, the plain sum and an SVC with the same C, splits spread over the cores.
+``beyond``: 40 kernels and k = 3, 100 and k = 2, 30 gene sets and k = 3: how much is proven in a
+minute, the best of subsets drawn at random for some seconds, and what part of all they are; and the
+same for the last of the kernels, few enough for all subsets to be tried one by one.
 
 What was learned
 ----------------
@@ -21,7 +22,11 @@ What was learned
 * A good first subset matters more than anything else: on 40 Gaussians of random columns of sonar
   forty exchanges without gain, in place of three, found one that was 10 % better and ended a search
   that had not ended before. Larger problems around a subset that was ruled out, with as many
-  kernels as leave it so, rule out several times as many subsets, and cost as much more.
+  kernels as leave it so, rule out several times as many subsets, and cost as much more: on the gene
+  sets with C = 10 four to ten units chosen by their forms, by the subsets that are left, or by
+  both, took 700 to 1,100 problems in place of 3,833, and 0.6 to 1.2 times the processor time. A
+  list of at most 30 subsets in place of 200,000, with relaxed problems before, halves the time with
+  C = 1 and takes longer with C = 10. Knowing the best subset from the start saves a fifth.
 """
 
 from . import exactly, sparse_mkl
@@ -29,6 +34,7 @@ from .common import run_parts
 
 SETS, STARTS, SPLITS = tuple(sparse_mkl.LAYOUTS), 10, 50
 PROBLEMS, SECONDS, COSTS = ("sonar, 34 columns", "bci, 94 columns", "gene sets"), 60, (1.0, 10.0)
+SAMPLING, SMALLER = 10, 455  # seconds for subsets one by one; subsets of a bank that is exhausted
 
 
 def published():
@@ -40,7 +46,7 @@ def accuracy():
 
 
 def beyond():
-    return exactly.beyond(PROBLEMS, SECONDS, COSTS)
+    return exactly.beyond(PROBLEMS, SECONDS, COSTS, SAMPLING, SMALLER)
 
 
 STEPS = {"sparse_mkl": published, "accuracy": accuracy, "beyond": beyond}
@@ -51,6 +57,8 @@ QUICK = {
     "PROBLEMS": ("sonar, 34 columns",),
     "SECONDS": 3,
     "COSTS": (1.0,),
+    "SAMPLING": 1,
+    "SMALLER": 20,
 }
 
 

@@ -108,6 +108,13 @@ class TestExplain:
         assert "noise" in note
         assert "signal" not in note
 
+    def test_a_limit_is_what_decides_who_has_weight(self):
+        model = MKLClassifier(KERNELS, p=1.33, max_groups=3)
+        limit, idle = explain(model, X, y, scoring="roc_auc", cv=5, n_halves=4).notes
+        assert "limited (max_groups=3)" in limit
+        assert "whether fewer than max_groups=3" in idle
+        assert "smaller C" not in idle
+
     def test_as_the_parts_that_it_is_made_of(self):
         """The same splits give the same drops as `group_importance`."""
         splits = [(np.arange(80), np.arange(80, 120)), (np.arange(40, 120), np.arange(40))]

@@ -194,8 +194,9 @@ class TestPlan:
         assert plan(model, X, three) == model.fit(X, three).plan_
 
     def test_all_problems_of_a_grid_are_counted(self):
-        model = MKLClassifierCV(Cs=2, ps=[1.0], cv=2)
-        assert "32 problems (8 choices of kernels" in plan(model, X, Y).problems.what
+        model = MKLClassifierCV(Cs=2, ps=[1.0, 2.0], cv=2)
+        words = "2 folds, 2 values of C, 2 of p; 8 choices of kernels, 6 of them single"
+        assert f"40 problems ({words}" in plan(model, X, Y).problems.what
 
     def test_a_small_budget_is_named(self):
         text = str(plan(MKLClassifier(MIXED, cache_size=0.001), X, Y))

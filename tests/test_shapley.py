@@ -179,6 +179,30 @@ class TestModels:
         again = shapley_values(load(tmp_path / "model.mk"), table)
         np.testing.assert_allclose(again.values, found.values, atol=1e-12)
         assert found.feature_names == ["kind", "word", "number"]
+        assert [found.entry(0, f) for f in (0, 1)] == [table["kind"][0], table["word"][0]]
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_pictures_show_words_and_dates_and_name_class_and_game(self):
+        pytest.importorskip("matplotlib").use("agg")
+        pd = pytest.importorskip("pandas")
+        from manykernels.display import BeeswarmDisplay, WaterfallDisplay
+
+        days = pd.to_datetime("2001-03-01") + pd.to_timedelta(LABELS, unit="D")
+        table = pd.DataFrame({"kind": np.array(["oak", "fir", "elm"])[LABELS], "day": days})
+        model = MKLClassifier().fit(table, LABELS)
+        fall = WaterfallDisplay.from_estimator(model, table, background=table[:3], output="2")
+        lines = {tick.get_text() for tick in fall.ax_.get_yticklabels()}
+        assert lines == {f"kind = {table['kind'][0]}", f"day = {days[0].date()}"}
+        assert fall.ax_.get_xlabel() == (
+            "decision, 2 (one of 3)\nunknown columns as in 3 background rows"
+        )
+        swarm = BeeswarmDisplay(shapley_values(model, table)).plot()
+        lines = [tick.get_text() for tick in swarm.ax_.get_yticklabels()]
+        assert sorted(lines)[0] == "day: 2001-03-01 to 2001-03-03"
+        assert set(sorted(lines)[1].split(": ")[1].split(", ")) == {"oak", "fir", "elm"}
+        assert "0 (one of 3)\nunknown columns left out" in swarm.ax_.get_xlabel()
+        with pytest.raises(ValueError, match="There is no output 3"):
+            BeeswarmDisplay(shapley_values(model, table), output=3)
 
     @pytest.mark.parametrize(
         ("model", "match"),

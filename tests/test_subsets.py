@@ -6,6 +6,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from conftest import MIXED, toy
 from manykernels import (
@@ -263,12 +266,14 @@ def test_a_time_limit_ends_without_a_warning(recwarn):
     assert not recwarn.list
 
 
-def test_a_search_goes_on_from_a_checkpoint(tmp_path):
-    model = MKLClassifier(KERNELS, max_kernels=2, checkpoint=tmp_path / "search.mkl")
+@pytest.mark.parametrize("tol", [1e-3, 0.5])
+def test_a_search_goes_on_from_a_checkpoint(tmp_path, tol):
+    model = MKLClassifier(KERNELS, max_kernels=2, checkpoint=tmp_path / "search.mkl", tol=tol)
     first, again = (clone(model).fit(X, y).result_ for _ in range(2))
     assert again.resumed is not None
+    assert again.subsets.ruled_out == again.subsets.total
     assert again.status is Status.OPTIMAL
-    assert again.objective == pytest.approx(first.objective, rel=1e-3)
+    assert again.objective == pytest.approx(first.objective, rel=tol)
     with pytest.raises(ValueError, match="max_kernels changed"):
         clone(model).set_params(max_kernels=1).fit(X, y)
 
@@ -322,6 +327,17 @@ def test_sparsity_path_counts_groups_where_there_are_some():
     assert found.chosen(0) == ["product"]
     with pytest.raises(ValueError, match="give cv"):
         found.simplest  # noqa: B018
+
+
+def test_sparsity_path_of_a_pipeline_fits_its_steps_in_every_fold():
+    model, table = MKLClassifier(KERNELS[:3]), 100.0 * X + 7.0
+    pipeline = make_pipeline(StandardScaler(), model)
+    found = sparsity_path(pipeline, table, y, k=[1], cv=2)
+    scores = cross_val_score(pipeline.set_params(mklclassifier__max_kernels=1), table, y, cv=2)
+    np.testing.assert_allclose(found.scores[:, 0], scores)
+    assert found.chosen(0)[0] in found[0][-1].kernel_names_
+    np.testing.assert_array_equal(found[0].predict(table), pipeline.fit(table, y).predict(table))
+    assert list(found.frame()["subsets"]) == [3]
 
 
 def test_sparsity_path_ends_early():

@@ -258,7 +258,7 @@ class TestChoice:
                 for kernels in ("auto", "whole")
             }
             both, whole = found["auto"].fit(A, labels), found["whole"].fit(A, labels)
-            assert not hasattr(whole, "kernels_")
+            assert whole.kernels_ == "whole"
             assert both.best_score_ >= whole.best_score_
             if both.kernels_ == "whole":
                 np.testing.assert_array_equal(both.scores_, whole.scores_)

@@ -26,66 +26,66 @@ LEAST_FACTOR = 1e-30  # in the place of zeros, which cannot be divided out of a 
 
 
 @fast
-def _factors(x, z, rates, squared, out, powers):
-    """``1 - exp(-rates distance)`` of every column; out may be longer, and is zero there."""
-    out[:] = 0.0
-    for f in range(rates.size):
-        difference = x[f] - z[f]
-        distance = difference * difference if squared else abs(difference)
-        out[f] = LOG2_E * rates[f] * distance
+def _changes(rows, points, j, rates, squared, out, powers):
+    """``1 - exp(-rates distance)`` of every column, of all rows and point j, row after row; out may
+    be longer than the rows, and is zero there.
+    """
+    width = out.size // rows.shape[0]
+    for i in range(rows.shape[0]):
+        start = i * width
+        for f in range(rates.size):
+            difference = rows[i, f] - points[j, f]
+            distance = difference * difference if squared else abs(difference)
+            out[start + f] = LOG2_E * rates[f] * distance
+        for f in range(rates.size, width):
+            out[start + f] = 0.0
     start_chain(out, powers, out.size)
 
 
 @fast
-def _products(c, e, t, r):
-    """``prod_f (c_f + t e_f)`` and the same with 1 - t, r and 1 - r."""
-    first, second, third, fourth = 1.0, 1.0, 1.0, 1.0
-    for f in range(c.size):
-        first *= c[f] + t * e[f]
-        second *= c[f] + (1.0 - t) * e[f]
-        third *= c[f] + r * e[f]
-        fourth *= c[f] + (1.0 - r) * e[f]
-    return first, second, third, fourth
-
-
-@fast
-def _divide_out(c, e, t, r, first, second, third, fourth, out):
-    """Add all four products, each without the factor of a column."""
-    for f in range(c.size):
-        one = c[f] + t * e[f]
-        two = c[f] + (1.0 - t) * e[f]
-        three = c[f] + r * e[f]
-        four = c[f] + (1.0 - r) * e[f]
-        upper = (first * two + second * one) * (three * four)
-        upper += (third * four + fourth * three) * (one * two)
-        out[f] += upper / ((one * two) * (three * four))
-
-
-@fast
 def _product_game(c, e, limits, starts, nodes, weights, out):
-    """Values of the columns in one product game."""
+    """Values of the columns in one product game.
+
+    Loops stand here, and not in functions of their own: calls with arrays took half of the time.
+    """
     total = 0.0
     for f in range(e.size):
         total += abs(e[f])
     rule = 0
     while rule < limits.size - 1 and total > limits[rule]:
         rule += 1
-    out[:] = 0.0
+    for f in range(e.size):
+        out[f] = 0.0
     for q in range(starts[rule], starts[rule + 1], 2):
-        t, r, w, v = nodes[q], nodes[q + 1], weights[q], weights[q + 1]
-        first, second, third, fourth = _products(c, e, t, r)
-        _divide_out(c, e, t, r, w * first, w * second, v * third, v * fourth, out)
+        t, r = nodes[q], nodes[q + 1]
+        # prod_f (c_f + t e_f), and the same with 1 - t, r and 1 - r
+        first, second = weights[q], weights[q]
+        third, fourth = weights[q + 1], weights[q + 1]
+        for f in range(e.size):
+            first *= c[f] + t * e[f]
+            second *= c[f] + (1.0 - t) * e[f]
+            third *= c[f] + r * e[f]
+            fourth *= c[f] + (1.0 - r) * e[f]
+        # all four, each without the factor of a column
+        for f in range(e.size):
+            one = c[f] + t * e[f]
+            two = c[f] + (1.0 - t) * e[f]
+            three = c[f] + r * e[f]
+            four = c[f] + (1.0 - r) * e[f]
+            upper = (first * two + second * one) * (three * four)
+            upper += (third * four + fourth * three) * (one * two)
+            out[f] += upper / ((one * two) * (three * four))
     for f in range(e.size):
         out[f] *= e[f]
 
 
 @fast
-def _spread(game, coefficients, j, factor, out):
-    """Add the values of a game, times the coefficients of point j, for every output."""
-    for c in range(out.shape[0]):
+def _spread(game, coefficients, j, factor, out, i):
+    """Add the values of a game at row i, times the coefficients of point j, for every output."""
+    for c in range(out.shape[1]):
         times = factor * coefficients[c, j]
-        for f in range(out.shape[1]):
-            out[c, f] += times * game[f]
+        for f in range(out.shape[2]):
+            out[i, c, f] += times * game[f]
 
 
 @fast
@@ -114,23 +114,23 @@ def add_product_games(
         mirror them.
     out : (n, t, d) array
     """
-    padded = 16 * ((rates.size + 15) // 16)  # whole registers
-    powers, game, e = np.empty(padded), np.empty(padded), np.empty(padded)
-    c, near = np.ones(padded), np.empty((rows.shape[0], padded))
+    width = 16 * ((rates.size + 15) // 16)  # whole registers
+    near, powers = np.empty(rows.shape[0] * width), np.empty(rows.shape[0] * width)
+    game, e, c = np.empty(width), np.empty(width), np.ones(width)
     count = background.shape[0]
     for j in range(points.shape[0]):
-        for i in range(rows.shape[0]):
-            _factors(rows[i], points[j], rates, squared, near[i], powers)
+        _changes(rows, points, j, rates, squared, near, powers)
         for b in range(max(count, 1)):
             if count > 0:
-                _factors(background[b], points[j], rates, squared, c, powers)
-                for f in range(padded):
+                _changes(background[b : b + 1], points, j, rates, squared, c, powers)
+                for f in range(width):
                     c[f] = max(1.0 - c[f], LEAST_FACTOR)
             for i in range(rows.shape[0]):
-                for f in range(padded):
-                    e[f] = max(1.0 - near[i, f], LEAST_FACTOR) - c[f] if count else -near[i, f]
+                for f in range(width):
+                    change = near[i * width + f]
+                    e[f] = max(1.0 - change, LEAST_FACTOR) - c[f] if count else -change
                 _product_game(c, e, limits, starts, nodes, weights, game)
-                _spread(game, coefficients, j, 1.0 / max(count, 1), out[i])
+                _spread(game, coefficients, j, 1.0 / max(count, 1), out, i)
 
 
 @fast
@@ -204,4 +204,4 @@ def add_power_games(
                         start += slope * background[b, f]
                         u[f] -= slope * background[b, f]
                 _power_game(u, start, degree, binomials, cumulants, weights, sums, moments, game)
-                _spread(game, coefficients, j, share, out[i])
+                _spread(game, coefficients, j, share, out, i)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,15 +19,71 @@ BINS = 60  # places along an axis within which points are put above each other
 WIDTH = 0.8  # of a swarm, in lines
 
 
-class BeeswarmDisplay:
-    """What every column adds to the decision at every row: a line of points for each of the
-    largest, colored by the value of the column.
+class ShapleyDisplay:
+    """What the pictures of Shapley values have in common.
 
     Parameters
     ----------
     shapley : ShapleyValues
     output : int or str, optional
-        Which of several, the first by default.
+        Which of several classes or targets, by its number or its name; the first by default. The
+        picture names it.
+    max_features : int
+        Columns to show.
+    """
+
+    def __init__(
+        self, shapley: ShapleyValues, output: int | str | None = None, max_features: int = 10
+    ) -> None:
+        self.shapley, self.max_features = shapley.output(output), max_features
+        of, named = shapley.output_names, self.shapley.output_names[0]
+        which = f", {named}" + (f" (one of {len(of)})" if len(of) > 1 else "")
+        self._decision = f"decision{which}"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        background: Any = None,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the `shapley_values` of a fitted model.
+
+        Parameters
+        ----------
+        estimator, X, background
+            As for `manykernels.shapley_values`.
+        ax : matplotlib axes, optional
+        options
+            Parameters of the display, such as ``output``, and of its `plot`.
+
+        Returns
+        -------
+        The display.
+        """
+        own = {name: options.pop(name) for name in signature(cls).parameters if name in options}
+        return cls(shapley_values(estimator, X, background=background), **own).plot(ax, **options)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw, on new axes if none are given."""
+        raise NotImplementedError
+
+
+class BeeswarmDisplay(ShapleyDisplay):
+    """What every column adds to the decision at every row: a line of points for each of the
+    largest, colored by the value of the column. Words have no order to be colored by: their names
+    stand beside the column, in the order of what they add on average, from left to right; beside
+    dates are the first and the last.
+
+    Parameters
+    ----------
+    shapley : ShapleyValues
+    output : int or str, optional
+        Which of several classes or targets, by its number or its name; the first by default. The
+        picture names it.
     max_features : int
         Columns to show, those with the largest mean absolute value.
 
@@ -38,41 +95,10 @@ class BeeswarmDisplay:
     def __init__(
         self, shapley: ShapleyValues, output: int | str | None = None, max_features: int = 15
     ) -> None:
-        self.shapley, self.max_features = shapley.output(output), max_features
+        super().__init__(shapley, output, max_features)
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        *,
-        background: Any = None,
-        output: int | str | None = None,
-        max_features: int = 15,
-        ax: Axes | None = None,
-        **options: Any,
-    ) -> BeeswarmDisplay:
-        """Draw the `shapley_values` of a fitted model at some rows.
-
-        Parameters
-        ----------
-        estimator, X, background
-            As for `manykernels.shapley_values`.
-        output, max_features
-            As for `BeeswarmDisplay`.
-        ax : matplotlib axes, optional
-        options
-            For matplotlib's ``scatter``.
-
-        Returns
-        -------
-        BeeswarmDisplay
-        """
-        found = shapley_values(estimator, X, background=background)
-        return cls(found, output, max_features).plot(ax, **options)
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> BeeswarmDisplay:
-        """Draw, on new axes if none are given."""
+    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw, on new axes if none are given; options are for matplotlib's ``scatter``."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import LinearSegmentedColormap
 
@@ -86,14 +112,14 @@ class BeeswarmDisplay:
         self.ax_.axvline(0.0, color="0.6", linewidth=1)
         for place, f in enumerate(shown):
             heights = place + _swarm(found.values[:, f], span)
-            shades = colors(np.ma.masked_invalid(colored(found.data[:, f])))
-            style = {"c": shades, "s": 14, "linewidths": 0} | options
+            drawn = colors(np.ma.masked_invalid(shades(found, f)))
+            style = {"c": drawn, "s": 14, "linewidths": 0} | options
             self.ax_.scatter(found.values[:, f], heights, **style)
-        names = [shortened(found.feature_names[f], LONGEST) for f in shown]
+        names = [shortened(label(found, f), LONGEST) for f in shown]
         self.ax_.set_yticks(np.arange(shown.size), names)
         self.ax_.set_ylim(shown.size - 0.4, -0.6)
         self.ax_.tick_params(axis="y", length=0)
-        self.ax_.set_xlabel(f"what the column adds to the {_decision(found)}")
+        self.ax_.set_xlabel(f"what the column adds to the {self._decision}\n{found.game}")
         bar = self.figure_.colorbar(
             ScalarMappable(cmap=colors), ax=self.ax_, ticks=[0.0, 1.0], aspect=40, pad=0.02
         )
@@ -103,7 +129,7 @@ class BeeswarmDisplay:
         return self
 
 
-class WaterfallDisplay:
+class WaterfallDisplay(ShapleyDisplay):
     """From the base value to the decision at one row: what every column adds, largest first.
 
     Parameters
@@ -112,7 +138,8 @@ class WaterfallDisplay:
     row : int
         Number of the row.
     output : int or str, optional
-        Which of several, the first by default.
+        Which of several classes or targets, by its number or its name; the first by default. The
+        picture names it.
     max_features : int
         Columns with a bar of their own; the others share one.
 
@@ -128,44 +155,12 @@ class WaterfallDisplay:
         output: int | str | None = None,
         max_features: int = 10,
     ) -> None:
-        self.shapley, self.row = shapley.output(output), row
-        self.max_features = max_features
+        super().__init__(shapley, output, max_features)
+        self.row = row
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        *,
-        background: Any = None,
-        row: int = 0,
-        output: int | str | None = None,
-        max_features: int = 10,
-        ax: Axes | None = None,
-        **options: Any,
-    ) -> WaterfallDisplay:
-        """Draw the `shapley_values` of a fitted model at one row.
-
-        Parameters
-        ----------
-        estimator, X, background
-            As for `manykernels.shapley_values`.
-        row, output, max_features
-            As for `WaterfallDisplay`.
-        ax : matplotlib axes, optional
-        options
-            For matplotlib's ``barh``.
-
-        Returns
-        -------
-        WaterfallDisplay
-        """
-        found = shapley_values(estimator, X, background=background)
-        return cls(found, row, output, max_features).plot(ax, **options)
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> WaterfallDisplay:
-        """Draw, on new axes if none are given."""
-        found, base = self.shapley, self.shapley.base_values[self.row]
+    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw, on new axes if none are given; options are for matplotlib's ``barh``."""
+        base = self.shapley.base_values[self.row]
         names, steps = self._steps()
         ends = base + np.cumsum(steps)
         self.ax_ = axes(ax, height=1.6 + 0.36 * max(len(names), 3), width=7.5)
@@ -184,8 +179,8 @@ class WaterfallDisplay:
         # bars have no margins of their own, and their numbers need some
         low, high = min(base, ends.min()), max(base, ends.max())
         self.ax_.set_xlim(low - 0.14 * (high - low), high + 0.14 * (high - low))
-        self.ax_.set_xlabel(_decision(found))
-        title = f"from {base:.3g} (no column) to {ends[-1]:.3g}"
+        self.ax_.set_xlabel(f"{self._decision}\n{self.shapley.game}")
+        title = f"from {base:.3g} (no column known) to {ends[-1]:.3g}"
         self.ax_.set_title(title, loc="left", fontsize="medium")
         return self
 
@@ -195,18 +190,14 @@ class WaterfallDisplay:
         order = np.argsort(-np.abs(values), kind="stable")
         shown, left = order[: self.max_features], order[self.max_features :]
         names = [
-            f"{shortened(found.feature_names[f], LONGEST)} = {found.data[self.row, f]:.4g}"
+            f"{shortened(found.feature_names[f], LONGEST)} = "
+            f"{shortened(found.entry(self.row, f), LONGEST)}"
             for f in shown
         ]
         steps = values[shown]
         if left.size:
             names, steps = [*names, f"{left.size} others"], np.append(steps, values[left].sum())
         return names, steps
-
-
-def _decision(found):
-    of = found.output_names
-    return f"decision, {of[0]}" if len(of) == 1 else "decision"
 
 
 def _swarm(values, span):
@@ -222,10 +213,27 @@ def _swarm(values, span):
     return 0.5 * WIDTH * heights / farthest
 
 
-def colored(column):
-    """A column between zero and one, by its 5 % and 95 % quantiles."""
-    column = np.asarray(column, dtype=float)
-    if np.isnan(column).all():
-        return column
-    low, high = np.nanquantile(column, [0.05, 0.95])
-    return np.clip((column - low) / ((high - low) or 1.0), 0.0, 1.0)
+def label(found, column):
+    """The name of a column, with its words in the order of what they add on average, or its first
+    and last date.
+    """
+    name, entries = found.feature_names[column], found.data[:, column]
+    known = ~np.isnan(entries)
+    if column in found.categories:
+        codes = np.unique(entries[known])
+        means = [found.values[entries == code, column].mean() for code in codes]
+        rows = [np.flatnonzero(entries == code)[0] for code in codes[np.argsort(means)]]
+        return f"{name}: {', '.join(found.entry(row, column) for row in rows)}"
+    if column in found.dates and known.any():
+        ends = [found.entry(of(entries), column) for of in (np.nanargmin, np.nanargmax)]
+        return f"{name}: {' to '.join(ends)}"
+    return name
+
+
+def shades(found, column):
+    """The values of a column between zero and one, by its 5 % and 95 % quantiles; NaN for words."""
+    entries = np.asarray(found.data[:, column], dtype=float)
+    if column in found.categories or np.isnan(entries).all():
+        return np.full(entries.shape, np.nan)
+    low, high = np.nanquantile(entries, [0.05, 0.95])
+    return np.clip((entries - low) / ((high - low) or 1.0), 0.0, 1.0)

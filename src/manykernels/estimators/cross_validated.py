@@ -109,9 +109,9 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
     C_, p_ : float
         What was chosen; also ``C`` and ``p``.
     kernels_ : str
-        With ``kernels="auto"``, what was chosen: ``"auto"``, ``"whole"``, ``"linear"``, or a
-        Gaussian such as ``"rbf 1/2"``, whose gamma is one half over the number of columns.
-        ``Cs_``, ``ps_`` and ``scores_`` are those of its grid.
+        Where ``kernels`` is a name, what was chosen: with ``"auto"`` one of ``"auto"``,
+        ``"whole"``, ``"linear"``, or a Gaussian such as ``"rbf 1/2"``, whose gamma is one half over
+        the number of columns. ``Cs_``, ``ps_`` and ``scores_`` are those of its grid.
     best_score_ : float
         Its mean score on held-out folds.
     best_index_ : list of two int

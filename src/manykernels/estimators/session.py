@@ -219,7 +219,8 @@ class FitSession:
         self._say(before)
         proved = tol if abs(section.gap) <= tol else np.inf
         ended = section.status(tol, repr(solver))
-        solver = FromIterate(solver, state.start, ended, proved)
+        if not solver.resumes_itself:
+            solver = FromIterate(solver, state.start, ended, proved)
         state.start = state.latest = Point(section.weights, section.beta)
         return solver, before
 

@@ -83,6 +83,7 @@ class Solver(ABC):
     hard_margins = False  # whether it works for a loss that can be infinite
     curved_losses = True  # whether it works for a loss whose dual is not quadratic
     gains_from_sample = True  # whether weights from some of the points save it work
+    resumes_itself = False  # whether it goes on from the weights of an earlier run by itself
     follows_rule = False  # whether its weights follow a rule, and are no optimum
 
     def needs(self, run: RunState) -> None:  # noqa: B027  (some solvers take any sum of kernels)

@@ -433,6 +433,7 @@ class BranchAndBound(Solver):
     unit = "problem"
     max_iter = 10_000
     gains_from_sample = False
+    resumes_itself = True  # with the subset that was the best; its proof is not kept
 
     def __init__(self, solver_for: Callable[[RunState], Solver]) -> None:
         self.solver_for = solver_for

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._html import element, table
 from ..._words import count, number
-from ..shapley import colored
+from ..shapley import label, shades
 from . import charts
 from .page import section
 
@@ -20,8 +20,8 @@ def columns_section(story):
     words = (
         f"Shapley values of {count(len(found.feature_names), 'column')} at "
         f"{count(len(found.values), 'row')}: how much the decision at a row changes with a column, "
-        "over all orders in which columns may become known. They are exact, and with the base "
-        "value they add up to the decision."
+        f"over all orders in which columns may become known ({found.game}). They are exact, and "
+        "with the base value they add up to the decision."
     )
     parts = [element("p", words)]
     for output in found.output_names if several else [None]:
@@ -36,10 +36,7 @@ def _chart(story, found):
     """The largest columns of one output, at some of the rows."""
     rows = np.unique(np.linspace(0, len(found.values) - 1, MOST_ROWS).astype(int))
     shown = np.argsort(-found.mean_sizes(), kind="stable")[:MOST]
-    columns = [
-        (found.feature_names[f], found.values[rows, f], colored(found.data[:, f])[rows])
-        for f in shown
-    ]
+    columns = [(label(found, f), found.values[rows, f], shades(found, f)[rows]) for f in shown]
     of = f", {found.output_names[0]}" if len(found.output_names) == 1 else ""
     title = f"what the column adds to the decision{of}"
     return story.charts.place(charts.swarms(columns, title), f"{title.capitalize()}, at each row.")

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from ..._html import element
 from ..._html import table as html_table
 from ..._words import count, number, percent, thousandths
-from ..checks import Points, RandomState, check_choice
+from ..checks import Points, RandomState, check_choice, is_limited
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
 from .contributions import ExplainsItself, regularization_name
@@ -298,7 +298,7 @@ def explain(
         alike=alike,
         notes=[
             *_notes(many, importance),
-            *_idle_weight(importance, stability.whole_weights, alike),
+            *_idle_weight(importance, stability.whole_weights, alike, many.template),
             *map(str, alike),
         ],
         importance=importance,
@@ -332,6 +332,11 @@ def _notes(many, importance):
         )
     equal = words_on_equal_weights(whole.weights[many.groups.heard.any(axis=0)])
     notes += [equal] if equal else []
+    if is_limited(many.template):
+        notes.append(
+            f"The number of sources with weight is limited ({_limit(many.template)}): a group "
+            "without weight may say something, too."
+        )
     scores = importance.scores
     if scores.mean() <= importance.baseline + 2.0 * scores.std() / np.sqrt(len(scores)):
         notes.append(
@@ -341,7 +346,13 @@ def _notes(many, importance):
     return notes
 
 
-def _idle_weight(importance, weights, alike):
+def _limit(template):
+    """The limit on kernels or groups, as it was asked for."""
+    name = "max_groups" if template.max_kernels is None else "max_kernels"
+    return f"{name}={getattr(template, name)}"
+
+
+def _idle_weight(importance, weights, alike, template):
     """A sentence on groups that have weight, and that held-out rows do not miss."""
     evident, covered = importance.adjusted <= SURE, {g for one in alike for g in one.groups}
     idle = [
@@ -352,9 +363,12 @@ def _idle_weight(importance, weights, alike):
     if not idle or not evident.any():
         return []
     named = ", ".join(f"{importance.groups[g]} ({percent(weights[g])})" for g in idle[:NAMED])
+    advice = "with a smaller C they often lose it"
+    if is_limited(template):
+        advice = f"sparsity_path says whether fewer than {_limit(template)} are enough"
     return [
         f"Weight that held-out rows do not miss: {named}. Such kernels may do no more than make "
-        "the fit smoother; with a smaller C they often lose it."
+        f"the fit smoother; {advice}."
     ]
 
 

@@ -189,10 +189,11 @@ class Resampling:
             self.groups = Groups.of(self.bank, self._whole._is_silent)
         if len(self.groups.names) > 1:
             return
-        chosen = getattr(model, "kernels_", None)
+        chosen = getattr(model, "kernels_", model.kernels)
+        was_chosen = isinstance(chosen, str) and chosen != model.kernels
         raise ValueError(
             f"All kernels belong to one group, {self.groups.names[0]!r}"
-            + (f" (kernels={chosen!r} did best in tuning)" if chosen else "")
+            + (f" (kernels={chosen!r} did best in tuning)" if was_chosen else "")
             + ": give several groups of columns (`manykernels.kernels.on_groups`), a mapping from "
             "group to kernels, or kernels='whole'."
         )

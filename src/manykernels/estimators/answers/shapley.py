@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import numbers
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import takewhile
 from typing import Any
@@ -14,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._loops.shapley import add_power_games, add_product_games
 from ..._threads import Threads, one_thread, thread_count
+from ..._words import count
 from ...banks import MissingBank
 from ...combinations import PolynomialMixture, Product
 from ...kernels import RBF, Hamming, Laplacian, Linear, Polynomial, Precomputed
@@ -22,6 +25,7 @@ from ..data.frames import data_frame
 from ..data.units import in_units
 from .expansions import expansion
 
+EPOCH = datetime(1970, 1, 1)
 # Largest error of a quadrature, in units of the coefficients: a rounding. Larger: fewer nodes.
 QUADRATURE_ERROR = 1e-15
 # Highest degree of polynomials: the cumulants of higher ones cancel too many digits.
@@ -46,6 +50,12 @@ class ShapleyValues:
     feature_names : list of str
     output_names : list of str
         Classes, pairs of classes or targets.
+    background_size : int
+        Rows of the background; zero in the game in which columns are left out.
+    categories : dict from int to list
+        What the codes of a column stand for.
+    dates : list of int
+        Columns that hold days since 1970-01-01.
     """
 
     values: np.ndarray
@@ -53,6 +63,9 @@ class ShapleyValues:
     data: np.ndarray
     feature_names: list[str]
     output_names: list[str]
+    background_size: int = 0
+    categories: dict[int, list[Any]] = field(default_factory=dict)
+    dates: list[int] = field(default_factory=list)
 
     @property
     def decision(self) -> np.ndarray:
@@ -61,13 +74,37 @@ class ShapleyValues:
 
     def output(self, output: int | str | None = None) -> ShapleyValues:
         """The values of one output, the first by default, given by its number or its name."""
+        of = self.output_names
+        place = of.index(output) if output in of else output or 0
+        if not isinstance(place, numbers.Integral) or not 0 <= place < len(of):
+            raise ValueError(f"There is no output {output!r}: there are {of}, by name or number.")
         if self.values.ndim == 2:
             return self
-        if isinstance(output, str) and output not in self.output_names:
-            raise ValueError(f"There is no output {output!r}: there are {self.output_names}.")
-        place = self.output_names.index(output) if isinstance(output, str) else output or 0
-        one = self.values[:, :, place], self.base_values[:, place]
-        return ShapleyValues(*one, self.data, self.feature_names, [self.output_names[place]])
+        return replace(
+            self,
+            values=self.values[:, :, place],
+            base_values=self.base_values[:, place],
+            output_names=[self.output_names[place]],
+        )
+
+    @property
+    def game(self) -> str:
+        """What is taken for columns outside of a coalition, in words."""
+        if not self.background_size:
+            return "unknown columns left out"
+        return f"unknown columns as in {count(self.background_size, 'background row')}"
+
+    def entry(self, row: int, column: int) -> str:
+        """An entry of the data as it was given: a word, a date or a number."""
+        value = self.data[row, column]
+        if np.isnan(value):
+            return "missing"
+        if column in self.categories:
+            return str(self.categories[column][int(value)]) or "empty"
+        if column in self.dates:
+            moment = EPOCH + timedelta(days=float(value))
+            return moment.isoformat(" ", "minutes").removesuffix(" 00:00")
+        return f"{value:.4g}"
 
     def mean_sizes(self) -> np.ndarray:
         """The mean absolute value of each column over rows and outputs, (d,)."""
@@ -177,11 +214,20 @@ def shapley_values(model: Any, X: Points, *, background: Points | None = None) -
         base = np.repeat(model.decision_.scores(others, known).mean(axis=1)[:, None], len(rows), 1)
     values = _values(of.terms, games, rows, others, len(base), thread_count(model.n_jobs))
     data = raw.toarray() if hasattr(raw, "toarray") else np.asarray(raw)
-    names = [str(name) for name in (names or model._column_names())]
+    own = list(model._column_names())
     outputs = model._output_names() if hasattr(model, "_output_names") else ["inside"]
-    if len(base) == 1 and getattr(model, "_y_ndim_", 1) == 1:
-        return ShapleyValues(values[:, 0], base[0], data, names, outputs)
-    return ShapleyValues(values.transpose(0, 2, 1), base.T, data, names, outputs)
+    found = ShapleyValues(
+        values.transpose(0, 2, 1),
+        base.T,
+        data,
+        [str(name) for name in (names or own)],
+        outputs,
+        background_size=0 if others is None else others.shape[0],
+        categories=categories,
+        dates=[own.index(name) for name in getattr(model, "date_columns_", [])],
+    )
+    is_single = len(base) == 1 and getattr(model, "_y_ndim_", 1) == 1
+    return found.output() if is_single else found
 
 
 def _names(model):

@@ -6,14 +6,17 @@ import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, is_classifier
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 
+from ...result import Result, Subsets
 from ..answers.contributions import grouped
 from ..checks import Points, check_parameters, check_weights
 from ..copies import like, unfitted
@@ -35,7 +38,7 @@ class SparsityPath:
     ----------
     k : (c,) array of int
         Numbers of kernels or groups, ascending.
-    models : list of fitted estimators
+    models : list of fitted estimators, or pipelines that end in them
     what : {"kernels", "groups"}
         What is counted.
     scores : (n_folds, c) array or None
@@ -60,14 +63,19 @@ class SparsityPath:
         return self.models[place]
 
     @property
+    def results(self) -> list[Result]:
+        """What the searches found."""
+        return [_last_step(model).result_ for model in self.models]
+
+    @property
     def objectives(self) -> np.ndarray:
         """The best values found, (c,)."""
-        return np.array([model.result_.objective for model in self.models])
+        return np.array([result.objective for result in self.results])
 
     @property
     def bounds(self) -> np.ndarray:
         """What no subset of that size is better than, (c,)."""
-        return np.array([model.result_.certificate.dual for model in self.models])
+        return np.array([result.certificate.dual for result in self.results])
 
     @property
     def means(self) -> np.ndarray | None:
@@ -94,7 +102,7 @@ class SparsityPath:
 
     def chosen(self, place: int) -> list[str]:
         """Names of the kernels or groups with weight in a model."""
-        model = self.models[place]
+        model = _last_step(self.models[place])
         used: np.ndarray = np.atleast_2d(model.kernel_weights_).sum(axis=0) > 0.0
         if self.what == "kernels":
             return [name for name, one in zip(model.kernel_names_, used, strict=True) if one]
@@ -109,14 +117,15 @@ class SparsityPath:
         ----------
         backend : {"pandas", "polars"}
         """
+        searched = [cast("Subsets", result.subsets) for result in self.results]
         columns: dict[str, Any] = {
             "k": self.k,
             "chosen": [", ".join(self.chosen(place)) for place in range(len(self))],
             "objective": self.objectives,
             "bound": self.bounds,
-            "gap": [model.result_.duality_gap for model in self.models],
-            "ruled out": [model.result_.subsets.ruled_out for model in self.models],
-            "subsets": [model.result_.subsets.total for model in self.models],
+            "gap": [result.duality_gap for result in self.results],
+            "ruled out": [subsets.ruled_out for subsets in searched],
+            "subsets": [subsets.total for subsets in searched],
         }
         if self.scores is not None:
             columns |= {"score": self.means, "standard error": self.errors}
@@ -144,8 +153,9 @@ def sparsity_path(
 
     Parameters
     ----------
-    estimator : MKLClassifier or MKLRegressor
-        Gives all other parameters. It is not changed.
+    estimator : MKLClassifier or MKLRegressor, or a scikit-learn pipeline that ends in one
+        Gives all other parameters. It is not changed. The steps before it are fitted on the
+        training rows of each fold.
     X, y, sample_weight
         As for `fit`.
     k : int or sequence of int, optional
@@ -171,22 +181,29 @@ def sparsity_path(
     >>> found.k.tolist(), bool((found.bounds <= found.objectives).all())
     ([1, 2], True)
     """
-    if not isinstance(estimator, BaseEstimator) or "max_kernels" not in estimator.get_params(False):
+    model = _last_step(estimator)
+    if not isinstance(model, BaseEstimator) or "max_kernels" not in model.get_params(False):
         raise TypeError(
-            f"A path over numbers of kernels needs an MKLClassifier or MKLRegressor, got "
-            f"{estimator!r}."
+            "A path over numbers of kernels needs an MKLClassifier or MKLRegressor, or a pipeline "
+            f"that ends in one, got {model!r}."
         )
-    template = unfitted(estimator).set_params(max_kernels=None, max_groups=None, checkpoint=None)
-    table = ReadTable.read(template, X, y)
+    template = unfitted(model).set_params(max_kernels=None, max_groups=None, checkpoint=None)
+    search = SizeSearch(estimator, template, _sizes(k), by)
+    table = X if search.steps else ReadTable.read(template, X, y)
     weight, y = check_weights(sample_weight, np.asarray(y)), np.asarray(y)
-    sizes = _sizes(k)
-    models, what = _trained(template, table, y, weight, sizes, by)
-    path = SparsityPath(np.array(sizes[: len(models)]), models, what)
-    if cv is None or models[-1].result_.status.broken_off:
+    models, what = search.trained(table, y, weight)
+    path = SparsityPath(np.array(search.sizes[: len(models)]), models, what)
+    if cv is None or path.results[-1].status.broken_off:
         return path
     quiet = unfitted(template).set_params(callbacks=None)
-    path.scores, path.scoring = _scores(quiet, table, y, weight, path, cv, scoring)
+    search = SizeSearch(estimator, quiet, path.k.tolist(), what)
+    path.scores, path.scoring = _scores(search, table, y, weight, cv, scoring)
     return path
+
+
+def _last_step(model):
+    """The estimator at the end of a pipeline, or that is none."""
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _sizes(k):
@@ -202,9 +219,47 @@ def _is_size(k):
     return isinstance(k, numbers.Integral) and not isinstance(k, bool) and k >= 1
 
 
+@dataclass(frozen=True)
+class SizeSearch:
+    """Models of all sizes of subsets.
+
+    Attributes
+    ----------
+    estimator : estimator or Pipeline
+        As it was given.
+    template : estimator
+        What all models have in common.
+    sizes : list of int
+    by : str
+        What is counted.
+    """
+
+    estimator: Any
+    template: Any
+    sizes: list[int]
+    by: str
+
+    @property
+    def steps(self) -> Any:
+        """The steps before the estimator, a pipeline; None if there are none."""
+        is_first = isinstance(self.estimator, Pipeline) and len(self.estimator.steps) > 1
+        return self.estimator[:-1] if is_first else None
+
+    def trained(self, X: Any, y: np.ndarray, weight: np.ndarray) -> tuple[list[Any], str]:
+        """A model of each size for some rows, and what is counted."""
+        if not self.steps:
+            return _trained(self.template, X, y, weight, self.sizes, self.by)
+        steps = clone(self.steps)
+        table = steps.fit_transform(X, y)
+        models, what = _trained(self.template, table, y, weight, self.sizes, self.by)
+        name = self.estimator.steps[-1][0]
+        return [Pipeline([*steps.steps, (name, model)]) for model in models], what
+
+
 def _trained(template, X, y, weight, sizes, by):
     """A model for each size of subsets, and what is counted."""
     check_parameters(template)
+    X = ReadTable.read(template, X, y)
     prepared = template._data(X, y, weight)
     prepared = FitSession(template).at_hand(prepared)
     if by == "auto":
@@ -238,19 +293,20 @@ def _fitted(model, prepared, before, bank):
     return session.outcome.bank
 
 
-def _scores(template, table, y, weight, path, cv, scoring):
+def _scores(search, table, y, weight, cv, scoring):
     """Scores on held-out rows, (n_folds, c), and what they are."""
-    used = np.flatnonzero(weight > 0)
+    template, used = search.template, np.flatnonzero(weight > 0)
     splitter = check_cv(listed(cv), y[used], classifier=is_classifier(template))
     splits = checked_splits(splitter.split(used[:, None], y[used]), weight[used])
     scorer = check_scoring(template, scoring)
-    given = table.given.tocsr() if hasattr(table.given, "tocsr") else as_table(table.given)
-    scores = np.full((len(splits), len(path)), np.nan)
+    given = as_table(table.given if isinstance(table, ReadTable) else table)
+    given = given.tocsr() if sparse.issparse(given) else given
+    scores = np.full((len(splits), len(search.sizes)), np.nan)
     for fold, (train, test) in enumerate(splits):
         train, test = used[train], used[test]
-        rows = table.rows(train)
-        models, _ = _trained(template, rows, y[train], weight[train], path.k.tolist(), path.what)
-        if models[-1].result_.status.broken_off:
+        rows = table.rows(train) if isinstance(table, ReadTable) else rows_of(given, train)
+        models, _ = search.trained(rows, y[train], weight[train])
+        if _last_step(models[-1]).result_.status.broken_off:
             raise KeyboardInterrupt
         weights = {"sample_weight": weight[test]} if takes_weights(scorer) else {}
         held_out = rows_of(given, test)

@@ -167,8 +167,7 @@ class Tuned:
             refuse_weightless_tests(splits, weight)
         incomplete = missing is not None and has_holes(table.X)
         tasks = []
-        choices = self._choices()
-        for number, kernels in enumerate(choices):
+        for number, kernels in enumerate(self._choices()):
             quiet = self._plain(
                 kernels=kernels, checkpoint=None, callbacks=None, verbose=0, tol=self._cell_gap
             )
@@ -176,11 +175,11 @@ class Tuned:
                 quiet.set_params(max_iter=CELL_STEPS)
             values = self._grid(quiet, table, y, weight, costs)
             places = splits, *values, [], number
-            options = self.verbose, incomplete, len(choices)
+            options = self.verbose, incomplete
             task = GridTask(quiet, X, table, y, weight, *places, *options)
             tasks.append(task._replace(made={}))
-        total = sum(len(task.places()) for task in tasks)
-        return Grid([task._replace(total=total) for task in tasks], scorer, routed.scorer.score)
+        told = {"total": sum(len(task.places()) for task in tasks), "words": _in_words(tasks)}
+        return Grid([task._replace(**told) for task in tasks], scorer, routed.scorer.score)
 
     def _solved(self, grid):
         """The finished cells of a grid, and whether all are finished."""
@@ -379,7 +378,7 @@ class Tuned:
         task, scores, means = best.task, best.scores, best.means
         self.Cs_, self.ps_ = np.array(task.costs), np.array(task.norms)
         self.scores_, self.n_kernels_, self.n_groups_ = scores, best.kernels, best.groups
-        if len(judged) > 1:
+        if isinstance(task.template.kernels, str):
             self.kernels_ = task.template.kernels
         least = means.max()
         if self.rule == "one_standard_error" and len(scores) > 1:
@@ -476,3 +475,14 @@ class Tuned:
         }
         columns |= {f"split{fold}_test_score": row for fold, row in enumerate(flat)}
         return data_frame(columns, "pandas")
+
+
+def _in_words(tasks):
+    """The problems of a grid in words; kernels alone have no p to choose."""
+    norms = max(len(task.norms) for task in tasks)
+    words = f"{len(tasks[0].splits)} folds, {len(tasks[0].costs)} values of C, {norms} of p"
+    if len(tasks) == 1:
+        return words
+    alone = sum(len(task.norms) < norms for task in tasks)
+    single = f", {alone} of them single, which have no p" if alone else ""
+    return f"{words}; {len(tasks)} choices of kernels{single}"

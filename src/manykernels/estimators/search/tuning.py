@@ -79,10 +79,10 @@ class GridTask(NamedTuple):
         Whether to say what is going on.
     incomplete : bool
         Whether rows lack views.
-    choices : int
-        How many sets of kernels there are to choose from.
     total : int
         How many problems there are, for all kernels.
+    words : str
+        What they are.
     made : dict
         What was made of the splits for all calls: folds, and engines of several of them.
     """
@@ -99,8 +99,8 @@ class GridTask(NamedTuple):
     kernels: int = 0
     verbose: int = 0
     incomplete: bool = False
-    choices: int = 1
     total: int = 0
+    words: str = ""
     made: dict | None = None
 
     def places(self, costs=None):
@@ -115,12 +115,8 @@ class GridTask(NamedTuple):
 
     def batch(self, at_once):
         """The problems of the grid, for their plans."""
-        sizes = len(self.splits), len(self.costs), len(self.norms)
-        words = "{} folds, {} values of C, {} of p".format(*sizes)
-        if self.choices > 1:
-            words = f"{self.choices} choices of kernels, {words}"
         ways = (Way.MODELS_IN_TURN,) if at_once == 1 else ()
-        return Batch(self.total, at_once, words, ways, ("cv", "Cs", "ps"))
+        return Batch(self.total, at_once, self.words, ways, ("cv", "Cs", "ps"))
 
     def model(self, place, template):
         """An estimator for a cell, like that of its fold."""
