@@ -195,7 +195,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _scores(self, X):
         """Decision values of every output, (t, n_new)."""
-        check_is_fitted(self)
+        if "decision_" not in vars(self):
+            check_is_fitted(self)
         grams = self.decision_.grams_of(X)
         if grams is not None:
             return self.decision_.scores(grams)
