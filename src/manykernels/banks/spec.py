@@ -16,6 +16,7 @@ from .codes import check_readable, decoded, refuse_categories
 from .compute import Points
 from .kernel_set import Indices
 
+NORMALIZATIONS = ("diagonal", "variance", "trace", "cosine", "center", None)
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
 WIDTHS = (RBF, Laplacian)  # with a gamma that may come from the data, times a factor

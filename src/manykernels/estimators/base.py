@@ -57,7 +57,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     ``_loss()``.
     """
 
-    _tuned_type: type  # the estimator that chooses C and p for this one
+    _tuned_type: Any  # the estimator that chooses C and p for this one
     share_weights = True  # whether all outputs have the same kernel weights
     # at most so many kernels or groups with weight, of those estimators that have the parameters
     max_kernels: int | None = None

@@ -122,7 +122,9 @@ def load(path: str | os.PathLike[str]):
 class ModelPacker(Packer):
     """Packs estimators, too: ours by their state, scikit-learn's by what they have learned."""
 
-    classes = Packer.classes | pipelines.HELPERS
+    @property
+    def classes(self):
+        return super().classes | pipelines.HELPERS
 
     def describe(self, estimator):
         """An estimator as a mapping that JSON can hold."""
@@ -138,8 +140,11 @@ class ModelPacker(Packer):
 class ModelUnpacker(Unpacker):
     """Makes estimators, too."""
 
-    classes = Unpacker.classes | pipelines.HELPERS
     kinds = (*Unpacker.kinds, "estimator")
+
+    @property
+    def classes(self):
+        return super().classes | pipelines.HELPERS
 
     def rebuild(self, described, depth=0):
         """The estimator of a mapping."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._threads import thread_count
 from ..banks import SumBank
-from ..banks.make import NORMALIZATIONS
+from ..banks.spec import NORMALIZATIONS
 from ..banks.views import RULES
 from ..estimators import (
     MKLClassifier,
@@ -34,6 +34,7 @@ from ..estimators.coverage import HeldOutFold
 from ..estimators.data.units import MADE
 from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status, Subsets
 from . import banks
+from .specs import Columns
 from .values import (
     CannotSave,
     check_array,
@@ -105,7 +106,7 @@ def rebuild(described, unpacker, depth):
     model.unsaved_parameters_ = check_mapping(described["unsaved"], "Unsaved parameters", str)
     learned = unpacker.unpack(described["learned"], depth)
     _check_columns(learned)
-    columns = banks.Columns(learned["n_features_in_"], learned.get("feature_names_in_"))
+    columns = Columns(learned["n_features_in_"], learned.get("feature_names_in_"))
     bank = banks.rebuild(unpacker.unpack(described["bank"], depth), columns, model.n_jobs)
     require(_by_column(learned) == banks.categories(bank), "The categories have other codes.")
     result = _result(unpacker.unpack(described["result"], depth))

@@ -35,6 +35,7 @@ from .frames import (
     rows_of,
     through_narwhals,
 )
+from .plain import plain_rows
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,10 @@ class ReadsTables:
         """New points as the kernels see them, or before that in their own units, and the entries
         that codes in them stand for, by column.
         """
-        if _plain_rows(self, X):
-            X = X.astype(np.float64, copy=False)
-            return (units.in_units(self, X) if in_units else X), {}
+        plain = None if isinstance(self.bank_, MissingBank) else plain_rows(self, X)
+        if plain is not None:
+            X, known = plain
+            return (units.in_units(self, X) if in_units else X), known
         X, dates = dates_as_days(as_table(X))
         _check_dates(X, dates, getattr(self, "date_columns_", []))
         refuse_odd_arrays("X", X)
@@ -166,23 +168,6 @@ class ReadsTables:
     def _column_names(self):
         names = getattr(self, "feature_names_in_", None)
         return NumberedColumns(self.n_features_in_) if names is None else list(names)
-
-
-def _plain_rows(estimator, X):
-    """True if there is nothing to read or to check in new rows: an array of finite numbers with the
-    columns of training rows that were one, too.
-    """
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and X.dtype.kind in "fiub"
-        and X.shape[0] > 0
-        and X.shape[1] == estimator.n_features_in_
-        and not getattr(estimator, "categories_", None)
-        and not hasattr(estimator, "feature_names_in_")
-        and not isinstance(estimator.bank_, MissingBank)
-        and bool(np.isfinite(X).all())
-    )
 
 
 def _tell_dates(dates):
