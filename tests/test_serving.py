@@ -38,7 +38,12 @@ SETS = {
         Polynomial(1, gamma=2.0),
         Polynomial(5, gamma=0.1),
     ],
-    "others": [Hamming([0]), FunctionKernel(lambda A, B: (1.0 + A @ B.T) ** 2), RBF(1.0)],
+    "others": [
+        Hamming([0, 1], weights=[1.0, 3.0]),
+        Hamming(),
+        FunctionKernel(lambda A, B: (1.0 + A @ B.T) ** 2),
+        RBF(1.0),
+    ],
     "binary": [RBF(0.5), RBF(0.1, [0, 1, 2]), Linear()],
     "far away": [RBF(1e3), Laplacian(1e3), RBF(1e3, [0])],
 }
@@ -46,8 +51,8 @@ SETS = {
 
 def rows(name, count, seed):
     X = np.random.default_rng(seed).standard_normal((count, FEATURES))
-    if name == "binary":
-        return (X > 0).astype(float)
+    if name in ("binary", "others"):
+        return (X > 0).astype(float) + (name == "others") * (X > 1)
     return X * 1e4 + 1e6 if name == "far away" else X
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
         stability,
     )
     from .kernels import KernelCollection
-    from .persistence import load, save
+    from .persistence import Predictor, load, save
 
 _WHERE = {
     "Checkpoint": ".estimators",
@@ -38,6 +38,7 @@ _WHERE = {
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
     "MKLRegressorCV": ".estimators",
+    "Predictor": ".persistence",
     "explain": ".estimators",
     "group_importance": ".estimators",
     "load": ".persistence",
@@ -59,6 +60,7 @@ __all__ = [
     "MKLOneClass",
     "MKLRegressor",
     "MKLRegressorCV",
+    "Predictor",
     "explain",
     "group_importance",
     "load",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._threads import Threads
+from ..kernels.categorical import Hamming
 from ..kernels.vector import middle, squared_norms
 from .column_functions import ColumnFunctions
 from .powers import polynomial_parameters, power_coefficients
@@ -98,7 +99,10 @@ class PackedExpansion:
                 self.terms.append(_term(kind, columns, chosen, expansion))
             if chosen.size and columns == SINGLE and kind == "distance":
                 self.functions = self.terms[-1].functions(self.beta)
-        self.terms += [OneKernel(k, expansion) for k in alone if used[k]]
+        for k in alone:
+            if used[k]:
+                term = Matches if type(spec.kernels[k]) is Hamming else OneKernel
+                self.terms.append(term(k, expansion))
         self.entries = self.beta.shape[1] * sum(term.passes for term in self.terms)
 
     def scores(self, X: np.ndarray, threads: Threads) -> np.ndarray:
@@ -248,6 +252,31 @@ class OneKernel:
         block = self.kernel.block(A, self.points)
         if self._roots is not None:
             block = block * inverse_roots(self.kernel.diagonal(A))[:, None] * self._roots
+        for of_output, weight in zip(K, self.weights, strict=True):
+            if weight:
+                of_output += weight * block
+
+
+class Matches:
+    """The weighted share of columns in which rows are equal."""
+
+    passes = 2
+
+    def __init__(self, k: int, expansion: Expansion) -> None:
+        spec, self.members = expansion.spec, np.array([k])
+        kernel: Any = spec.kernels[k]
+        columns, shares = spec.columns[k], kernel.weights
+        self.columns = np.arange(expansion.points.shape[1]) if columns is None else columns
+        shares = np.ones(self.columns.size) if shares is None else np.asarray(shares, dtype=float)
+        self.shares = shares / shares.sum()
+        self.weights = expansion.factors(self.members)[:, 0]
+        self.points = np.ascontiguousarray(expansion.seen(self.columns).T)
+
+    def add(self, X: np.ndarray, K: np.ndarray) -> None:
+        """Add the kernel at rows X to each of K, (g, n_new, s)."""
+        block = np.zeros(K.shape[1:])
+        for share, entries, column in zip(self.shares, X.T[self.columns], self.points, strict=True):
+            block += share * (entries[:, None] == column)
         for of_output, weight in zip(K, self.weights, strict=True):
             if weight:
                 of_output += weight * block

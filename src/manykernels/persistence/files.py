@@ -1,6 +1,7 @@
 """Model files: what a fitted estimator or pipeline needs to predict, and nothing that could run."""
 
 import json
+import logging
 import os
 import warnings
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from . import models, pipelines
 from .rehearsal import rehearse
 from .values import CannotSave, Packer, Unpacker, check_mapping
 
+logger = logging.getLogger("manykernels")
 UNSOUND = (
     ArithmeticError,
     AttributeError,
@@ -104,6 +106,11 @@ def load(path: str | os.PathLike[str]):
         If steps of a pipeline were fitted with another release of scikit-learn.
     """
     arrays, content = read(path, "model")
+    return rebuilt(arrays, content, path)
+
+
+def rebuilt(arrays, content, path):
+    """The fitted model of what was read from a file."""
     try:
         model = ModelUnpacker(arrays).rebuild(content)
         model.extra_ = check_mapping(content["extra"], "What was kept with the model", str)
@@ -116,6 +123,7 @@ def load(path: str | os.PathLike[str]):
             f"{path} does not hold a sound model ({type(error).__name__}: {error})."
         ) from error
     _warn_of_release(model, str(content.get("scikit-learn"))[:40], path)
+    logger.info("loaded %s from %s", model, path)
     return model
 
 
