@@ -121,7 +121,9 @@ class TiledBank(Delegating, SumBank):
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_latest": (np.empty(0), [])}
+        state = super().__getstate__() | {"_latest": (np.empty(0), [])}
+        state.pop("families", None)  # made anew when they are needed
+        return state
 
     def _prepared(self, weights: Any) -> Any:
         """Families with a weight above zero, and the weights as they want them; those of the last

@@ -1,7 +1,6 @@
 """Model files: what a fitted estimator or pipeline needs to predict, and nothing that could run."""
 
 import json
-import logging
 import os
 import warnings
 from collections.abc import Mapping
@@ -12,11 +11,11 @@ from sklearn.base import BaseEstimator
 
 from .._callers import user_stacklevel
 from .._files import CorruptFile, read, write
+from .._log import logger
 from . import models, pipelines
 from .rehearsal import rehearse
 from .values import CannotSave, Packer, Unpacker, check_mapping
 
-logger = logging.getLogger("manykernels")
 UNSOUND = (
     ArithmeticError,
     AttributeError,
@@ -74,6 +73,7 @@ def save(model, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = 
     content |= {"extra": _plain_json(extra), "scikit-learn": sklearn.__version__}
     # only now: whatever cannot be stored was refused before
     write(path, packer.arrays, content, "model")
+    logger.info("saved %s to %s", type(model).__name__, path)
 
 
 def load(path: str | os.PathLike[str]):
@@ -123,7 +123,7 @@ def rebuilt(arrays, content, path):
             f"{path} does not hold a sound model ({type(error).__name__}: {error})."
         ) from error
     _warn_of_release(model, str(content.get("scikit-learn"))[:40], path)
-    logger.info("loaded %s from %s", model, path)
+    logger.info("loaded %s from %s", type(model).__name__, path)
     return model
 
 

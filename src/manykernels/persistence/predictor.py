@@ -4,7 +4,6 @@ An estimator is scikit-learn's, whose import alone takes longer than a second, a
 compiled. A service or a script that only predicts needs the support vectors and NumPy.
 """
 
-import logging
 import os
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._files import read
+from .._log import logger
 from .._threads import Threads
 from ..banks.packed import Expansion, PackedExpansion, can_pack
 from ..estimators import outcomes
@@ -41,7 +41,6 @@ COLUMNS = (
     "feature_spreads_",
 )
 ONE_THREAD = Threads(1)
-logger = logging.getLogger("manykernels")
 
 
 class Predictor:
@@ -94,6 +93,8 @@ class Predictor:
         except UNSOUND as reason:  # the estimator serves it, or says what is wrong with the file
             logger.info("%s is served by its estimator (%s)", path, reason)
             self.extra_ = self.model.extra_
+        if self._light is not None:
+            logger.info("loaded %s for predictions alone", path)
         for name in ("n_features_in_", "feature_names_in_", "categories_", "classes_"):
             if self._light is not None and name in self._light.learned:
                 setattr(self, name, self._light.learned[name])

@@ -98,6 +98,12 @@ class Decision(ABC):
         """The same for a bank of some of the training points, in ascending order."""
         return self
 
+    def lean(self) -> "Decision":
+        """The same without training points that no prediction needs, where the bank can do without
+        them; otherwise itself.
+        """
+        return self
+
     def state(self) -> dict[str, Any]:
         """What `restored` needs besides kernels, weights and intercept: plain values and arrays."""
         shared = {one.name for one in fields(Decision)} - {"n_fit"}
@@ -219,6 +225,11 @@ class ExpansionDecision(Decision):
         whole = self.whole and len(kept) == self.bank.n
         return replace(self, support=np.searchsorted(kept, self.support), whole=whole)
 
+    def lean(self):
+        if type(self.bank) is not TiledBank or len(self.points) == self.bank.n:
+            return self
+        return replace(self.on_points(self.points), bank=self.bank.take_points(self.points))
+
     def _fits(self):
         support, n = self.support, self.bank.n
         fits = self.beta.shape == (len(self.intercept), support.size)
@@ -269,6 +280,9 @@ class GramDecision(ExpansionDecision):
             if w.any():
                 out[members[:, k]] += w[:, None] * (self.dual_coef @ K[:, self.rows].T)
         return out
+
+    def lean(self):
+        return self  # its points are rows of the matrices of the kernels
 
     def squared_norms(self):
         if any(isinstance(kernel, GramElsewhere) for kernel in self.bank.kernels):
