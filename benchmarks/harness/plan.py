@@ -9,7 +9,8 @@ from .records import BENCHMARKS, Job
 ORDER = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
     *("compare", "groups", "proof", "shapley", "coverage", "pays", "defaults", "fits", "tuning"),
-    *("auto", "edges", "foundations", "cross", "missing", "readers", "kill", "shape", "structure"),
+    *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
+    *("shape", "structure"),
     *("versions", "mutants"),
     *("dask", "gpu", "gpu_lowrank"),
 )
