@@ -136,6 +136,11 @@ class Thresholds:
         "computed by NumPy alone",
         "serving",
     )
+    unloaded_entries: int = _threshold(
+        2**30,
+        "the same for a `Predictor`, which would have to load its estimator for compiled loops",
+        "serving",
+    )
     rows_per_node: int = _threshold(
         8,
         "new rows for each node of a table from which on Gaussians of single columns are looked up "

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._files import read
 from .._log import logger
-from .._threads import Threads
+from .._threads import FEW_ENTRIES, Threads, thread_count
 from ..banks.packed import Expansion, PackedExpansion, can_pack
 from ..estimators import outcomes
 from ..estimators.data.plain import plain_rows
@@ -223,9 +223,11 @@ class _Light:
         """Decision values of every output, (t, n_new); None for so many rows that compiled loops
         pay.
         """
-        if len(X) * self.packed.entries > thresholds().uncompiled_entries:
+        entries = len(X) * self.packed.entries
+        if entries > thresholds().unloaded_entries:
             return None
-        return self.packed.scores(in_units(self, X), ONE_THREAD) + self.intercept[:, None]
+        threads = ONE_THREAD if entries < FEW_ENTRIES else Threads(thread_count())
+        return self.packed.scores(in_units(self, X), threads) + self.intercept[:, None]
 
     def values(self, scores: np.ndarray) -> np.ndarray:
         """What `decision_function` gives."""
