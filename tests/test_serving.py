@@ -23,6 +23,7 @@ from manykernels import (
     MKLOneClass,
     MKLRegressor,
     Predictor,
+    kernel_drift,
     load,
     save,
 )
@@ -266,3 +267,16 @@ def test_what_is_logged(caplog, tmp_path):
     assert said[0] == "plan:"
     assert said[-2:] == ["saved", "loaded"]
     assert {record.name for record in caplog.records} == {"manykernels"}
+
+
+def test_drift_is_found_where_it_is():
+    rng = np.random.default_rng(0)
+    model = MKLClassifier(GROUPS, p=2.0).fit(X, SIDES)
+    same, moved = rng.standard_normal((2, 50, 4)) * [1.0, 10.0, 1.0, 1.0]
+    options = {"n_permutations": 99, "random_state": 0}
+    assert min(one.p_value for one in kernel_drift(model, same, moved, **options)) > 0.01
+    moved[:, 2:] += 1.0
+    found = kernel_drift(model, same, moved, **options)
+    assert found[0].p_value == 0.01
+    assert found[0].name.startswith("second")
+    assert min(one.p_value for one in found if one.name.startswith("first")) > 0.01

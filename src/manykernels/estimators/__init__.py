@@ -6,6 +6,7 @@ from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .answers.contributions import GroupShares
+    from .answers.drift import KernelDrift, kernel_drift
     from .answers.explanation import Alike, Explanation, explain
     from .answers.importance import Importance, group_importance
     from .answers.shapley import ShapleyValues, shapley_values
@@ -30,6 +31,7 @@ _WHERE = {
     "GroupShares": ".answers.contributions",
     "HeldOutFold": ".coverage",
     "Importance": ".answers.importance",
+    "KernelDrift": ".answers.drift",
     "MKLClassifier": ".classifier",
     "MKLClassifierCV": ".cross_validated",
     "MKLFeatureSelector": ".selector",
@@ -43,6 +45,7 @@ _WHERE = {
     "Stability": ".answers.stability",
     "explain": ".answers.explanation",
     "group_importance": ".answers.importance",
+    "kernel_drift": ".answers.drift",
     "path": ".search.paths",
     "plan": ".planned",
     "shapley_values": ".answers.shapley",
@@ -58,6 +61,7 @@ __all__ = [
     "GroupShares",
     "HeldOutFold",
     "Importance",
+    "KernelDrift",
     "MKLClassifier",
     "MKLClassifierCV",
     "MKLFeatureSelector",
@@ -71,6 +75,7 @@ __all__ = [
     "Stability",
     "explain",
     "group_importance",
+    "kernel_drift",
     "path",
     "plan",
     "shapley_values",
