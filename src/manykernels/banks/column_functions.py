@@ -35,8 +35,8 @@ class ColumnFunctions:
         Each kernel's ``-gamma``.
     weights : (t, L) array
         For each output.
-    points : (L, s) array
-        The column of each kernel at the support vectors.
+    points : (F, s) array
+        The distinct columns, in ascending order, at the support vectors.
     beta : (t, s) array
 
     Attributes
@@ -51,9 +51,7 @@ class ColumnFunctions:
         self, members: Any, columns: Any, rates: Any, weights: Any, points: Any, beta: Any
     ) -> None:
         distinct, slot = np.unique(columns, return_inverse=True)
-        low, high = np.full(distinct.size, np.inf), np.full(distinct.size, -np.inf)
-        np.minimum.at(low, slot, points.min(axis=1))
-        np.maximum.at(high, slot, points.max(axis=1))
+        low, high = points.min(axis=1), points.max(axis=1)
         narrowest = np.zeros(distinct.size)
         np.maximum.at(narrowest, slot, np.sqrt(-rates))
         spans = (1.0 + 2.0 * MARGIN) * (high - low)
@@ -65,7 +63,7 @@ class ColumnFunctions:
         self.nodes = NODES * int(self.cells.max(initial=0))
         kept = few[slot]
         self.members, self.beta = members[kept], beta
-        self._of_kernels = columns[kept], rates[kept], weights[:, kept], points[kept]
+        self._points, self._of_kernels = points[few], (columns[kept], rates[kept], weights[:, kept])
         self._tables: list[np.ndarray] | None = None
 
     def _table(self, place: int) -> np.ndarray:
@@ -81,12 +79,12 @@ class ColumnFunctions:
 
     def _sums(self, place: int, x: np.ndarray) -> np.ndarray:
         """The functions of a column as sums over the support vectors, (t, x.size)."""
-        columns, rates, weights, points = self._of_kernels
+        (columns, rates, weights), points = self._of_kernels, self._points[place]
         members = np.flatnonzero(columns == self.columns[place])
-        out, step = np.zeros((len(self.beta), x.size)), max(1, BLOCK // points.shape[1])
+        out, step = np.zeros((len(self.beta), x.size)), max(1, BLOCK // points.size)
         for start in range(0, x.size, step):
             part = slice(start, start + step)
-            squares = np.square(points[members[0]] - x[part, None])
+            squares = np.square(points - x[part, None])
             for k in members:
                 out[:, part] += weights[:, k, None] * (self.beta @ np.exp(rates[k] * squares).T)
         return out

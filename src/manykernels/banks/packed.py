@@ -367,7 +367,9 @@ class ColumnGaussians:
         self.columns = np.array([spec.columns[k][0] for k in members])
         self.rates = -np.array([spec.kernels[k].gamma for k in members])
         self.weights = expansion.factors(members)
-        self.points = np.ascontiguousarray(expansion.seen(self.columns).T)
+        # each column once, however many kernels see it
+        distinct, self.places = np.unique(self.columns, return_inverse=True)
+        self.points = np.ascontiguousarray(expansion.seen(distinct).T)
         self.passes = members.size
 
     def functions(self, beta: np.ndarray) -> ColumnFunctions:
@@ -380,7 +382,7 @@ class ColumnGaussians:
         step = max(1, BLOCK // K[0].size)
         for start in range(0, self.columns.size, step):
             part = slice(start, start + step)
-            E = X.T[self.columns[part], :, None] - self.points[part, None, :]
+            E = X.T[self.columns[part], :, None] - self.points[self.places[part], None, :]
             np.square(E, out=E)
             E *= self.rates[part, None, None]
             np.exp(E, out=E)
