@@ -53,8 +53,8 @@ from manykernels.kernels import (
 )
 from manykernels.losses import Logistic
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
-from manykernels.persistence.banks import _rebuild_points
-from manykernels.persistence.values import CLASSES, CannotSave
+from manykernels.persistence.specs import rebuild_points
+from manykernels.persistence.values import CannotSave, known_classes
 from manykernels.regularizers import L1, BlockNorm, ElasticNet, GeneralizedKL
 from manykernels.solvers import SOLVERS, SPG
 
@@ -729,9 +729,9 @@ class TestAlteredFiles:
     )
     def test_sparse_points(self, changes):
         """Of which scipy's own check believes too much: a last end of zero was a crash."""
-        _rebuild_points(_sparse_parts(), 4)
+        rebuild_points(_sparse_parts(), 4)
         with pytest.raises(CorruptFile):
-            _rebuild_points(_sparse_parts(**changes), 4)
+            rebuild_points(_sparse_parts(**changes), 4)
 
     @pytest.mark.parametrize(
         ("name", "path", "value", "message"),
@@ -1065,4 +1065,4 @@ def test_no_pickle_in_the_package():
 @pytest.mark.parametrize("name", sorted(SOLVERS))
 def test_every_solver_may_be_in_a_file(name):
     kind = type(SOLVERS[name]())
-    assert CLASSES[kind.__name__] is kind
+    assert known_classes()[kind.__name__] is kind

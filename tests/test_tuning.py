@@ -26,7 +26,7 @@ from manykernels import (
 )
 from manykernels.banks import make_bank
 from manykernels.banks.wrappers.parts import PartBank
-from manykernels.estimators import calibration
+from manykernels.estimators import calibration, outcomes
 from manykernels.estimators.data.units import MADE
 from manykernels.estimators.search import folds, tuning
 from manykernels.estimators.search.race import hopeless
@@ -585,9 +585,8 @@ class TestProbabilities:
         scores = np.linspace(-1.0, 1.0, 50)
         slope, offset = calibration.fitted("sigmoid", scores, scores < 0.2, np.ones(50))
         assert slope == 0.0
-        assert calibration.probabilities("sigmoid", (slope, offset), 3.0) == pytest.approx(
-            31 / 52, abs=0.01
-        )
+        found = outcomes.one_sided("sigmoid", (slope, offset), 3.0)
+        assert found == pytest.approx(31 / 52, abs=0.01)
 
     def test_isotonic_from_a_thousand_rows(self):
         points = rng.normal(size=(1100, 2))

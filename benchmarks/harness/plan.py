@@ -9,8 +9,8 @@ from .records import BENCHMARKS, Job
 ORDER = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
     *("compare", "groups", "proof", "shapley", "coverage", "pays", "defaults", "fits", "tuning"),
-    *("auto", "edges", "foundations", "cross", "missing", "readers", "kill", "shape", "structure"),
-    *("onnx_graphs", "versions", "mutants"),
+    *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
+    *("shape", "structure", "onnx_graphs", "versions", "mutants"),
     *("dask", "gpu", "gpu_lowrank"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"

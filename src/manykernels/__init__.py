@@ -3,9 +3,9 @@
 Names load on first use, so that importing the package costs nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._lazy import lazy_names
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
         MKLRegressorCV,
         explain,
         group_importance,
+        kernel_drift,
         path,
         plan,
         shapley_values,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
         stability,
     )
     from .kernels import KernelCollection
-    from .persistence import load, save
+    from .persistence import Predictor, load, save
 
 _WHERE = {
     "Checkpoint": ".estimators",
@@ -38,8 +39,10 @@ _WHERE = {
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
     "MKLRegressorCV": ".estimators",
+    "Predictor": ".persistence",
     "explain": ".estimators",
     "group_importance": ".estimators",
+    "kernel_drift": ".estimators",
     "load": ".persistence",
     "path": ".estimators",
     "plan": ".estimators",
@@ -59,8 +62,10 @@ __all__ = [
     "MKLOneClass",
     "MKLRegressor",
     "MKLRegressorCV",
+    "Predictor",
     "explain",
     "group_importance",
+    "kernel_drift",
     "load",
     "path",
     "plan",
@@ -72,11 +77,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
-    if name in _WHERE:
-        return getattr(import_module(_WHERE[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__, _WHERE)

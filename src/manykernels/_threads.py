@@ -9,14 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from joblib import cpu_count
-from scipy.linalg import cho_factor
-from threadpoolctl import ThreadpoolController
 
 from ._pulse import PULSE_INTERVAL, has_listener, pulse
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 CACHED = 2**19  # entries of rows that are computed together, so that they stay in cache
 # Rows that are computed together at least: more may not stay in cache.
@@ -35,6 +35,8 @@ def thread_count(n_jobs: int | None = None) -> int:
     in its workers, so that a parallel grid search does not ask for more threads than there are
     cores.
     """
+    from joblib import cpu_count  # here: predicting a row needs neither it nor its time
+
     available = cpu_count()
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
@@ -134,7 +136,9 @@ def one_thread() -> AbstractContextManager:
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _libraries() -> "ThreadpoolController":
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()  # looks at every library of the process, which takes milliseconds
 
 
@@ -157,6 +161,8 @@ def cholesky_factor(H: np.ndarray) -> tuple[Any, bool]:
     H : (n, n) float64 array
         Overwritten; in Fortran's order it is not copied.
     """
+    from scipy.linalg import cho_factor
+
     if len(H) <= LARGEST_CALL:
         return cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
     outcome: list[Any] = []

@@ -136,6 +136,23 @@ class Thresholds:
     device_points_of_tables: int = _threshold(
         2000, "points from which on a GPU beats kernels that the host looks up in a table", "gpu"
     )
+    uncompiled_entries: int = _threshold(
+        2**26,
+        "values of kernels at pairs of new rows and support vectors up to which predictions are "
+        "computed by NumPy alone",
+        "serving",
+    )
+    unloaded_entries: int = _threshold(
+        2**30,
+        "the same for a `Predictor`, which would have to load its estimator for compiled loops",
+        "serving",
+    )
+    rows_per_node: int = _threshold(
+        8,
+        "new rows for each node of a table from which on Gaussians of single columns are looked up "
+        "in tables",
+        "serving",
+    )
     models_side_by_side: int = _threshold(
         4, "models that must fit into memory at once to be trained side by side", "tuning"
     )

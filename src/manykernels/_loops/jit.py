@@ -19,6 +19,7 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 
 from .._callers import user_stacklevel
+from .._log import logger
 
 BROKEN = (OSError, EOFError, pickle.UnpicklingError)
 
@@ -90,6 +91,7 @@ class LoopCache(NullCache):
         if LoopCache.warned:
             return
         LoopCache.warned = True
+        logger.warning("compiled loops cannot be kept on disk (%s)", error)
         folders = ", ".join(place.cache_path for place in self.places) or "any folder"
         warnings.warn(
             f"Compiled loops cannot be kept in {folders} ({error}), so that every process compiles "

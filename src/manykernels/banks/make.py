@@ -17,13 +17,12 @@ from .compute import Compute, Points
 from .dense import DenseBank
 from .masked import MaskedBank
 from .missing import MissingBank, Part, points_of
-from .spec import PAIRWISE, BankSpec, MaskedSpec, Training, spec_from_data
+from .spec import NORMALIZATIONS, PAIRWISE, BankSpec, MaskedSpec, Training, spec_from_data
 from .tiled import TiledBank
 from .torch import moved_to_device
 from .views import RULES, Views
 from .wrappers.centered import CenteredBank
 
-NORMALIZATIONS = ("diagonal", "variance", "trace", "cosine", "center", None)
 STORAGES = ("auto", "dense", "fly")
 # Rows on which a kernel that is not held is checked. With more of them fewer faults stay unseen.
 CHECKED_ROWS = 256

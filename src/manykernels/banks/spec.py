@@ -16,12 +16,14 @@ from .codes import check_readable, decoded, refuse_categories
 from .compute import Points
 from .kernel_set import Indices
 
+NORMALIZATIONS = ("diagonal", "variance", "trace", "cosine", "center", None)
 # Which kernels share a pairwise number. By exact type: a subclass may compute anything.
 PAIRWISE = {RBF: "distance", Laplacian: "manhattan", Linear: "dot", Polynomial: "dot"}
 WIDTHS = (RBF, Laplacian)  # with a gamma that may come from the data, times a factor
 # Highest degree of polynomials that are summed from one dot product. The powers of a float32 number
 # lose too many digits beyond it.
 HIGHEST_FUSED_DEGREE = 3
+SINGLE = "single"  # columns of kernels of one feature each, of which a family has any number
 # Rows at whose pairs the mean of a kernel is taken: more make it slower and hardly more exact.
 VARIANCE_SAMPLE = 256
 # Least variance, as a share of the mean diagonal, that a kernel is scaled by: what is left of a
@@ -252,7 +254,7 @@ class BankSpec:
         """Row and column factors of the cosine normalization, or None."""
         if self.normalize != "cosine" or self.kernels[k].unit_diagonal:
             return None
-        return points.each(lambda A: _inverse_roots(self.kernels[k].diagonal(A)))
+        return points.each(lambda A: inverse_roots(self.kernels[k].diagonal(A)))
 
     def diagonal(self, k: Any, X: Any) -> np.ndarray:
         """Diagonal of normalized kernel k, (n,)."""
@@ -324,6 +326,25 @@ class BankSpec:
                 if largest > 0
                 else largest
             )
+
+
+def grouped(spec: Any, held: Any) -> Any:
+    """Kernels that stand alone, and those of the same pairwise number together: a dict from its
+    kind and columns to their numbers.
+    """
+    alone: list[int] = []
+    groups: dict[tuple, list[int]] = {}
+    for k in spec.alive:
+        kind = spec.kind(k)
+        if k in held or kind is None:
+            alone.append(k)
+            continue
+        columns = spec.columns[k]
+        single = columns is not None and columns.size == 1
+        groups.setdefault(
+            (kind, SINGLE if single and kind != "manhattan" else spec.columns_key(k)), []
+        ).append(k)
+    return alone, groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,7 +451,7 @@ def _names(kernels: Indices, groups: Any, columns: Any, feature_names: Any) -> A
     ]
 
 
-def _inverse_roots(diagonal: np.ndarray) -> Any:
+def inverse_roots(diagonal: np.ndarray) -> Any:
     """One over the root of each diagonal entry; zero for a point that the kernel maps to zero."""
     return np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
 

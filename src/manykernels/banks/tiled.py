@@ -27,9 +27,8 @@ from .families import (
     Tile,
 )
 from .kernel_set import Delegating, Indices
-from .spec import BankSpec
+from .spec import SINGLE, BankSpec, grouped
 
-SINGLE = "single"  # columns of kernels of one feature each, of which a family has any number
 # Rows and columns of a tile: a line of float32 columns stays in the first-level cache. Longer ones
 # do not.
 ROWS, COLS = 64, 1024
@@ -122,7 +121,9 @@ class TiledBank(Delegating, SumBank):
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_latest": (np.empty(0), [])}
+        state = super().__getstate__() | {"_latest": (np.empty(0), [])}
+        state.pop("families", None)  # made anew when they are needed
+        return state
 
     def _prepared(self, weights: Any) -> Any:
         """Families with a weight above zero, and the weights as they want them; those of the last
@@ -414,25 +415,6 @@ class TiledBank(Delegating, SumBank):
             return False
         X = as_points(X, like=self.right, missing=True)
         return (X != self.right).nnz == 0 if sparse.issparse(X) else np.array_equal(X, self.right)
-
-
-def grouped(spec: Any, held: Any) -> Any:
-    """Kernels that stand alone, and those of the same pairwise number together: a dict from its
-    kind and columns to their numbers.
-    """
-    alone: list[int] = []
-    groups: dict[tuple, list[int]] = {}
-    for k in spec.alive:
-        kind = spec.kind(k)
-        if k in held or kind is None:
-            alone.append(k)
-            continue
-        columns = spec.columns[k]
-        single = columns is not None and columns.size == 1
-        groups.setdefault(
-            (kind, SINGLE if single and kind != "manhattan" else spec.columns_key(k)), []
-        ).append(k)
-    return alone, groups
 
 
 def assemble(spec: Any, points: Any, dtype: DTypeLike, held: Any) -> Any:

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 
-from .._canonical import canonical_rows
 from .._words import count
 from ..kernels import KernelCollection
 
@@ -66,7 +65,7 @@ def unseen_categories(estimator, X):
 
 def _reads_strings(estimator):
     """Whether kernels compare words by their letters, so that new ones are no surprise."""
-    kernels = estimator.kernels
+    kernels = getattr(estimator, "kernels", "auto")  # a `Predictor` has none that do
     if isinstance(kernels, str):
         return False
     return any(kernel.reads == "strings" for kernel in KernelCollection.of(kernels).kernels)
@@ -152,6 +151,8 @@ def _repeated(X, y):
         codes = {name: X[name].factorize()[0] for name in _not_numbers(X)}
         X = X.assign(**codes).to_numpy(dtype=float, na_value=np.nan)
     codes = np.unique(y, return_inverse=True)[1]
+    from .._canonical import canonical_rows  # with compiled loops, which predicting does not need
+
     copies = len(y) - len(canonical_rows(X, codes, np.ones(len(y))).rows)
     if copies < MANY_COPIES * len(y):
         return []

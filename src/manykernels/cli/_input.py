@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from .. import load
-from ..kernels.points import check_width
+from .. import Predictor
+from ..kernels.points import check_width, is_sparse
 from ..readers.tables import read_table
 from ._doubts import doubts_of, tell
 
@@ -55,7 +54,7 @@ class Origin(NamedTuple):
         data = read_table(
             path, target=wanted, has_target=target is not None, zero_based=based, **named
         )
-        if data.feature_names is None and (sparse.issparse(data.X) or self.feature_names):
+        if data.feature_names is None and (is_sparse(data.X) or self.feature_names):
             self._check_number(data.X.shape[1], path)
         X = self._same_columns(data, path)
         y = None if data.y is None else as_targets(data.y, self.task)
@@ -91,11 +90,24 @@ class Origin(NamedTuple):
         return X
 
 
-def load_model(path):
-    """The pipeline or estimator of a model's file."""
+def _known(path):
+    """A path, if there is a file."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no model {path}; manykernels train writes one.")
-    return load(path)
+    return path
+
+
+def load_model(path):
+    """The pipeline or estimator of a model's file."""
+    from .. import load  # with scikit-learn and the solvers
+
+    return load(_known(path))
+
+
+def load_predictor(path):
+    """What predicts of a model's file: the estimator or pipeline, or less than that."""
+    predictor = Predictor(_known(path))
+    return predictor if predictor.is_light else predictor.model
 
 
 def last_step(model):
@@ -160,7 +172,7 @@ def read_training(path, columns, *, task="auto", n_features=None):
     X, empty = _without_empty(as_in_training(data.X))
     names = None if data.feature_names is None else list(X.columns)
     origin = Origin(
-        task, data.target, names, data.zero_based, X.shape[1], not sparse.issparse(X),
+        task, data.target, names, data.zero_based, X.shape[1], not is_sparse(X),
         [name for name in names or () if X[name].dtype.kind not in "fiub"],
         {name: written for name, written in (data.dates or {}).items() if name in X.columns},
     )  # fmt: skip
@@ -198,7 +210,7 @@ def as_in_training(X, dense=None):
     """Sparse rows of which half are there are made dense, unless it is known what they were in
     training: they are a table, written as LIBSVM text.
     """
-    if not sparse.issparse(X):
+    if not is_sparse(X):
         return X
     dense = 2 * X.nnz >= X.shape[0] * X.shape[1] if dense is None else dense
     return X.toarray() if dense else X
@@ -236,7 +248,7 @@ def _has_columns(path):
 def _with_names(X, names):
     import pandas as pd
 
-    return pd.DataFrame(X.toarray() if sparse.issparse(X) else X, columns=names)
+    return pd.DataFrame(X.toarray() if is_sparse(X) else X, columns=names)
 
 
 def refuse_text(column, path):

@@ -4,7 +4,8 @@ import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+
+from ..persistence import Predictor
 
 ACCURACY, BALANCED = "accuracy", "balanced accuracy"
 AREA, BRIER = "area under the ROC curve", "Brier score"
@@ -31,7 +32,15 @@ class Answers(NamedTuple):
 
     @classmethod
     def of(cls, model, X):
-        """Those of a pipeline or estimator; the kernels are computed once."""
+        """Those of a pipeline, estimator or Predictor; of the first two the kernels are computed
+        once.
+        """
+        if isinstance(model, Predictor):
+            values, chances = (
+                getattr(model, name)(X) if hasattr(model, name) else None
+                for name in ("decision_function", "predict_proba")
+            )
+            return cls(model.predict(X), getattr(model, "classes_", None), values, chances)
         while hasattr(model, "steps"):
             X = model[:-1].transform(X) if len(model) > 1 else X
             model = model[-1]
@@ -75,8 +84,8 @@ def measured(answers, y, training):
 
 def _of_numbers(predictions, y, training):
     mean = np.full(len(y), np.mean(training))
-    each = {DETERMINATION: r2_score} if len(y) > 1 else {}
-    each[ERROR] = mean_absolute_error
+    each = {DETERMINATION: _determination} if len(y) > 1 else {}
+    each[ERROR] = _absolute_error
     return tuple(
         {name: float(measure(y, said)) for name, measure in each.items()}
         for said in (predictions, mean)
@@ -121,8 +130,29 @@ def _area(y, values, classes):
         sides = [(y == classes[1], values)]
     else:
         sides = [(y == label, column) for label, column in zip(classes, values.T, strict=True)]
-    areas = [roc_auc_score(side, of) for side, of in sides if 0 < np.count_nonzero(side) < len(y)]
+    areas = [_area_of(side, of) for side, of in sides if 0 < np.count_nonzero(side) < len(y)]
     return np.mean(areas) if areas else np.nan
+
+
+def _area_of(positive, values):
+    """The share of pairs of a positive and a negative row that the values put in order, equals
+    counting half.
+    """
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - 0.5 * (counts - 1)
+    ahead = np.count_nonzero(positive)
+    above = ranks[places][positive].sum() - 0.5 * ahead * (ahead + 1)
+    return above / (ahead * (len(positive) - ahead))
+
+
+def _determination(y, said):
+    """R², which is 1 for constant targets that are met, and 0 if they are not."""
+    left, total = np.square(y - said).sum(), np.square(y - y.mean()).sum()
+    return 1.0 - left / total if total > 0 else float(left == 0.0)
+
+
+def _absolute_error(y, said):
+    return np.abs(y - said).mean()
 
 
 def _brier(y, chances, classes):

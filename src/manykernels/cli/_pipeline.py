@@ -109,7 +109,8 @@ class Settings:
 
     def pipeline(self, X, task):
         """A pipeline that is not trained, with kernels for the rows X in their new units."""
-        first = prepared_columns(X, self.scales(X))
+        # an estimator that makes kernels for a table standardizes it by itself
+        first = prepared_columns(X, self.scales(X) and self.kernels not in TABLES)
         rows = X if first is None else clone(first).fit_transform(X)
         steps = [] if first is None else [("prepare", first)]
         kernels = kernels_from(self.kernels, rows)

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._files import write_output
 from ._doubts import tell, unseen_categories
-from ._input import Origin, last_step, load_model
+from ._input import Origin, last_step, load_predictor
 from ._measures import Answers, measured
 
 NAMED = ("predictions", "classes")  # what an answer says in labels
@@ -37,7 +37,7 @@ class Predictions(NamedTuple):
     @classmethod
     def of(cls, path, data, target, scores, probabilities):
         """Those of a model's file for a file of rows."""
-        model = load_model(path)
+        model = load_predictor(path)
         _check_columns(model, scores, probabilities)
         X, y = Origin.of(model).read(data, target)
         tell(unseen_categories(last_step(model), X))
@@ -110,7 +110,8 @@ def _measures(y, answers, model):
     """Measures by name; none if no label is one of the model's classes: LIBSVM text always has
     labels, true or not.
     """
-    if hasattr(last_step(model), "nu"):  # novelties have no truth to compare with
+    # novelties have no truth to compare with
+    if getattr(model, "task", "") == "one class" or hasattr(last_step(model), "nu"):
         return {}
     classes = answers.classes
     if classes is not None and (y.dtype.kind in "fiub") != (classes.dtype.kind in "fiub"):

@@ -4,6 +4,7 @@ The three jobs have their own files: `prepare` (data to problem), `session` (pro
 `decision` (result to scores).
 """
 
+import copy
 import time
 import warnings
 from dataclasses import replace
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._callers import user_stacklevel
+from .._log import logger
 from ..banks import KernelSet
 from ..result import Result, Status
 from .answers.contributions import TellsWeights
@@ -57,7 +59,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
     ``_loss()``.
     """
 
-    _tuned_type: type  # the estimator that chooses C and p for this one
+    _tuned_type: Any  # the estimator that chooses C and p for this one
     share_weights = True  # whether all outputs have the same kernel weights
     # at most so many kernels or groups with weight, of those estimators that have the parameters
     max_kernels: int | None = None
@@ -107,6 +109,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             self._finish(run)
             words = self._words_on_silence()
             if words:
+                logger.warning(words)
                 warnings.warn(words, stacklevel=user_stacklevel())
         return self
 
@@ -135,6 +138,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         self.other_results_, self.plan_ = run.outcome.others, run.plan
         self.result_.seconds = run.seconds
         run.result = self.result_
+        logger.info("%s: %s", type(self).__name__, self.result_)
         self._warn(run.outcome.bank)
 
     def _timed(self, began):
@@ -185,6 +189,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             )
         # whoever stops a fit knows that it is not done
         if not status.converged and status is not Status.STOPPED:
+            logger.warning(self.result_.message)
             warnings.warn(self.result_.message, ConvergenceWarning, stacklevel=user_stacklevel())
 
     @property
@@ -195,7 +200,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
 
     def _scores(self, X):
         """Decision values of every output, (t, n_new)."""
-        check_is_fitted(self)
+        if "decision_" not in vars(self):
+            check_is_fitted(self)
         grams = self.decision_.grams_of(X)
         if grams is not None:
             return self.decision_.scores(grams)
@@ -209,6 +215,32 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             return self.decision_.parts(grams, members)
         X, categories = self._read_new(X)
         return self.decision_.parts(X, members, categories)
+
+    def __getstate__(self):
+        """The state of a pickle: training points that no prediction needs are left out, as they are
+        in a model file; ``bank_`` and ``result_.beta`` are then of the support vectors.
+        """
+        state = super().__getstate__()
+        decision = state.get("decision_")
+        lean = None if decision is None else decision.lean()
+        if lean is not None and lean is not decision:
+            beta = state["result_"].beta[:, decision.points]
+            # one array, which a pickle holds once
+            beta = lean.beta if np.array_equal(beta, lean.beta) else beta
+            result = replace(state["result_"], beta=beta)
+            state |= {"decision_": lean, "bank_": lean.bank, "result_": result}
+        return state
+
+    def __copy__(self):
+        twin = type(self).__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def __deepcopy__(self, memo):
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
 
     def model_state(self, kept: np.ndarray | None = None) -> ModelState:
         """What this fitted estimator is besides its parameters, for `restore`.

@@ -12,7 +12,6 @@ from sklearn.isotonic import IsotonicRegression
 
 MANY = 1000  # held-out rows from which on a monotone function is better than a sigmoid
 KINDS = ("sigmoid", "isotonic")
-TIE = 1e-9  # probability by which classes that are equally likely differ
 
 
 def fitted(kind, scores, positive, weight):
@@ -34,13 +33,6 @@ def fitted(kind, scores, positive, weight):
         if kind == "sigmoid"
         else _steps(scores, positive, weight)
     )
-
-
-def probabilities(kind, table, scores):
-    """Probability of the positive side at decision values."""
-    if kind == "sigmoid":
-        return expit(table[0] * scores + table[1])
-    return np.interp(scores, table[0], table[1])
 
 
 def _sigmoid(scores, positive, weight):

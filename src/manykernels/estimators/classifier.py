@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,6 +17,7 @@ from ..losses import LOSSES, Loss
 from ..lowrank import Approximation
 from ..regularizers import Regularizer
 from ..solvers import Solver
+from . import outcomes
 from .answers.contributions import ExplainsItself
 from .base import MKLEstimator
 from .checks import (
@@ -250,6 +250,12 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
 
     _learned = (*MKLEstimator._learned, "classes_")
 
+    @property
+    def _tuned_type(self):
+        from .cross_validated import MKLClassifierCV
+
+        return MKLClassifierCV
+
     def __init__(
         self,
         kernels: Kernels = "auto",
@@ -425,10 +431,7 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
 
     def _log_probabilities(self, scores):
         """Of log-odds (t, n), (n, n_classes)."""
-        if self.classes_.size == 2:
-            return log_expit(np.stack([-scores[0], scores[0]], axis=1))
-        each = log_expit(scores.T)
-        return each - logsumexp(each, axis=1, keepdims=True)
+        return outcomes.log_probabilities(scores)
 
     def classes_from_scores(self, scores: np.ndarray) -> np.ndarray:
         """The class of each point, (n,), as in `predict`.
@@ -443,28 +446,10 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         return self._classes_by_margin(scores)
 
     def _classes_by_margin(self, scores):
-        values = self._by_class(scores)
-        return self.classes_[
-            (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-        ]
+        return self.classes_[outcomes.likeliest(self._by_class(scores))]
 
     def _by_class(self, scores):
-        if self.classes_.size == 2:
-            return scores[0]
-        return _votes(scores, self.classes_.size) if self.multiclass == "ovo" else scores.T
-
-
-def _votes(scores, count):
-    """Pairs won by every class, (n_samples, n_classes), and less than a third of a vote for the
-    distances.
-    """
-    votes, sums = np.zeros((2, count, scores.shape[1]))
-    for (a, b), f in zip(combinations(range(count), 2), scores, strict=True):
-        votes[b] += f > 0
-        votes[a] += f <= 0
-        sums[b] += f
-        sums[a] -= f
-    return (votes + sums / (3.0 * (np.abs(sums) + 1.0))).T
+        return outcomes.values_by_class(scores, self.classes_.size, self.multiclass)
 
 
 def _encode(y, sample_weight):

@@ -7,14 +7,13 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
 from ..losses import Loss
 from ..lowrank import Approximation
 from ..solvers import Solver
 from . import calibration as calibrations
-from . import coverage
+from . import coverage, outcomes
 from .checks import (
     Callbacks,
     CheckpointLike,
@@ -251,7 +250,7 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         weight, errors = task.sample_weight[known], []
         for values, side in zip(scores[:, known], self._positive(task.y[known]), strict=True):
             table = calibrations.fitted("sigmoid", values, side, weight)
-            off = calibrations.probabilities("sigmoid", table, values) - side
+            off = outcomes.one_sided("sigmoid", table, values) - side
             errors.append(np.average(np.square(off), weights=weight))
         return -float(np.mean(errors))
 
@@ -343,19 +342,7 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
             return np.log(self.predict_proba(X))
 
     def _probabilities(self, scores):
-        each = np.stack(
-            [
-                calibrations.probabilities(self.calibration_kind_, table, row)
-                for table, row in zip(self.calibration_table_, scores, strict=True)
-            ],
-            axis=1,
-        )
-        if self.classes_.size == 2:
-            return np.hstack([1.0 - each, each])
-        each = each + calibrations.TIE * expit(
-            scores.T
-        )  # the order of equals is that of the scores
-        return each / each.sum(axis=1, keepdims=True)
+        return outcomes.calibrated(scores, self.calibration_kind_, self.calibration_table_)
 
 
 class MKLRegressorCV(Tuned, MKLRegressor):
@@ -500,6 +487,3 @@ cv_results_
         scores, there = coverage.fold_scores(self, folds, X)
         found = coverage.intervals(folds, scores, there, alpha)
         return found[:, 0] if self._y_ndim_ == 1 else found
-
-
-MKLClassifier._tuned_type, MKLRegressor._tuned_type = MKLClassifierCV, MKLRegressorCV

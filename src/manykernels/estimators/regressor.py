@@ -81,6 +81,12 @@ class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
     _learned = (*MKLEstimator._learned, "_y_ndim_", "target_spreads_")
     _automatic = ("C", "epsilon")
 
+    @property
+    def _tuned_type(self):
+        from .cross_validated import MKLRegressorCV
+
+        return MKLRegressorCV
+
     def __init__(
         self,
         kernels: Kernels = "auto",

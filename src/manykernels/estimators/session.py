@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._log import logger
 from ..banks import Bank
 from ..callbacks import Announcer
 from ..planning import Batch, Plan, make_plan, plan_bank, plan_solver, plan_starts
@@ -264,6 +265,7 @@ class FitSession:
     def _tell(self, plan):
         """Keep the plan, and say it first."""
         self.plan = plan
+        logger.info(plan.summary())
         if self.estimator.verbose and (self.estimator.verbose > 1 or sys.stderr.isatty()):
             print(plan.summary(), file=sys.stderr, flush=True)
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from .base import Features, Kernel
-from .vector import dense
+from .vector import pair_distances
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Hamming(Kernel):
 
     def block(self, A: Any, B: Any) -> np.ndarray:
         weights = None if self.weights is None else np.asarray(self.weights, dtype=float)
-        return 1.0 - cdist(dense(A), dense(B), "hamming", w=weights)
+        return 1.0 - pair_distances(A, B, "hamming", w=weights)
 
     @property
     def label(self) -> str:

@@ -1,9 +1,9 @@
 """Points as the kernels want them: float64, two-dimensional, finite, dense or CSR."""
 
+import sys
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 # Columns of a table: with more, a number for each would fill the memory.
 MOST_COLUMNS = 10**8
@@ -11,7 +11,8 @@ MOST_COLUMNS = 10**8
 
 def is_sparse(X: Any) -> bool:
     """True if the points are a sparse matrix."""
-    return sparse.issparse(X)
+    sparse = sys.modules.get("scipy.sparse")  # who has such a matrix has imported it
+    return sparse is not None and sparse.issparse(X)
 
 
 def has_holes(X: Any) -> bool:
@@ -43,7 +44,7 @@ def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
         Allow NaN in an array.
     """
     if is_sparse(X):
-        X = sparse.csr_array(X)
+        X = _csr(X)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -70,5 +71,11 @@ def as_points(X: Any, like: Any = None, missing: bool = False) -> Any:
             f"These points have {X.shape[1]} features, the bank was fitted on {like.shape[1]}."
         )
     if is_sparse(like):
-        return sparse.csr_array(X)
+        return _csr(X)
     return X.toarray() if is_sparse(X) else X
+
+
+def _csr(X: Any) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_array(X)

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from .._canonical import scramble
 from .base import Features, Kernel
 
 # share of entries that are not zero, from which on a product of dense matrices is faster
@@ -28,7 +26,7 @@ class Counts(NamedTuple):
     """
 
     vocabulary: np.ndarray
-    matrix: sparse.csr_array
+    matrix: Any
     norms: np.ndarray
 
     def rows(self, chosen: list[int]) -> "Counts":
@@ -112,6 +110,8 @@ def count_substrings(strings: list[str], k: int, vocabulary: np.ndarray | None =
     """`Counts` of the substrings of k letters, by 64-bit keys; of those in a vocabulary only, if
     one is given.
     """
+    from scipy import sparse
+
     keys, owners = _substrings(strings, k)
     everything, places = np.unique(keys, return_inverse=True)
     matrix = sparse.csr_array(
@@ -132,6 +132,8 @@ def count_substrings(strings: list[str], k: int, vocabulary: np.ndarray | None =
 
 def _substrings(strings: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
     """A key for every substring, equal for equal ones, and the number of its string."""
+    from .._canonical import scramble
+
     letters = np.frombuffer(
         "".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4"
     ).astype(np.uint64)
@@ -148,7 +150,7 @@ def _substrings(strings: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
     return keys, owners
 
 
-def _products(left: sparse.csr_array, right: sparse.csr_array) -> np.ndarray:
+def _products(left: Any, right: Any) -> np.ndarray:
     """``left @ right.T`` as an array."""
     if (
         min(left.nnz / max(np.prod(left.shape), 1), right.nnz / max(np.prod(right.shape), 1))

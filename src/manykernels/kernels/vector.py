@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
-from scipy.spatial.distance import cdist, pdist
 
 from .._threads import Threads, thread_count
 from .base import Features, Kernel
@@ -58,6 +56,13 @@ def squared_norms(A: Any) -> np.ndarray:
     return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
 
 
+def pair_distances(A: Any, B: Any, metric: str, **options: Any) -> np.ndarray:
+    """Distances between two sets of rows, by SciPy's name of the metric."""
+    from scipy.spatial.distance import cdist
+
+    return cdist(dense(A), dense(B), metric, **options)
+
+
 def middle(A: np.ndarray) -> np.ndarray:
     """About the median of each column: that of some rows, evenly spread."""
     return np.median(A[:: max(1, A.shape[0] // ROWS_PER_TASK)], axis=0)
@@ -73,6 +78,8 @@ def weighted_variance(A: Any, sample_weight: np.ndarray | None = None) -> np.nda
     weights = weights / weights.sum()
     mean = np.asarray(weights @ A).ravel()
     if is_sparse(A):
+        from scipy import sparse
+
         A = sparse.csr_array(A)
         shifted = sparse.csr_array(
             (np.square(A.data - mean[A.indices]), A.indices, A.indptr), shape=A.shape
@@ -114,6 +121,8 @@ def distance_quantiles(
     pair counts as often as its rows do together, so that a row that comes twice and one of weight
     two are the same.
     """
+    from scipy.spatial.distance import pdist
+
     n = A.shape[0]
     chosen = np.sort(np.random.default_rng(0).permutation(n)[:MEDIAN_SAMPLE])
     distances = pdist(dense(A[chosen]), metric)
@@ -225,8 +234,7 @@ class RBF(_Scaled):
     metric: ClassVar[Any] = "sqeuclidean"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
-        distances = cdist(dense(A), dense(B), self.metric)
-        return np.exp(-self._number() * distances)
+        return np.exp(-self._number() * pair_distances(A, B, self.metric))
 
 
 @dataclass(frozen=True)
@@ -243,7 +251,7 @@ class Laplacian(_Scaled):
     metric: ClassVar[Any] = "cityblock"
 
     def block(self, A: Any, B: Any) -> np.ndarray:
-        return np.exp(-self._number() * cdist(dense(A), dense(B), self.metric))
+        return np.exp(-self._number() * pair_distances(A, B, self.metric))
 
 
 @dataclass(frozen=True)

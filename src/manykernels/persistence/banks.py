@@ -6,9 +6,6 @@ such as ``gamma="scale"`` are kept as they came out of all the training points, 
 from the support vectors.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 from scipy import sparse
 
@@ -22,22 +19,26 @@ from ..banks import (
     ResolvedKernels,
     TiledBank,
 )
-from ..banks.codes import check_readable
 from ..banks.compute import Compute, Points
-from ..banks.make import NORMALIZATIONS
 from ..banks.missing import Part, Side
-from ..banks.spec import BankSpec, MaskedSpec
+from ..banks.spec import MaskedSpec
 from ..banks.views import RULES, Views
 from ..banks.wrappers.centered import CenteredBank, Centering
 from ..combinations import Combination
-from ..kernels import FunctionKernel, KernelCollection, Precomputed
 from ..kernels.collection import MaskedCollection
 from ..kernels.vector import dense
 from ..lowrank import FourierMap, LandmarkMap
+from .specs import (
+    check_spec,
+    describe_points,
+    describe_spec,
+    normalization,
+    rebuild_points,
+    rebuild_spec,
+)
 from .values import (
     CannotSave,
     check_array,
-    check_categories,
     check_indices,
     check_list,
     check_number,
@@ -64,13 +65,6 @@ def describe(bank, support):
         if kind.__name__ in BANKS:
             return BANKS[kind.__name__][0](bank, support)
     raise CannotSave(f"A model on {bank!r} cannot be stored: use pickle, joblib or skops.")
-
-
-class Columns(NamedTuple):
-    """How many columns X has, and their names, if there are such."""
-
-    size: int
-    names: Sequence[str] | None
 
 
 def rebuild(described, columns, n_jobs):
@@ -122,20 +116,20 @@ def _typical_of_part(part, n_features):
 def _describe_tiled(bank, support):
     return {
         "kind": "TiledBank",
-        **_describe_spec(bank.spec),
-        "points": _describe_points(bank.right[support]),
+        **describe_spec(bank.spec),
+        "points": describe_points(bank.right[support]),
     }, support
 
 
 def _rebuild_tiled(described, columns, threads):
-    points = _rebuild_points(described["points"], columns.size)
-    spec = _rebuild_spec(described, columns)
-    _check_spec(spec, points)
+    points = rebuild_points(described["points"], columns.size)
+    spec = rebuild_spec(described, columns)
+    check_spec(spec, points)
     return TiledBank(spec, Points.square(points), Compute(threads=threads))
 
 
 def _describe_masked(bank, support):
-    points = _describe_points(bank.right[support])
+    points = describe_points(bank.right[support])
     described = {
         "collection": bank.collection(),
         "normalize": bank.normalize,
@@ -146,7 +140,7 @@ def _describe_masked(bank, support):
 
 
 def _rebuild_masked(described, columns, threads):
-    points = _rebuild_points(described["points"], columns.size)
+    points = rebuild_points(described["points"], columns.size)
     spec = _rebuild_masked_spec(described, described["scale"], columns)
     return MaskedBank(spec, Points.square(points), Compute(threads=threads))
 
@@ -180,7 +174,7 @@ def _describe_missing(bank, support):
     of those that have a view.
     """
     parts = [_describe_part(part) for part in bank.parts]
-    described = {**_describe_spec(bank.spec), "rule": bank.views.rule, "parts": parts}
+    described = {**describe_spec(bank.spec), "rule": bank.views.rule, "parts": parts}
     return {"kind": "MissingBank", **described}, np.arange(bank.n)
 
 
@@ -194,13 +188,13 @@ def _describe_part(part):
         "means": part.cols.means,
         "norms": part.norms,
         "shares": part.shares,
-        "points": _describe_points(points),
+        "points": describe_points(points),
         "centering": part.bank.centering._asdict() if centered else None,
     }
 
 
 def _rebuild_missing(described, columns, threads):
-    spec, rule = _rebuild_spec(described, columns), described["rule"]
+    spec, rule = rebuild_spec(described, columns), described["rule"]
     require(isinstance(rule, str) and rule in RULES, "There is no such rule for missing views.")
     parts = [
         _rebuild_part(part, spec, columns, threads)
@@ -224,10 +218,10 @@ def _rebuild_part(described, spec, columns, threads):
     size = check_array(described["size"], "The sizes of the points", (None,))
     require(size.min(initial=0.0) >= 0.0, "The sizes of the points should not be negative.")
     at = np.flatnonzero(size)
-    points = _rebuild_points(described["points"], chosen.size)
+    points = rebuild_points(described["points"], chosen.size)
     require(points.shape[0] == at.size, "A part has other points.")
     some = spec.take_kernels(kernels).on_columns(chosen)
-    _check_spec(some, points)
+    check_spec(some, points)
     bank = TiledBank(some, Points.square(points), Compute(threads=threads))
     means = check_array(described["means"], "The means of kernels", (kernels.size, at.size))
     norms = check_array(described["norms"], "The means of kernels", (kernels.size,))
@@ -249,7 +243,7 @@ def _describe_combination(bank, support):
     described = {
         "combination": bank.combination,
         "center": center,
-        "points": _describe_points(bank.right[support]),
+        "points": describe_points(bank.right[support]),
     }
     return {"kind": "CombinationBank", **described}, support
 
@@ -258,7 +252,7 @@ def _rebuild_combination(described, columns, threads):
     combination, center = described["combination"], described["center"]
     require(isinstance(combination, Combination), "The combination of kernels is none.")
     check_whole(combination.starts, "The starts of the combination", 1)
-    combination = combination.fit(_rebuild_points(described["points"], columns.size))
+    combination = combination.fit(rebuild_points(described["points"], columns.size))
     require(
         hasattr(combination, "_center") == (center is not None),
         "The combination has no center, or too many.",
@@ -271,7 +265,7 @@ def _rebuild_combination(described, columns, threads):
 def _describe_landmarks(features, support):
     kernels = features.on_points
     kernels_of = (
-        {"collection": kernels.collection()} if kernels.is_masked else _describe_spec(kernels.spec)
+        {"collection": kernels.collection()} if kernels.is_masked else describe_spec(kernels.spec)
     )
     described = {
         "normalize": kernels.normalize,
@@ -279,7 +273,7 @@ def _describe_landmarks(features, support):
         "dtype": features.dtype.name,
     }
     landmarks = {
-        "landmarks": _describe_points(features.landmarks),
+        "landmarks": describe_points(features.landmarks),
         "projections": features.projections,
     }
     return {
@@ -292,13 +286,13 @@ def _describe_landmarks(features, support):
 
 
 def _rebuild_landmarks(described, columns, threads):
-    landmarks = _rebuild_points(described["landmarks"], columns.size)
+    landmarks = rebuild_points(described["landmarks"], columns.size)
     if "collection" in described:
         scale = check_array(described["scales"], "The scales of the kernels", (None,)).item(0)
         spec = _rebuild_masked_spec(described, scale, columns)
     else:
-        spec = _rebuild_spec(described, columns)
-        _check_spec(spec, landmarks)
+        spec = rebuild_spec(described, columns)
+        check_spec(spec, landmarks)
     chosen, count = described["chosen"], landmarks.shape[0]
     own = [count] * spec.m  # landmarks of each kernel
     if chosen is not None:
@@ -313,7 +307,7 @@ def _rebuild_landmarks(described, columns, threads):
 
 def _describe_fourier(features, support):
     described = {
-        **_describe_spec(features.on_points.spec),
+        **describe_spec(features.on_points.spec),
         "n_features": features.n_features,
         "frequencies": features.frequencies,
     }
@@ -323,8 +317,8 @@ def _describe_fourier(features, support):
 def _rebuild_fourier(described, columns, threads):
     n_features = columns.size
     require(described["n_features"] == n_features, "The frequencies are for other columns.")
-    spec = _rebuild_spec(described, columns)
-    _check_spec(spec, np.empty((0, n_features)))
+    spec = rebuild_spec(described, columns)
+    check_spec(spec, np.empty((0, n_features)))
     frequencies = check_list(described["frequencies"], "The sets of frequencies", spec.m)
     for F, seen in zip(frequencies, spec.columns, strict=True):
         rows = n_features if seen is None else seen.size
@@ -334,106 +328,17 @@ def _rebuild_fourier(described, columns, threads):
     return FourierMap(ResolvedKernels(spec), frequencies, dtype, n_features)
 
 
-def _describe_spec(spec):
-    return {
-        "kernels": spec.collection(),
-        "normalize": spec.normalize,
-        "scales": spec.scales,
-        "categories": spec.categories,
-    }
-
-
-def _rebuild_spec(described, columns):
-    collection, normalize = described["kernels"], _normalization(described)
-    require(type(collection) is KernelCollection, "The kernels are not a list of kernels.")
-    scales = check_array(described["scales"], "The scales of the kernels", (len(collection),))
-    require(scales.min() >= 0.0, "The scales of the kernels should not be negative.")
-    categories = check_categories(described["categories"], "Categories by column", int)
-    require(all(0 <= f < columns.size for f in categories), "There are categories of no column.")
-    options = (normalize, scales, columns.size, columns.names, categories)
-    return BankSpec.from_resolved(collection, *options)
-
-
-def _check_spec(spec, points):
-    """Raise unless every kernel can be evaluated at the points of a file."""
-    for f, entries in spec.categories.items():
-        codes = dense(points[:, [f]]).ravel()
-        known = (codes >= 0) & (codes < len(entries)) & (codes == np.floor(codes))
-        require(known.all(), "There are codes of no category.")
-    everything = range(points.shape[1])
-    for k, kernel in enumerate(spec.kernels):
-        require(not isinstance(kernel, FunctionKernel), "A model file holds no code.")
-        if isinstance(kernel, Precomputed):
-            continue
-        columns = everything if spec.columns[k] is None else spec.columns[k]
-        check_readable(kernel, spec.groups[k], columns, everything, spec.categories)
-        require(not isinstance(getattr(kernel, "gamma", 1.0), str), "A kernel has no width.")
-        if kernel.reads == "strings":
-            texts = (isinstance(one, str) for f in columns for one in spec.categories[f])
-            require(all(texts), "A kernel of strings sees something else.")
-        kernel.resolved(spec.seen(k, points), None)  # checks its parameters
-
-
 def _rebuild_masked_spec(described, scale, columns):
     collection = described["collection"]
     good = isinstance(collection, MaskedCollection) and collection.n_features == columns.size
     require(good, "The masks of the kernels do not suit the points.")
     require(0.0 < check_number(scale, "The scale") < np.inf, "The scale is out of range.")
-    return MaskedSpec(collection, _normalization(described), scale)
-
-
-def _normalization(described):
-    normalize = described["normalize"]
-    good = normalize is None or (isinstance(normalize, str) and normalize in NORMALIZATIONS)
-    require(good, "The kernels are normalized in no known way.")
-    return normalize
+    return MaskedSpec(collection, normalization(described), scale)
 
 
 def _float_type(name):
     require(name in ("float32", "float64"), "Factors should be float32 or float64.")
     return name
-
-
-def _describe_points(points):
-    if not sparse.issparse(points):
-        return {"dense": dense(points)}
-    points = sparse.csr_array(points)
-    return {
-        "data": points.data,
-        "indices": points.indices,
-        "indptr": points.indptr,
-        "shape": list(points.shape),
-    }
-
-
-def _rebuild_points(described, n_features):
-    if "dense" in described:
-        points = check_array(described["dense"], "The points of the model", (None, None))
-        points = points.astype(float, copy=False)
-    else:
-        points = _rebuild_sparse(described, n_features)
-    require(points.shape[0] > 0, "The model has no points.")
-    require(points.shape[1] == n_features, "The points have other columns.")
-    return points
-
-
-def _rebuild_sparse(described, n_features):
-    """A CSR array, of which SciPy sees nothing that is not sound: its own check believes in the
-    last row's end, and reading beyond an array kills the process.
-    """
-    n, width = (check_whole(size, "The shape of the points") for size in described["shape"])
-    require(width == n_features, "The points have other columns.")
-    data = check_array(described["data"], "The points of the model", (None,))
-    indices = check_indices(
-        described["indices"], "The columns of the points", n_features, data.size
-    )
-    indptr = check_array(described["indptr"], "The rows of the points", (n + 1,), "i")
-    ordered = indptr[0] == 0 and indptr[-1] == data.size and (np.diff(indptr) >= 0).all()
-    require(ordered, "The rows of the points do not follow each other.")
-    points = sparse.csr_array((data.astype(float), indices, indptr), shape=(n, n_features))
-    points.check_format(full_check=True)
-    points.sum_duplicates()
-    return points
 
 
 BANKS = {

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from .._callers import user_stacklevel
 from .._files import CorruptFile, read, write
+from .._log import logger
 from . import models, pipelines
 from .rehearsal import rehearse
 from .values import CannotSave, Packer, Unpacker, check_mapping
@@ -72,6 +73,7 @@ def save(model, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = 
     content |= {"extra": _plain_json(extra), "scikit-learn": sklearn.__version__}
     # only now: whatever cannot be stored was refused before
     write(path, packer.arrays, content, "model")
+    logger.info("saved %s to %s", type(model).__name__, path)
 
 
 def load(path: str | os.PathLike[str]):
@@ -104,6 +106,11 @@ def load(path: str | os.PathLike[str]):
         If steps of a pipeline were fitted with another release of scikit-learn.
     """
     arrays, content = read(path, "model")
+    return rebuilt(arrays, content, path)
+
+
+def rebuilt(arrays, content, path):
+    """The fitted model of what was read from a file."""
     try:
         model = ModelUnpacker(arrays).rebuild(content)
         model.extra_ = check_mapping(content["extra"], "What was kept with the model", str)
@@ -116,13 +123,16 @@ def load(path: str | os.PathLike[str]):
             f"{path} does not hold a sound model ({type(error).__name__}: {error})."
         ) from error
     _warn_of_release(model, str(content.get("scikit-learn"))[:40], path)
+    logger.info("loaded %s from %s", type(model).__name__, path)
     return model
 
 
 class ModelPacker(Packer):
     """Packs estimators, too: ours by their state, scikit-learn's by what they have learned."""
 
-    classes = Packer.classes | pipelines.HELPERS
+    @property
+    def classes(self):
+        return super().classes | pipelines.HELPERS
 
     def describe(self, estimator):
         """An estimator as a mapping that JSON can hold."""
@@ -138,8 +148,11 @@ class ModelPacker(Packer):
 class ModelUnpacker(Unpacker):
     """Makes estimators, too."""
 
-    classes = Unpacker.classes | pipelines.HELPERS
     kinds = (*Unpacker.kinds, "estimator")
+
+    @property
+    def classes(self):
+        return super().classes | pipelines.HELPERS
 
     def rebuild(self, described, depth=0):
         """The estimator of a mapping."""

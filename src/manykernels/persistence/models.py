@@ -5,13 +5,11 @@ scales, the weights, the outcome of the training and the constructor's parameter
 says what it is (`model_state`), and takes it back (`restore`); here it is only packed.
 """
 
-import re
-
 import numpy as np
 
 from .._threads import thread_count
 from ..banks import SumBank
-from ..banks.make import NORMALIZATIONS
+from ..banks.spec import NORMALIZATIONS
 from ..banks.views import RULES
 from ..estimators import (
     MKLClassifier,
@@ -34,10 +32,11 @@ from ..estimators.coverage import HeldOutFold
 from ..estimators.data.units import MADE
 from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status, Subsets
 from . import banks
+from .learned import by_column, check_columns, check_table
+from .specs import Columns
 from .values import (
     CannotSave,
     check_array,
-    check_categories,
     check_indices,
     check_list,
     check_mapping,
@@ -58,7 +57,6 @@ HISTORY = {
     "kernels_used": int,
     "seconds": float,
 }
-UNNAMED = re.compile("x(0|[1-9][0-9]{0,9})")  # columns of an array
 BOUNDS = ("primal", "dual", "gap", "rounding")
 
 
@@ -104,10 +102,10 @@ def rebuild(described, unpacker, depth):
     _check_parameters(model)
     model.unsaved_parameters_ = check_mapping(described["unsaved"], "Unsaved parameters", str)
     learned = unpacker.unpack(described["learned"], depth)
-    _check_columns(learned)
-    columns = banks.Columns(learned["n_features_in_"], learned.get("feature_names_in_"))
+    check_columns(learned)
+    columns = Columns(learned["n_features_in_"], learned.get("feature_names_in_"))
     bank = banks.rebuild(unpacker.unpack(described["bank"], depth), columns, model.n_jobs)
-    require(_by_column(learned) == banks.categories(bank), "The categories have other codes.")
+    require(by_column(learned) == banks.categories(bank), "The categories have other codes.")
     result = _result(unpacker.unpack(described["result"], depth))
     decision = unpacker.unpack(described["decision"], depth)
     _check_learned(learned, model, len(result.intercept))
@@ -161,44 +159,6 @@ def _check_parameters(model):
         check_choice("multiclass", model.multiclass, ("ovr", "ovo"))
 
 
-def _check_columns(learned):
-    """Raise unless the columns of X are described."""
-    check_mapping(learned, "What was learned", str)
-    count = check_whole(learned["n_features_in_"], "The number of columns", 1)
-    names = learned.get("feature_names_in_")
-    if names is not None:
-        check_array(names, "The names of the columns", (count,), "O")
-        texts = all(isinstance(name, str) for name in names)
-        require(texts and len(set(names)) == count, "The names of the columns are not names.")
-    categories = check_categories(learned["categories_"], "Categories of the columns", str)
-    require(len(_by_column(learned)) == len(categories), "There are categories of no column.")
-    dates = check_list(learned.get("date_columns_", []), "The columns of dates")
-    known = () if names is None else names
-    require(all(name in known for name in dates), "There are dates in no column.")
-
-
-def _by_column(learned):
-    """The categories by the number of their column."""
-    names, categories = learned.get("feature_names_in_"), learned["categories_"]
-    if names is None:
-        count = learned["n_features_in_"]
-        found = {name: int(name[1:]) for name in categories if UNNAMED.fullmatch(name)}
-        return {f: categories[name] for name, f in found.items() if f < count}
-    return {f: categories[name] for f, name in enumerate(names) if name in categories}
-
-
-def _check_table(learned):
-    """Raise unless what was learned of the columns fits them."""
-    if "feature_medians_" in learned:
-        columns = (learned["n_features_in_"],)
-        check_array(learned["feature_medians_"], "The medians of the columns", columns)
-    if "feature_means_" in learned or "feature_spreads_" in learned:
-        columns = (learned["n_features_in_"],)
-        check_array(learned["feature_means_"], "The means of the columns", columns)
-        spreads = check_array(learned["feature_spreads_"], "The spreads of the columns", columns)
-        require((spreads > 0.0).all(), "The spreads of the columns must be above zero.")
-
-
 def _check_silent(learned, m):
     """Raise unless silent kernels are among m kernels."""
     silent = check_mapping(learned.get("silent_kernels_", {}), "Silent kernels", str)
@@ -211,7 +171,7 @@ def _check_silent(learned, m):
 
 def _check_learned(learned, model, outputs):
     """Raise unless attributes are of their types, and there are so many outputs."""
-    _check_table(learned)
+    check_table(learned)
     if "target_spreads_" in learned:
         spreads = check_array(learned["target_spreads_"], "The spreads of the targets", (outputs,))
         require((spreads > 0.0).all(), "The spreads of the targets must be above zero.")

@@ -18,8 +18,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.calibration import probabilities
 from ..estimators.data.units import in_units
+from ..estimators.outcomes import one_sided
 from .banks import typical_points
 from .values import require
 
@@ -84,7 +84,7 @@ def _rehearse_decision(model):
             for table, values in zip(
                 getattr(model, "calibration_table_", None) or (), scores, strict=False
             ):
-                found = probabilities(model.calibration_kind_, table, values)
+                found = one_sided(model.calibration_kind_, table, values)
                 require(np.isfinite(found).all(), "Probabilities are not finite.")
 
 

@@ -11,20 +11,17 @@ import math
 import numbers
 import os
 import re
+from functools import cache
+from typing import Any
 
 import numpy as np
-from sklearn import feature_selection
 
-from .. import combinations, kernels, losses, lowrank, regularizers
+from .. import kernels
 from .._files import CorruptFile
 from ..kernels import KernelCollection, Precomputed
 from ..kernels.collection import MaskedCollection
 from ..kernels.groups import GroupedCollection
 from ..kernels.precomputed import GramElsewhere
-from ..solvers import SOLVERS
-from ..solvers.reference.fixed import Alignment, Uniform
-from ..solvers.reference.gfb import GFB
-from ..solvers.reference.simplex import SILP, MirrorDescent, SimpleMKL
 
 INLINE = 32  # entries of an array that is written as text
 DEPTH = 30  # of values within values
@@ -35,21 +32,16 @@ NUMBERS = (
     "float64",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
-# functions and types that parameters may name
-FUNCTIONS = {
-    f"numpy.{name}": getattr(np, name)
-    for name in ("abs", "cbrt", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square")
-} | {
-    f"sklearn.{name}": getattr(feature_selection, name)
-    for name in (
-        "chi2",
-        "f_classif",
-        "f_regression",
-        "mutual_info_classif",
-        "mutual_info_regression",
-        "r_regression",
-    )
-}
+SELECTION = (  # functions of sklearn.feature_selection that parameters may name
+    "chi2",
+    "f_classif",
+    "f_regression",
+    "mutual_info_classif",
+    "mutual_info_regression",
+    "r_regression",
+)
+ELEMENTWISE = ("abs", "cbrt", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square")
+# types that parameters may name
 TYPES = {kind.__name__: kind for kind in (bool, float, int, object, str)} | {
     f"numpy.{name}": getattr(np, name)
     for name in (*NUMBERS[1:], "number", "floating", "integer", "object_")
@@ -60,13 +52,31 @@ class CannotSave(TypeError):
     """Something that a file cannot hold safely, such as a function."""
 
 
-def _classes():
-    """The classes whose objects can be packed, by name."""
-    known = [
-        getattr(kernels, name)
-        for name in ("RBF", "Laplacian", "Linear", "Polynomial", "Hamming", "Spectrum")
-    ]
-    known += [combinations.Product, combinations.PolynomialMixture]
+KERNELS = {
+    name: getattr(kernels, name)
+    for name in ("RBF", "Laplacian", "Linear", "Polynomial", "Hamming", "Spectrum")
+}
+
+
+@cache
+def known_functions() -> dict[str, Any]:
+    """The functions that parameters may name."""
+    from sklearn import feature_selection
+
+    ours = {f"numpy.{name}": getattr(np, name) for name in ELEMENTWISE}
+    return ours | {f"sklearn.{name}": getattr(feature_selection, name) for name in SELECTION}
+
+
+@cache
+def known_classes() -> dict[str, type]:
+    """The classes whose objects can be packed, by name; what predicts needs the kernels alone."""
+    from .. import combinations, losses, lowrank, regularizers
+    from ..solvers import SOLVERS
+    from ..solvers.reference.fixed import Alignment, Uniform
+    from ..solvers.reference.gfb import GFB
+    from ..solvers.reference.simplex import SILP, MirrorDescent, SimpleMKL
+
+    known: list[type] = [combinations.Product, combinations.PolynomialMixture]
     known += [lowrank.Nystroem, lowrank.IncompleteCholesky, lowrank.RandomFourier]
     balls = (
         "PNormBall",
@@ -82,10 +92,7 @@ def _classes():
     known += losses.LOSSES.values()
     known += [solver for solver in SOLVERS.values() if isinstance(solver, type)]
     known += [GFB, SILP, Alignment, MirrorDescent, SimpleMKL, Uniform]
-    return {one.__name__: one for one in known}
-
-
-CLASSES = _classes()
+    return KERNELS | {one.__name__: one for one in known}
 
 
 class Packer:
@@ -95,14 +102,15 @@ class Packer:
     ----------
     arrays : dict
         What was put aside, by name.
-    classes : dict
-        The classes whose objects can be packed, by name.
     """
-
-    classes = CLASSES
 
     def __init__(self):
         self.arrays = {}
+
+    @property
+    def classes(self) -> dict[str, Any]:
+        """The classes whose objects can be packed, by name."""
+        return known_classes()
 
     def pack(self, value, where):
         """JSON for a value; `where` it is, for the message if it cannot be packed."""
@@ -153,7 +161,7 @@ class Packer:
         """A type or function by its name, if it is in the tables."""
         if isinstance(value, np.dtype):
             return {"dtype": value.str if value.kind == "U" else value.name}
-        for kind, table in (("type", TYPES), ("function", FUNCTIONS)):
+        for kind, table in (("type", TYPES), ("function", known_functions())):
             for name, one in table.items():
                 if one is value:
                     return {kind: name}
@@ -228,18 +236,20 @@ class Unpacker:
     ----------
     kinds : tuple of str
         What packed values may be.
-    classes : dict
-        The classes whose objects may be made, by name.
     """
 
     kinds: tuple[str, ...] = (
         "float", "tuple", "set", "frozenset", "slice", "dict", "array", "strings", "objects",
         "tensor", "dtype", "type", "function", "gram", "masked", "grouped", "kernels", "object",
     )  # fmt: skip
-    classes = CLASSES
 
     def __init__(self, arrays):
         self.arrays = arrays
+
+    @property
+    def classes(self) -> dict[str, Any]:
+        """The classes whose objects may be made, by name."""
+        return known_classes()
 
     def unpack(self, packed, depth=0):
         """The value."""
@@ -308,7 +318,7 @@ class Unpacker:
         return TYPES[content]
 
     def _function(self, content, depth):
-        return FUNCTIONS[content]
+        return known_functions()[content]
 
     def _gram(self, content, depth):
         features, title = content

@@ -12,11 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
-from scipy import sparse
 
 from .._callers import user_stacklevel
 from .compressed import OPENERS, opened
-from .libsvm import load_libsvm
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 OTHERS = (";", "\t", ",")  # separators that files may have in the place of the ending's
@@ -107,6 +105,8 @@ def read_table(
     ending = _ending(path)
     _check_file(path, ending, target, [*(columns or ()), *drop])
     if ending in LIBSVM:
+        from .libsvm import load_libsvm  # with compiled loops
+
         contents = load_libsvm(path, n_features=n_features, zero_based=zero_based)
         data = Data(contents.X, contents.y, zero_based=contents.zero_based)
     elif ending == ".npz":
@@ -500,6 +500,8 @@ def _csr(parts, path):
     """
     data, indices, indptr, shape = parts
     try:
+        from scipy import sparse
+
         X = sparse.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
         X.check_format(full_check=True)
     except (ValueError, TypeError) as error:

@@ -7,12 +7,7 @@ given by the indices of its rows and columns; values are already normalized (`sc
 
 from .base import Family, OneKernel, Tile
 from .gaussians import DistanceGaussians, DistanceLaplacians, FeatureGaussians
-from .polynomials import (
-    DotPolynomials,
-    FeaturePolynomials,
-    polynomial_parameters,
-    power_coefficients,
-)
+from .polynomials import DotPolynomials, FeaturePolynomials
 
 __all__ = [
     "DistanceGaussians",
@@ -23,6 +18,4 @@ __all__ = [
     "FeaturePolynomials",
     "OneKernel",
     "Tile",
-    "polynomial_parameters",
-    "power_coefficients",
 ]

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ...kernels.vector import dense, middle
 from ..compute import Points
-from ..families import Tile, polynomial_parameters, power_coefficients
+from ..families import Tile
 from ..kernel_set import Indices
+from ..powers import polynomial_parameters, power_coefficients
 from .device import Device
 from .exponentials import (
     LOG2_E,

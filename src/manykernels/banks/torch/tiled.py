@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from ...machines.device import FEW, DeviceMatrix
 from ..base import as_outputs, support_of
 from ..compute import Compute, Points
-from ..tiled import SINGLE, TiledBank, grouped, one_kernel
+from ..spec import SINGLE, grouped
+from ..tiled import TiledBank, one_kernel
 from .base import Adding, DeviceBank, curved
 from .device import Device
 from .families import (

@@ -7,12 +7,14 @@ the new samples.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from ..._threads import Threads, one_thread, thread_count
-from ...banks import ColumnBank, KernelSet
+from ...banks import ColumnBank, KernelSet, TiledBank
+from ...banks.packed import Expansion, PackedExpansion, can_pack
 from ...kernels.points import as_points, is_sparse
 from ...kernels.precomputed import GramElsewhere, Precomputed
 from ...thresholds import thresholds
@@ -96,6 +98,12 @@ class Decision(ABC):
         """The same for a bank of some of the training points, in ascending order."""
         return self
 
+    def lean(self) -> "Decision":
+        """The same without training points that no prediction needs, where the bank can do without
+        them; otherwise itself.
+        """
+        return self
+
     def state(self) -> dict[str, Any]:
         """What `restored` needs besides kernels, weights and intercept: plain values and arrays."""
         shared = {one.name for one in fields(Decision)} - {"n_fit"}
@@ -137,6 +145,8 @@ class ExpansionDecision(Decision):
     def scores(self, X, categories=None):
         if self.support.size == 0:
             return np.repeat(self.intercept[:, None], X.shape[0], axis=1)
+        if isinstance(X, np.ndarray) and self._packed is not None:
+            return self._packed_scores(X) + self.intercept[:, None]
         at_once = _rows_at_once(X)
         if at_once < X.shape[0]:
             starts = range(0, X.shape[0], at_once)
@@ -145,10 +155,35 @@ class ExpansionDecision(Decision):
         bank = self.bank.with_categories(categories) if categories else self.bank
         with one_thread():
             cross = bank.cross(X, self.support)
-            if self.weights.ndim == 1:
-                return cross.decision(self.weights, self.beta) + self.intercept[:, None]
-            scores = [cross.decision(w, b) for w, b in zip(self.weights, self.beta, strict=True)]
-            return np.stack(scores) + self.intercept[:, None]
+            return _expanded(cross, self.weights, self.beta) + self.intercept[:, None]
+
+    def _packed_scores(self, X):
+        """Decision values of dense rows without the intercepts: few by NumPy alone, of many what
+        needs pairs of points by compiled loops.
+        """
+        packed, limits = self._packed, thresholds()
+        if X.shape[0] * packed.entries <= limits.uncompiled_entries:
+            return packed.scores(X, self.bank.threads)
+        looks_up = packed.functions is not None
+        looks_up = looks_up and X.shape[0] >= limits.rows_per_node * packed.functions.nodes
+        scores, left = packed.begun(X, looks_up)
+        if left.size:
+            with one_thread():
+                cross = self.bank.take_kernels(left).cross(X, self.support)
+                scores += _expanded(cross, self.weights[..., left], self.beta)
+        return scores
+
+    @cached_property
+    def _packed(self):
+        """The same in NumPy alone, for few rows; None where there is no such form."""
+        bank = self.bank
+        if type(bank) is not TiledBank or not can_pack(bank.spec, bank.right):
+            return None
+        weights = np.atleast_2d(self.weights)
+        return PackedExpansion(Expansion(bank.spec, bank.right[self.support], weights, self.beta))
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_packed"}
 
     def parts(self, X, members, categories=None):
         if not self.bank.is_sum:
@@ -189,6 +224,11 @@ class ExpansionDecision(Decision):
     def on_points(self, kept):
         whole = self.whole and len(kept) == self.bank.n
         return replace(self, support=np.searchsorted(kept, self.support), whole=whole)
+
+    def lean(self):
+        if type(self.bank) is not TiledBank or len(self.points) == self.bank.n:
+            return self
+        return replace(self.on_points(self.points), bank=self.bank.take_points(self.points))
 
     def _fits(self):
         support, n = self.support, self.bank.n
@@ -240,6 +280,9 @@ class GramDecision(ExpansionDecision):
             if w.any():
                 out[members[:, k]] += w[:, None] * (self.dual_coef @ K[:, self.rows].T)
         return out
+
+    def lean(self):
+        return self  # its points are rows of the matrices of the kernels
 
     def squared_norms(self):
         if any(isinstance(kernel, GramElsewhere) for kernel in self.bank.kernels):
@@ -400,6 +443,13 @@ def restored_decision(state, bank, weights, intercept):
     decision = KINDS[kind](bank, weights, intercept, **state)
     decision.check()
     return decision
+
+
+def _expanded(cross, weights, beta):
+    """Decision values of kernels between new points and support vectors, (t, n_new)."""
+    if weights.ndim == 1:
+        return cross.decision(weights, beta)
+    return np.stack([cross.decision(w, b) for w, b in zip(weights, beta, strict=True)])
 
 
 def weighted_forms(bank, weights, beta):

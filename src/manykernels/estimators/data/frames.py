@@ -8,9 +8,9 @@ from functools import cached_property
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
 
 from ...kernels.base import NumberedColumns
+from ...kernels.points import is_sparse
 
 PLAIN = (str, int, float, bool)
 CATEGORIES = (nw.Categorical, nw.Enum)
@@ -30,7 +30,7 @@ def as_table(X):
     if isinstance(X, Annotated):
         return X
     seen = through_narwhals(X)
-    if sparse.issparse(X) or isinstance(seen, nw.DataFrame):
+    if is_sparse(X) or isinstance(seen, nw.DataFrame):
         return X
     if is_annotated(X):
         return as_annotated(X)
@@ -113,7 +113,7 @@ def learned_categories(X, types=None, missing="error"):
         Other entries, such as intervals, by their names.
     """
     if (
-        sparse.issparse(X)
+        is_sparse(X)
         or isinstance(X, Annotated)
         or len(getattr(X, "shape", ())) != 2
         or _plain_numbers(X)
@@ -334,7 +334,11 @@ def in_memory(matrix):
         matrix = matrix.to_memory()
     elif type(matrix).__module__.split(".")[0] in ("h5py", "zarr"):
         matrix = matrix[...]
-    return sparse.csr_array(matrix) if sparse.issparse(matrix) else np.asarray(matrix)
+    if not is_sparse(matrix):
+        return np.asarray(matrix)
+    from scipy import sparse
+
+    return sparse.csr_array(matrix)
 
 
 def unique_names(names, what):

@@ -35,6 +35,7 @@ from .frames import (
     rows_of,
     through_narwhals,
 )
+from .plain import plain_rows
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class ReadsTables:
         """New points as the kernels see them, or before that in their own units, and the entries
         that codes in them stand for, by column.
         """
+        plain = None if isinstance(self.bank_, MissingBank) else plain_rows(self, X)
+        if plain is not None:
+            X, known = plain
+            return (units.in_units(self, X) if in_units else X), known
         X, dates = dates_as_days(as_table(X))
         _check_dates(X, dates, getattr(self, "date_columns_", []))
         refuse_odd_arrays("X", X)

@@ -11,10 +11,8 @@ the default kernels of `on_groups`. Kernels that were given see the table as it 
 import warnings
 
 import numpy as np
-from scipy import sparse
 
 from ..._callers import user_stacklevel
-from ...banks import Bank
 from ...kernels import KernelCollection, Precomputed
 from ...kernels.base import resolve_features
 from ...kernels.grids import AUTO_ALONE
@@ -61,6 +59,8 @@ def in_units(estimator, X):
     if not hasattr(estimator, "feature_spreads_"):
         return X
     if is_sparse(X):
+        from scipy import sparse
+
         scaled = X @ sparse.diags_array(1.0 / estimator.feature_spreads_)
         if not estimator.feature_means_.any():
             return sparse.csr_array(scaled)
@@ -134,6 +134,8 @@ def standardizes(estimator):
         return made and estimator.combination == "sum"
     if estimator.scale is None:
         return False
+    from ...banks import Bank  # here: predictions need none
+
     if isinstance(kernels, Bank):
         raise ValueError("scale='standard' needs the kernels themselves, not a fitted bank.")
     if not isinstance(kernels, str) and any(
