@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
+    from .compression import compress as compress
     from .display import report as report
     from .estimators import (
         Checkpoint,
@@ -38,6 +39,7 @@ _WHERE = {
     "MKLOneClass": ".estimators",
     "MKLRegressor": ".estimators",
     "MKLRegressorCV": ".estimators",
+    "compress": ".compression",
     "explain": ".estimators",
     "group_importance": ".estimators",
     "load": ".persistence",
@@ -59,6 +61,7 @@ __all__ = [
     "MKLOneClass",
     "MKLRegressor",
     "MKLRegressorCV",
+    "compress",
     "explain",
     "group_importance",
     "load",
