@@ -272,8 +272,17 @@ class _Compressor:
         rows = rows[~np.isnan(rows).any(axis=1)]
         seeds = rows[self.random.permutation(len(rows))[:MOST_ROWS]]
         codes = np.array(sorted(self.categories or {}), dtype=np.intp)
-        means = np.unique(local_means(rows, seeds, codes), axis=0)
-        return means[~known_rows(means, rows)]
+        return self._without_rows(np.unique(local_means(rows, seeds, codes), axis=0))
+
+    def _without_rows(self, points):
+        """Points that are no rows of X or of the training set."""
+        points = points[~(known_rows(points, self.rows) | known_rows(points, self.kernels.points))]
+        if not len(points):
+            raise ValueError(
+                "points='synthetic': all means of rows are rows themselves, as where there are "
+                "categories or repeated rows alone. Use points='support'."
+            )
+        return points
 
     # how many points
 
@@ -328,8 +337,8 @@ class _Compressor:
         """The model with these points, its coefficients fitted to all rows but those of the
         test.
         """
-        if self.kind == "synthetic":
-            points = points[~known_rows(points, source.rows)]
+        if self.kind == "synthetic":  # rounding, or columns that do not move, may make a row
+            points = self._without_rows(points)
         sample = source.draw(2 * MOST_ROWS)
         if choice is not None:
             rows = stacked([sample.rows, choice.rows])
@@ -370,13 +379,13 @@ class _Compressor:
 
 def _check_gain(found):
     """Raise for a model whose file is no smaller, as those on low-rank factors may be."""
-    if found.bytes is not None and found.bytes_before is not None:
-        if found.bytes >= found.bytes_before:
-            raise ValueError(
-                f"Nothing can be gained: with {found.points} points the file takes "
-                f"{found.bytes:,} bytes, and that of the model {found.bytes_before:,}. Ask for "
-                "less agreement or fewer points, or leave the model as it is."
-            )
+    known = found.bytes is not None and found.bytes_before is not None
+    if known and found.bytes >= found.bytes_before:
+        raise ValueError(
+            f"Nothing can be gained: with {found.points} points the file takes {found.bytes:,} "
+            f"bytes, and that of the model {found.bytes_before:,}. Ask for less agreement or fewer "
+            "points, or leave the model as it is."
+        )
 
 
 def _pays_dense(points):

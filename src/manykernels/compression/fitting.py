@@ -17,8 +17,8 @@ from .._pulse import pulse
 from .kernels import PointKernels
 from .rows import Sample
 
-# Ridge of least squares, as a part of the mean square of a kernel. A larger one makes coefficients
-# of points beside each other smaller, which float32 predictions need, and the fit worse.
+# Ridge of least squares, for kernels of unit length. A larger one makes coefficients of points
+# beside each other smaller, which float32 predictions need, and the fit worse.
 RIDGE = 1e-7
 SINGLE_RIDGE = 1e-6  # the same in float32
 # Part of a kernel that points chosen before leave, below which a point adds nothing.
@@ -47,11 +47,21 @@ def coefficients(
         levels = kernel.mean(axis=0)
         moved = kernel - levels
         H = (moved.T @ moved).astype(float)
-        H[np.diag_indices_from(H)] += ridge * max(np.trace(H) / len(H), 1e-300)
         right = (moved.T @ centered[own].T).astype(float)
-        beta[own] = linalg.solve(H, right, assume_a="pos", check_finite=False).T
+        units = np.sqrt(H.diagonal())
+        units[units <= 0.0] = 1.0
+        H /= np.outer(units, units)
+        H[np.diag_indices_from(H)] += ridge
+        beta[own] = (_solved(H, right / units[:, None]) / units[:, None]).T
         intercept[own] = means[own] - beta[own] @ levels
     return beta, intercept
+
+
+def _solved(H, right):
+    try:
+        return linalg.solve(H, right, assume_a="pos", check_finite=False)
+    except linalg.LinAlgError:  # rounding of more points than there is to say
+        return linalg.lstsq(H, right, check_finite=False)[0]
 
 
 def _outputs_of(K, scores):
