@@ -16,6 +16,7 @@ from manykernels import (
     load,
     save,
 )
+from manykernels.compression import compressor, search
 from manykernels.compression.compressor import _Compressor
 from manykernels.compression.fitting import coefficients, greedy, values
 from manykernels.compression.judgment import Likeness, Shares
@@ -35,6 +36,14 @@ KERNELS = [RBF(0.3), RBF(1.0), Linear(features=[0])]
 
 def fitted(estimator=None, y=Y, table=X):
     return (estimator or MKLClassifier(KERNELS)).fit(table[TRAIN], y[TRAIN])
+
+
+@pytest.fixture(autouse=True)
+def _few_rows(monkeypatch):
+    """Fits at few rows, in few iterations."""
+    monkeypatch.setattr(search, "MOST_ROWS", 500)
+    monkeypatch.setattr(search, "ITERATIONS", 15)
+    monkeypatch.setattr(compressor, "MOST_ROWS", 500)
 
 
 @pytest.fixture(scope="module")
@@ -229,8 +238,8 @@ def test_kernels_that_add_nothing_go():
     assert small.kernel_names_ == one.kernel_names_[:1]
 
 
-def test_nothing_is_gained_where_too_much_is_asked():
-    noise = RANDOM.integers(2, size=420)
-    one = MKLClassifier([RBF(30.0)], C=100.0).fit(X[:40], noise[:40])
-    with pytest.raises(ValueError, match="Nothing can be gained"):
-        compress(one, X[ROWS], agreement=0.999, points="free", random_state=0)
+def test_nothing_is_gained_where_too_much_is_asked(model, monkeypatch):
+    monkeypatch.setattr(search, "is_reached", lambda *_: False)
+    for points in ("free", "support", "auto"):
+        with pytest.raises(ValueError, match="Nothing can be gained"):
+            compress(model, X[ROWS], points=points, random_state=0)
