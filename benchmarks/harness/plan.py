@@ -8,7 +8,8 @@ from .records import BENCHMARKS, Job
 # in the order of the report: the papers' tables, peers, when it pays, everything else
 ORDER = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
-    *("compare", "groups", "proof", "shapley", "coverage", "pays", "defaults", "fits", "tuning"),
+    *("compare", "groups", "proof", "shapley", "coverage", "compression", "pays", "defaults"),
+    *("fits", "tuning"),
     *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
     *("dask", "gpu", "gpu_lowrank"),

@@ -9,6 +9,7 @@ from ._lazy import lazy_names
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # what `__getattr__` does, for those who read without running
+    from .compression import compress as compress
     from .display import report as report
     from .estimators import (
         Checkpoint,
@@ -40,6 +41,7 @@ _WHERE = {
     "MKLRegressor": ".estimators",
     "MKLRegressorCV": ".estimators",
     "Predictor": ".persistence",
+    "compress": ".compression",
     "explain": ".estimators",
     "group_importance": ".estimators",
     "kernel_drift": ".estimators",
@@ -63,6 +65,7 @@ __all__ = [
     "MKLRegressor",
     "MKLRegressorCV",
     "Predictor",
+    "compress",
     "explain",
     "group_importance",
     "kernel_drift",

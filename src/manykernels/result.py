@@ -154,6 +154,86 @@ class Missing(NamedTuple):
         )
 
 
+def binomial_bound(successes: int, trials: int, confidence_level: float) -> float:
+    """What a probability is at least, with such a confidence: the exact bound of Clopper and
+    Pearson, on one side.
+    """
+    from scipy.stats import beta
+
+    if successes == 0:
+        return 0.0
+    return float(beta.ppf(1.0 - confidence_level, successes, trials - successes + 1))
+
+
+class Compression(NamedTuple):
+    """What is known of a model that stands for one with more points (`manykernels.compress`).
+
+    Attributes
+    ----------
+    points, points_before : int
+        Of the expansions; those before are landmarks of a low-rank model, and zero for one without.
+    kernels, kernels_before : int
+        With weight.
+    bytes, bytes_before : int or None
+        Of the files of the models; None if they cannot be saved.
+    rows : int
+        Rows that were used for nothing but this judgment.
+    agreeing : int
+        Those with the same label, or with scores of a regression within the tolerance.
+    training_rows : int
+        How many of the rows are among the training rows that the model knew.
+    difference, largest_difference : float
+        Root mean square and largest size of the differences of the scores, in standard deviations
+        of the model's scores.
+    fitted : int
+        Rows that points and coefficients were fitted at and chosen by, besides those of the model.
+    kind : {"free", "support", "synthetic"}
+        Of the points.
+    """
+
+    points: int
+    points_before: int
+    kernels: int
+    kernels_before: int
+    bytes: int | None
+    bytes_before: int | None
+    rows: int
+    agreeing: int
+    training_rows: int
+    difference: float
+    largest_difference: float
+    fitted: int
+    kind: str
+
+    @property
+    def agreement(self) -> float:
+        """The share of the rows that agree."""
+        return self.agreeing / self.rows
+
+    def bound(self, confidence_level: float = 0.95) -> float:
+        """What the share of rows that agree is at least, among all rows like these, with such a
+        confidence: the exact binomial bound of Clopper and Pearson, on one side.
+
+        Parameters
+        ----------
+        confidence_level : float
+            Between 0 and 1.
+        """
+        return binomial_bound(self.agreeing, self.rows, confidence_level)
+
+    def __str__(self) -> str:
+        smaller = ""
+        if self.bytes is not None and self.bytes_before is not None:
+            smaller = f" and {self.bytes:,} of {self.bytes_before:,} bytes"
+        before = f" of {self.points_before}" if self.points_before else ""
+        return (
+            f"{self.points}{before} points{smaller}; the same answer at "
+            f"{self.agreement:.2%} of {self.rows} rows that were not used (at least "
+            f"{self.bound():.2%} with 95 % confidence), scores differ by {self.difference:.2g} of "
+            "their spread."
+        )
+
+
 class Subsets(NamedTuple):
     """How the best k kernels or groups were found.
 

@@ -53,6 +53,12 @@ class Thresholds:
     array_share: float = _threshold(
         0.25, "part of the memory budget that such an array may take", "groups"
     )
+    dense_point_bytes: float = _threshold(
+        4.0,
+        "times the bytes of a sparse point that a dense one may take for points of a compressed "
+        "model to be moved",
+        "compression",
+    )
     held_product_bytes: int = _threshold(
         2**24, "bytes of products of all kernels that Newton's method holds in any case", "million"
     )

@@ -503,7 +503,7 @@ def _block(part: Any, values: Any, rows: Any, cols: Any) -> Any:
 
 def _crossed(part: Any, X_new: Any, size: Any, support: Any) -> Any:
     """A part with new points as rows, of these sizes, and some training points as columns."""
-    if part.shares is None:
+    if part.shares is None and part.cols.rest.any():
         raise ValueError("cross needs a bank of all training points, this one has some of them.")
     cols, places = (part.cols, None) if support is None else part.cols.some(support)
     at = np.flatnonzero(size)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import bench, datasets, predict, report, train
+from . import bench, compress, datasets, predict, report, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(predict.predict)
 app.command()(report.report)
+app.command()(compress.compress)
 app.command()(bench.bench)
 app.add_typer(datasets.app, name="datasets")
 

@@ -81,6 +81,7 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         "dual_coef_",
         "intercept_",
         "n_iter_",
+        "compression_",
     )
 
     # parameters that may be "auto" in the place of a number
@@ -166,7 +167,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         )
         self.intercept_, self.bank_ = self.decision_.intercept, self.decision_.bank
         self._contributions = None
-        vars(self).pop("silent_kernels_", None)
+        for name in ("silent_kernels_", "compression_"):
+            vars(self).pop(name, None)
         if prepared.silent is not None:
             self.silent_kernels_ = prepared.silent
 

@@ -225,7 +225,11 @@ def _rebuild_part(described, spec, columns, threads):
     bank = TiledBank(some, Points.square(points), Compute(threads=threads))
     means = check_array(described["means"], "The means of kernels", (kernels.size, at.size))
     norms = check_array(described["norms"], "The means of kernels", (kernels.size,))
-    shares = check_array(described["shares"], "The shares of the points", (at.size,))
+    shares = described["shares"]
+    if shares is None:  # of points that have all views, and so need no means of new rows
+        require(at.size == size.size and (size == 1.0).all(), "There are no shares of the points.")
+    else:
+        check_array(shares, "The shares of the points", (at.size,))
     if described["centering"] is not None:
         bank = _centered(bank, described["centering"])
     return Part(bank, kernels, chosen, Side(at, size, means), norms, shares)

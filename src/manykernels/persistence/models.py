@@ -30,7 +30,17 @@ from ..estimators.checks import (
 )
 from ..estimators.coverage import HeldOutFold
 from ..estimators.data.units import MADE
-from ..result import Certificate, Counters, Missing, Record, Result, Resumed, Status, Subsets
+from ..result import (
+    Certificate,
+    Compression,
+    Counters,
+    Missing,
+    Record,
+    Result,
+    Resumed,
+    Status,
+    Subsets,
+)
 from . import banks
 from .learned import by_column, check_columns, check_table
 from .specs import Columns
@@ -71,6 +81,8 @@ def describe(estimator, packer):
     _refuse_indices(estimator)
     bank, kept = banks.describe(estimator.bank_, estimator.decision_.points)
     state = estimator.model_state(kept)
+    if "compression_" in state.learned:
+        state.learned["compression_"] = state.learned["compression_"]._asdict()
     parameters, unsaved = _parameters(estimator, packer)
     folds = [_described_fold(fold, packer) for fold in getattr(estimator, "held_out_folds_", [])]
     return {
@@ -110,6 +122,8 @@ def rebuild(described, unpacker, depth):
     decision = unpacker.unpack(described["decision"], depth)
     _check_learned(learned, model, len(result.intercept))
     _check_silent(learned, bank.m)
+    if "compression_" in learned:
+        learned["compression_"] = _compression(learned["compression_"])
     _check_decision(decision, len(result.intercept))
     check_array(result.beta, "The coefficients", (len(result.intercept), getattr(bank, "n", 0)))
     model.restore(ModelState(learned, bank, decision, result))
@@ -349,6 +363,21 @@ def _subsets(described):
         described["kind"],
         **{name: check_whole(value, "A number of subsets") for name, value in counts.items()},
     )
+
+
+def _compression(described):
+    """What is known of a model that stands for a larger one."""
+    check_mapping(described, "The compression", str)
+    require(set(described) == set(Compression._fields), "The compression is not complete.")
+    found = Compression(**described)
+    require(found.kind in ("free", "support", "synthetic"), "There is no such kind of points.")
+    for name, value in described.items():
+        if name in ("difference", "largest_difference"):
+            check_number(value, "A difference of scores")
+        elif name != "kind" and not (value is None and name.startswith("bytes")):
+            check_whole(value, "A number of the compression")
+    require(found.rows > 0 and found.agreeing <= found.rows, "More rows agree than there are.")
+    return found
 
 
 def _missing(described):

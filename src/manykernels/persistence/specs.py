@@ -82,14 +82,21 @@ def normalization(described):
 def describe_points(points):
     """Points as a mapping of arrays."""
     if not is_sparse(points):
-        return {"dense": dense(points)}
+        return {"dense": _narrow(dense(points))}
     points = points.tocsr()
     return {
-        "data": points.data,
+        "data": _narrow(points.data),
         "indices": points.indices,
         "indptr": points.indptr,
         "shape": list(points.shape),
     }
+
+
+def _narrow(numbers):
+    """Numbers in float32 where that holds every one of them exactly."""
+    with np.errstate(over="ignore"):
+        narrow = numbers.astype(np.float32)
+    return narrow if np.array_equal(narrow, numbers, equal_nan=True) else numbers
 
 
 def rebuild_points(described, n_features):

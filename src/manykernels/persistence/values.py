@@ -191,9 +191,19 @@ class Packer:
             )
         if array.ndim <= 1 and array.size <= INLINE:
             return {"array": [array.dtype.name, self.pack(array.tolist(), where)]}
-        name = f"{where} {len(self.arrays)}"
-        self.arrays[name] = array.astype(_kept_type(array.dtype), copy=False)
+        kept = array.astype(_kept_type(array.dtype), copy=False)
+        name = self._held(kept)
+        if name is None:
+            name = f"{where} {len(self.arrays)}"
+            self.arrays[name] = kept
         return {"tensor": [array.dtype.name, name]}
+
+    def _held(self, array):
+        """The name of an equal array that was put aside before; None if there is none."""
+        for name, other in self.arrays.items():
+            if other.dtype == array.dtype and np.array_equal(other, array):
+                return name
+        return None
 
     def _pack_collection(self, collection, where):
         if isinstance(collection, MaskedCollection):
