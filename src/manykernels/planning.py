@@ -21,6 +21,7 @@ from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
 from .banks.divided import DividedBank, divided, gram_bytes, holding
+from .banks.lowrank.product import ProductFeatureBank
 from .banks.torch import work_in_words
 from .banks.wrappers.delegating import DelegatingBank
 from .banks.wrappers.shared import is_worth_holding, width
@@ -451,6 +452,10 @@ def _kernels(run: RunState, request: Request) -> Decision:
     if bank.is_remote:
         what = "factors of parts of the points" if bank.factored else "parts of the kernels"
         return Decision(f"{what} on the workers of the cluster", "the table is there")
+    if isinstance(bank, ProductFeatureBank):
+        where = "" if _device(bank) is None else f" on {_device(bank).name}"
+        what = f"{bank.width:,} random features of the product{where}, made anew at every step"
+        return Decision(what, "an approximation was asked for", ("approximation", "combination"))
     if not bank.is_sum:
         return Decision(
             "one kernel that is not a sum, computed anew at every step", "", ("combination",)
@@ -694,7 +699,7 @@ def _held_bytes(bank: Any) -> int:
         return 0
     if bank.by_blocks and not bank.factored:
         return int(min(bank.nbytes, bank.budget))
-    if bank.factored:
+    if bank.factored or isinstance(bank, ProductFeatureBank):
         return int(bank.n * bank.points.width * bank.dtype.itemsize)
     return gram_bytes(bank) if _holds(bank) else 0
 

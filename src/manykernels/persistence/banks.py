@@ -24,6 +24,7 @@ from ..banks import (
 )
 from ..banks.codes import check_readable
 from ..banks.compute import Compute, Points
+from ..banks.lowrank.product import ProductMap
 from ..banks.make import NORMALIZATIONS
 from ..banks.missing import Part, Side
 from ..banks.spec import BankSpec, MaskedSpec
@@ -334,6 +335,22 @@ def _rebuild_fourier(described, columns, threads):
     return FourierMap(ResolvedKernels(spec), frequencies, dtype, n_features)
 
 
+def _describe_product(features, support):
+    described = {name: getattr(features, name) for name in ("group", "center", "frequencies")}
+    described |= {"names": list(features.names), "dtype": features.dtype.name}
+    return {"kind": "ProductMap", **described}, support
+
+
+def _rebuild_product(described, columns, threads):
+    names = check_list(described["names"], "The names of the weights")
+    require(all(isinstance(name, str) for name in names), "The names of the weights are none.")
+    group = check_indices(described["group"], "The groups of columns", len(names), columns.size)
+    center = check_array(described["center"], "The center", (columns.size,))
+    frequencies = check_array(described["frequencies"], "The frequencies", (columns.size, None))
+    require(frequencies.shape[1] > 0, "A product has no frequencies.")
+    return ProductMap(names, group, center, frequencies, _float_type(described["dtype"]))
+
+
 def _describe_spec(spec):
     return {
         "kernels": spec.collection(),
@@ -444,5 +461,6 @@ BANKS = {
     "CombinationBank": (_describe_combination, _rebuild_combination),
     "LandmarkMap": (_describe_landmarks, _rebuild_landmarks),
     "FourierMap": (_describe_fourier, _rebuild_fourier),
+    "ProductMap": (_describe_product, _rebuild_product),
 }
 CENTERED = ("TiledBank", "MaskedBank")  # what may be centered

@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 
 
 def _narrow(run):
-    return run.bank.prefers_factor_space
+    return run.bank.is_sum and run.bank.prefers_factor_space
 
 
 def _very_narrow(run):
