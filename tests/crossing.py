@@ -491,6 +491,7 @@ WAYS = {
             "points_for_sample": 10,
             "sample_points": 16,
             "sample_points_of_combinations": 16,
+            "sample_points_per_feature": 1,
             "second_sample_points": 28,
             "sample_growth": 1,
         },

@@ -113,7 +113,7 @@ class TestEstimators:
         assert "16 random features of the product" in model.plan_.kernels.what
 
     def test_regressor_from_a_sample(self, lower):
-        lower(points_for_sample=20, sample_points_of_combinations=30)
+        lower(sample_points_of_combinations=30, sample_points_per_feature=1)
         model = MKLRegressor(combination=GROUPS, approximation=RandomFourier(16), p=1.0)
         model.fit(X, X[:, 0] * X[:, 1])
         assert model.result_.status.converged

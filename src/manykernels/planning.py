@@ -441,10 +441,8 @@ def _statement(run: RunState, tol: float) -> str:
     outputs = len(problem.targets)
     kind = count(bank.m, "kernel" if bank.is_sum else "parameter")
     several = "" if outputs == 1 else f", {outputs} outputs that share their weights"
-    return (
-        f"{bank.n:,} points, {kind}{several}; {problem.loss!r}, {problem.regularizer!r}, relative "
-        f"gap {tol:g}"
-    )
+    goal = f"relative gap {tol:g}" if problem.has_dual else f"tolerance {tol:g}"
+    return f"{bank.n:,} points, {kind}{several}; {problem.loss!r}, {problem.regularizer!r}, {goal}"
 
 
 def _kernels(run: RunState, request: Request) -> Decision:
@@ -635,7 +633,7 @@ def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
         sizes = solver.sizes(run.bank.n)
         what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
         what += f", from {solver.starts} starts" if solver.starts > 1 else ""
-        least = sample_size(run.bank.is_sum)[1]
+        least = sample_size(run.bank)[1]
         why = f"there are at least {least:,} points, and a sample tells the weights"
         yield Decision(what, why, ("solver",))
     if isinstance(solver, WorkingSet):
