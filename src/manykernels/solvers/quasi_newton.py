@@ -52,6 +52,8 @@ class Tolerances:
     # from nothing and from what an earlier run has come to; smaller: longer first steps.
     first_curvature: float = 0.3
     next_curvature: float = 3.0
+    # The same after a step that had to be cut, which forgets what was before it.
+    second_curvature: float = 2.0
     # Change of a step in sums of the weights, where the kernel is not a sum: weights far too large
     # turn K_d into the identity, a plateau from which no gradient leads back.
     largest_growth: float = 3.0
@@ -154,6 +156,8 @@ class State(NamedTuple):
         Steps since W last fell by what counts.
     gain : float
         By what W fell in the last step.
+    is_cut : bool
+        The direction is a part of what the model wanted.
     """
 
     at: Evaluation
@@ -167,6 +171,7 @@ class State(NamedTuple):
     iterate: Iterate
     flat: int = 0
     gain: float = np.inf
+    is_cut: bool = False
 
 
 class QuasiNewton(Solver):
@@ -263,11 +268,9 @@ class QuasiNewton(Solver):
         judgment = run.judge(at, some)
         gradient = space.gradient(at, judgment.forms)
         if before is None:
-            size, slope = float(x.sum()), float(np.abs(gradient).sum())
             known = run.start.beta.any()
             share = TOLERANCES.next_curvature if known else TOLERANCES.first_curvature
-            gamma = share * slope / size if size > 0.0 else slope
-            memory = Memory.first(weights.size, gamma or 1.0)
+            memory = _first_memory(x, gradient, share)
         else:
             if some is not None:
                 gradient = np.where(before.kept, gradient, before.gradient)
@@ -275,12 +278,17 @@ class QuasiNewton(Solver):
             if _is_apart(r, x):
                 change -= r.gradient(x) - r.gradient(last)
             memory = before.memory.updated(x - last, change, self.pairs)
+            if before.is_cut and not np.array_equal(x, last):
+                # slopes of places that were left in one leap tell nothing of those around
+                memory = _first_memory(x, gradient, TOLERANCES.second_curvature)
         kept = _kept(r, x, gradient)
         direction, decrease = _model_step(r, x, gradient, memory, kept)
+        is_cut = False
         if not run.bank.is_sum:
             longest = space.growth(TOLERANCES.largest_growth) * x.sum()
             length = np.abs(direction).sum()
-            share = float(longest / length) if longest < length else 1.0
+            is_cut = bool(longest < length)
+            share = float(longest / length) if is_cut else 1.0
             direction, decrease = share * direction, share * decrease
         primal = abs(judgment.certificate.primal)
         allowed = tol * primal
@@ -295,7 +303,15 @@ class QuasiNewton(Solver):
             stationarity = _first_order(r, x, gradient) / max(1.0, primal)
         iterate = Iterate(weights, at.beta, judgment.certificate, stationarity=stationarity)
         look = 0 if some is None or before is None else before.look + 1
-        return State(at, gradient, memory, kept, look, direction, decrease, inner, iterate)
+        found = State(at, gradient, memory, kept, look, direction, decrease, inner, iterate)
+        return found._replace(is_cut=is_cut)
+
+
+def _first_memory(x: np.ndarray, gradient: np.ndarray, share: float) -> Memory:
+    """A multiple of the identity: a part of the gradient, relative to the variables."""
+    size, slope = float(x.sum()), float(np.abs(gradient).sum())
+    gamma = share * slope / size if size > 0.0 else slope
+    return Memory.first(x.size, gamma or 1.0)
 
 
 def _first_order(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> float:

@@ -1,9 +1,14 @@
-"""Descent in the roots of the weights, ``d = x^2``, for kernels that are smooth in these alone.
+"""Descent in the roots of the weights, ``d = x^2``, for products of Gaussians.
 
-Random features of a product depend on the roots of its weights. By the weights themselves their
-slopes are infinite at zero, in a direction that is chance: descent is stuck there, or bounces. By
-the roots nothing is infinite, and penalties of the weights are as smooth: ``sum(d)`` is ``|x|^2``.
-A weight of zero stays there, since its root has no slope in the mean.
+Roots are scales of features, in which W is nearer to a quadratic function than in the weights: a
+quarter of the SVMs is saved. Random features of a product depend on the roots alone: by the weights
+their slopes are infinite at zero, in a direction that is chance, and descent is stuck there, or
+bounces. Penalties of the weights are as smooth in the roots: ``sum(d)`` is ``|x|^2``.
+
+The root of a weight of zero has no slope. Where W falls with such a weight, its slope is taken to
+be that at a small weight, so that it leaves zero; random features know no such slope, and begin
+with weights above zero. Of very many columns, most of which get no weight, roots leave out too many
+too soon: the objective of leukemia was 3 % higher.
 """
 
 import numpy as np
@@ -15,6 +20,8 @@ from ..run_state import Evaluation, RunState
 # Weight that a run begins with at least, as a part of the largest. Larger: columns that a sample of
 # the points has left out come back sooner.
 LEAST_START = 1e-3
+# Weights up to which an exact product is looked for by roots: more of them end in worse minima.
+MOST_ROOTS = 100
 
 
 class Coordinates:
@@ -56,10 +63,20 @@ class Coordinates:
 
 
 class Roots(Coordinates):
-    """The roots of the weights."""
+    """The roots of the weights.
 
-    def __init__(self, regularizer: Regularizer) -> None:
+    Parameters
+    ----------
+    regularizer : Regularizer
+    lifts : bool
+        Begin with weights above zero.
+    """
+
+    regularizer: "Rooted"
+
+    def __init__(self, regularizer: Regularizer, lifts: bool) -> None:
         super().__init__(Rooted(regularizer))
+        self.lifts = lifts
 
     def of(self, weights: np.ndarray) -> np.ndarray:
         return np.sqrt(weights)
@@ -68,11 +85,16 @@ class Roots(Coordinates):
         return np.square(self.regularizer.project(x))
 
     def start(self, weights: np.ndarray) -> np.ndarray:
+        if not self.lifts:
+            return weights
         return self.weights(np.sqrt(np.maximum(weights, LEAST_START * weights.max())))
 
     def gradient(self, at: Evaluation, forms: np.ndarray) -> np.ndarray:
         x = self.of(at.weights)
-        return self.regularizer.gradient(x) - x * forms
+        gradient, least = self.regularizer.gradient(x) - x * forms, np.sqrt(LEAST_START) * x.max()
+        by_weights = self.regularizer.of_weights.gradient(at.weights) - 0.5 * forms
+        leaves = (x == 0.0) & (by_weights < 0.0)
+        return np.where(leaves, 2.0 * least * by_weights, gradient)
 
     def growth(self, most: float) -> float:
         return float(np.sqrt(1.0 + most) - 1.0)
@@ -80,8 +102,11 @@ class Roots(Coordinates):
 
 def coordinates(run: RunState) -> Coordinates:
     """The variables in which a run's problem is smooth."""
-    kind = Roots if run.bank.smooth_in_roots else Coordinates
-    return kind(run.problem.regularizer)
+    regularizer, lifts = run.problem.regularizer, run.bank.smooth_in_roots
+    by_roots = run.bank.by_roots and run.bank.m <= MOST_ROOTS
+    if lifts or (by_roots and Rooted(regularizer).is_exact):
+        return Roots(regularizer, lifts)
+    return Coordinates(regularizer)
 
 
 class Rooted(Regularizer):
@@ -99,6 +124,11 @@ class Rooted(Regularizer):
     @property
     def needs_bank(self) -> bool:  # type: ignore[override]
         return self.of_weights.needs_bank
+
+    @property
+    def is_exact(self) -> bool:
+        """True if `project` gives the nearest roots."""
+        return self.is_orthant or isinstance(self.of_weights, PNormBall)
 
     def value(self, x: np.ndarray) -> float:
         return self.of_weights.value(np.square(x))
