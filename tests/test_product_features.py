@@ -7,7 +7,14 @@ import pytest
 from sklearn.base import clone
 
 from conftest import toy
-from manykernels import MKLClassifier, MKLRegressor, load, save, shapley_values
+from manykernels import (
+    MKLClassifier,
+    MKLFeatureSelector,
+    MKLRegressor,
+    load,
+    save,
+    shapley_values,
+)
 from manykernels.banks.torch.device import Device
 from manykernels.combinations import PolynomialMixture, Product
 from manykernels.lowrank import Nystroem, RandomFourier
@@ -135,3 +142,12 @@ class TestEstimators:
     def test_shapley_values_are_refused(self):
         with pytest.raises(ValueError, match="random features mix all columns"):
             shapley_values(clone(self.model).fit(X, y), X[:2])
+
+
+def test_selection_of_columns_on_any_scale():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(150, 5))
+    inside = points[:, 1] ** 2 + points[:, 3] ** 2 < 1.4
+    points *= [1.0, 1e3, 1.0, 1e-3, 1.0]
+    selector = MKLFeatureSelector(strength=5.0, threshold=0.2, scale="standard")
+    assert selector.fit(points, inside).get_support(indices=True).tolist() == [1, 3]
