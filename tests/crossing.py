@@ -181,8 +181,12 @@ NO_BALLS = ("elastic net", "entropy", "mixed", "log-det", "l1", "squared 1", "ri
 LIMITS = ("kernels", "groups")
 REFUSED = [
     Refusal(
-        "Approximations are for sums of kernels",
-        {"kernels": tuple(MIXTURES), "approximation": LOW_RANK},
+        "does not go with combination=",
+        {"kernels": tuple(MIXTURES), "approximation": ("narrow", "wide", "cholesky")},
+    ),
+    Refusal(
+        "does not go with combination=",
+        {"kernels": ("polynomial",), "approximation": ("fourier",)},
     ),
     Refusal(
         "is for sums of kernels; a combination is taken as it is",
@@ -500,6 +504,7 @@ WAYS = {
             "points_for_sample": 10,
             "sample_points": 16,
             "sample_points_of_combinations": 16,
+            "sample_points_per_feature": 1,
             "second_sample_points": 28,
             "sample_growth": 1,
         },

@@ -15,7 +15,12 @@ ORDER = (
     *("dask", "gpu", "gpu_lowrank"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
-ON_DEVICE = {("gpu", "all"), ("gpu_lowrank", "all"), ("tuning", "device")}
+ON_DEVICE = {
+    ("gpu", "all"),
+    ("gpu_lowrank", "all"),
+    ("tuning", "device"),
+    ("products", "covertype"),
+}
 NEEDS = {"mutants": "cosmic_ray", "dask": "distributed", "onnx_graphs": "skl2onnx"}
 
 

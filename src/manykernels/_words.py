@@ -33,6 +33,11 @@ def thousandths(value):
     return f"{round(value, 3) + 0.0:.3f}"
 
 
+def gap_in_words(gap):
+    """A relative duality gap, or that there is none."""
+    return f"relative gap {gap:.2g}" if math.isfinite(gap) else "no bound on the gap"
+
+
 def seconds(value):
     """A time with its unit."""
     if value < 1.0:

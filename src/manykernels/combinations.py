@@ -64,6 +64,8 @@ class Combination(ABC):
         Number of starting points; the best result is kept.
     fits_single_precision : bool
         Whether float32 holds every kernel, as where entries are at most one.
+    by_roots : bool
+        Whether solvers look for the roots of the weights, as is faster for scales of features.
     X : (n, d) array
         The training points, after `fit`.
     threads : Threads
@@ -72,6 +74,7 @@ class Combination(ABC):
 
     starts: int = 1
     fits_single_precision: bool = False
+    by_roots: bool = False
     threads: Threads = Threads(1)
     X: np.ndarray
 
@@ -179,7 +182,7 @@ class Product(Combination):
         Starting points to try.
     """
 
-    fits_single_precision = True
+    fits_single_precision = by_roots = True
 
     def __init__(self, groups: Sequence[Hashable] | None = None, starts: int = 3) -> None:
         self.groups, self.starts = groups, starts

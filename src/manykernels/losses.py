@@ -135,11 +135,11 @@ class Curve(ABC):
     def doubts(self, beta: Array) -> Array:
         """Error of the slopes that rounding of the coefficients makes, (n,)."""
         bends = self.positive(self.response(self.slopes(beta))[1])
-        return TOLERANCES.rounding * np.abs(beta) / np.where(self.cost > 0.0, bends, 1.0)
+        return TOLERANCES.rounding * abs(beta) / namespace(beta).where(self.cost > 0.0, bends, 1.0)
 
     def positive(self, bends: Array) -> Array:
         """Curvatures that equations can be divided by: at least a small part of the cost."""
-        return np.maximum(bends, TOLERANCES.smallest_curvature * self.cost)
+        return namespace(bends).maximum(bends, TOLERANCES.smallest_curvature * self.cost)
 
     def coefficients(self, f: Array, total: float = 0.0) -> Array:
         """The response to decision values after the shift that makes its sum right, (n,)."""
@@ -218,7 +218,7 @@ class Entropy(Curve):
 
     def doubts(self, beta: Array) -> Array:
         rounding = TOLERANCES.rounding
-        return rounding / np.maximum(1.0 - self._shares(beta), rounding)
+        return rounding / namespace(beta).clip(1.0 - self._shares(beta), rounding, None)
 
     def response(self, f: Array) -> tuple[Array, Array]:
         unlikely = special_functions(f).expit(-self.y * f)
@@ -318,14 +318,13 @@ class Box(NamedTuple):
         F is minus the gradient of the quadratic part. At the optimum no slope up exceeds any slope
         down.
         """
+        where = namespace(beta).where
         if self.curve is not None:
             slopes, doubts = self.curve.slopes(beta) - F, self.curve.doubts(beta)
-            up = np.where(beta < self.upper, slopes - doubts, -np.inf)
-            return up, np.where(beta > self.lower, slopes + doubts, np.inf)
-        up = np.where(beta < self.upper, -F - np.where(beta >= 0.0, self.kink, -self.kink), -np.inf)
-        down = np.where(
-            beta > self.lower, -F + np.where(beta <= 0.0, self.kink, -self.kink), np.inf
-        )
+            up = where(beta < self.upper, slopes - doubts, -np.inf)
+            return up, where(beta > self.lower, slopes + doubts, np.inf)
+        up = where(beta < self.upper, -F - where(beta >= 0.0, self.kink, -self.kink), -np.inf)
+        down = where(beta > self.lower, -F + where(beta <= 0.0, self.kink, -self.kink), np.inf)
         return up, down
 
     def value(self, beta: Array) -> float:

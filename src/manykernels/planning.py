@@ -21,6 +21,7 @@ from ._words import count, megabytes
 from .banks import ResolvedKernels
 from .banks.dense import DenseBank
 from .banks.divided import DividedBank, divided, gram_bytes, holding
+from .banks.lowrank.product import ProductFeatureBank
 from .banks.torch import work_in_words
 from .banks.wrappers.delegating import DelegatingBank
 from .banks.wrappers.shared import is_worth_holding, width
@@ -442,10 +443,8 @@ def _statement(run: RunState, tol: float) -> str:
     outputs = len(problem.targets)
     kind = count(bank.m, "kernel" if bank.is_sum else "parameter")
     several = "" if outputs == 1 else f", {outputs} outputs that share their weights"
-    return (
-        f"{bank.n:,} points, {kind}{several}; {problem.loss!r}, {problem.regularizer!r}, relative "
-        f"gap {tol:g}"
-    )
+    goal = f"relative gap {tol:g}" if problem.has_dual else f"tolerance {tol:g}"
+    return f"{bank.n:,} points, {kind}{several}; {problem.loss!r}, {problem.regularizer!r}, {goal}"
 
 
 def _kernels(run: RunState, request: Request) -> Decision:
@@ -453,6 +452,10 @@ def _kernels(run: RunState, request: Request) -> Decision:
     if bank.is_remote:
         what = "factors of parts of the points" if bank.factored else "parts of the kernels"
         return Decision(f"{what} on the workers of the cluster", "the table is there")
+    if isinstance(bank, ProductFeatureBank):
+        where = "" if _device(bank) is None else f" on {_device(bank).name}"
+        what = f"{bank.width:,} random features of the product{where}, made anew at every step"
+        return Decision(what, "an approximation was asked for", ("approximation", "combination"))
     if not bank.is_sum:
         return Decision(
             "one kernel that is not a sum, computed anew at every step", "", ("combination",)
@@ -632,7 +635,7 @@ def _parts(solver: Solver, run: RunState) -> Iterable[Decision]:
         sizes = solver.sizes(run.bank.n)
         what = " and then ".join(f"a sample of {size:,} points" for size in sizes)
         what += f", from {solver.starts} starts" if solver.starts > 1 else ""
-        least = sample_size(run.bank.is_sum)[1]
+        least = sample_size(run.bank)[1]
         why = f"there are at least {least:,} points, and a sample tells the weights"
         yield Decision(what, why, ("solver",))
     if isinstance(solver, FromFactors):
@@ -700,7 +703,7 @@ def _held_bytes(bank: Any) -> int:
         return 0
     if bank.by_blocks and not bank.factored:
         return int(min(bank.nbytes, bank.budget))
-    if bank.factored:
+    if bank.factored or isinstance(bank, ProductFeatureBank):
         return int(bank.n * bank.points.width * bank.dtype.itemsize)
     return gram_bytes(bank) if _holds(bank) else 0
 

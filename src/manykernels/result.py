@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._html import result_html
+from ._words import gap_in_words
 
 
 class Status(Enum):
@@ -107,9 +108,9 @@ def describe_record(record: Record) -> str:
     """A record in words."""
     stage = f"{record.stage}: " if record.stage else ""
     return (
-        f"{stage}iteration {record.iteration:4d}  objective {record.objective:.6g}  gap "
-        f"{record.gap:.2e}  "
-        f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s"
+        f"{stage}iteration {record.iteration:4d}  objective {record.objective:.6g}  "
+        + (f"gap {record.gap:.2e}  " if np.isfinite(record.gap) else "")
+        + f"kernels {record.kernels_used}  SVM solves {record.svm_solves}  {record.seconds:.1f} s"
     )
 
 
@@ -343,11 +344,17 @@ class Result:
         """The relative duality gap."""
         return self.certificate.gap
 
+    def _proven(self) -> str:
+        """What is proven, in words: a gap, or that the end is stationary."""
+        bound = gap_in_words(self.duality_gap)
+        if np.isfinite(self.duality_gap) or self.status is not Status.STATIONARY:
+            return bound
+        return f"projected gradient below its tolerance ({bound})"
+
     def __str__(self) -> str:
         used = int(np.count_nonzero(self.weights))
         return (
-            f"{self.status.name}: objective {self.objective:.6g}, relative gap "
-            f"{self.duality_gap:.2g}, "
+            f"{self.status.name}: objective {self.objective:.6g}, {self._proven()}, "
             f"{used} of {self.weights.size} kernels, {self.n_iter} iterations, "
             f"{self.counters.svm_solves} SVM solves, "
             f"{self.seconds:.2f} s"

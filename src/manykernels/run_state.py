@@ -312,7 +312,9 @@ class RunState:
         self._combined(weights)
         kind = self.machine_kind
         if kind == "factors":
-            return FactoredMachine(), FactoredKernel(self.bank, weights)
+            if self.bank.is_sum:
+                return FactoredMachine(), FactoredKernel(self.bank, weights)
+            return FactoredMachine(), FactoredKernel(self.bank.factors(weights), np.ones(1))
         if kind == "device":
             return cast(tuple[Machine, Any], self.bank.machine(weights))
         if kind == "dense":

@@ -74,6 +74,11 @@ class Thresholds:
         "points of the sample where kernels are no sums, on which all starts are tried",
         "products",
     )
+    sample_points_per_feature: int = _threshold(
+        8,
+        "points of the sample for every random feature of a product, at least",
+        "products",
+    )
     second_sample_points: int = _threshold(40_000, "points of the second sample", "large")
     sample_growth: int = _threshold(
         5, "times a sample that the next one, or all points, must be at least", "large"

@@ -115,6 +115,14 @@ class Bank(KernelSet):
     kernels are not to be brought here.
     """
 
+    by_roots: bool = False
+    """True if solvers should look for the roots of the weights."""
+
+    smooth_in_roots: bool = False
+    """True if the kernel is a smooth function of the roots of the weights, and not of the weights
+    themselves where they are zero.
+    """
+
     by_blocks: bool = False
     """True if the factors of one kernel can be had at a time, which is all that block coordinate
     descent asks for.

@@ -43,6 +43,7 @@ class CombinationBank(Bank):
         dtype: DTypeLike = np.float64,
     ) -> None:
         self.combination, self.threads = combination, Threads(thread_count(n_jobs))
+        self.by_roots = combination.by_roots
         self.dtype = np.dtype(dtype if combination.fits_single_precision else np.float64)
         combination.threads = self.threads
         self.right = combination.X if support is None else combination.X[support]

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..kernels.points import as_points
+from ..kernels.vector import dense
 from .axes import axes
 from .facts import fitted_model, training_rows
 
@@ -185,5 +186,8 @@ def _low_rank(model, X, y, weights, most, random_state):
     X, categories = model._read_new(X)
     features = model.bank_.with_categories(categories) if categories else model.bank_
     rows = _sorted_sample(X.shape[0], labels, most, random_state)
+    if not features.is_sum:
+        V = features.block(dense(X[rows]), weights).astype(float)
+        return V @ V.T, labels, rows
     V = features.block(as_points(X)[rows]).astype(float)
     return (V * np.repeat(weights, np.diff(model.bank_.offsets))) @ V.T, labels, rows

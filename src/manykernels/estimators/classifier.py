@@ -108,7 +108,7 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
     approximation : Approximation, optional
         Low-rank factors in place of the kernels, such as ``Nystroem(rank=200)`` (see
         `manykernels.lowrank`), for very many points. The certificate is then with respect to the
-        approximated kernels.
+        approximated kernels. With ``combination="product"`` it is `RandomFourier`.
     tol : float
         Relative duality gap to reach, whatever the solver. Below 1e-5, kernels are computed in
         float64. A solver that is too slow for it ends with a warning that says how far it came and

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..combinations import Product
 from ..regularizers import L1
-from .checks import Points, RandomState, check_choice, check_real
+from .checks import Points, RandomState, Scale, check_choice, check_real
 from .classifier import MKLClassifier
 from .data.frames import is_annotated
 from .regressor import MKLRegressor
@@ -24,8 +24,8 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
     """Keeps the features that a machine with the kernel ``exp(-sum_f d_f (x_f - z_f)^2)`` and an l1
     penalty on d gives weight.
 
-    Features should be on one scale, as after scikit-learn's StandardScaler: the penalty is on the
-    weights.
+    Features should be on one scale, since the penalty is on the weights: give ``scale="standard"``
+    unless they are.
 
     Parameters
     ----------
@@ -43,6 +43,9 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         For regression: errors below it cost nothing, so it should be small beside the spread of y.
     starts : int
         Starting points of the search, which is not convex.
+    scale : {"auto", "standard"} or None
+        ``"standard"`` divides every column by its standard deviation; otherwise columns are taken
+        as they are.
     tol, max_iter, random_state
         As for `MKLClassifier`.
 
@@ -75,6 +78,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         task: Literal["auto", "classification", "regression"] = "auto",
         epsilon: float = 0.1,
         starts: int = 1,
+        scale: Scale = "auto",
         tol: float = 1e-3,
         max_iter: int | None = None,
         random_state: RandomState = None,
@@ -86,6 +90,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         self.task = task
         self.epsilon = epsilon
         self.starts = starts
+        self.scale = scale
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -115,6 +120,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
             "combination": Product(starts=self.starts),
             "regularizer": L1(self.strength),
             "C": self.C,
+            "scale": self.scale,
         }
         options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
         if self._regression(y):

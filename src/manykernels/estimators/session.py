@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._log import logger
+from .._words import gap_in_words
 from ..banks import Bank
 from ..callbacks import Announcer
 from ..planning import Batch, Plan, make_plan, plan_bank, plan_solver, plan_starts
@@ -272,7 +273,7 @@ class FitSession:
     def _say(self, before: Resumed):
         text = (
             f"Going on from the checkpoint {self.journal.path}: {before.iteration} iterations, "
-            f"relative gap {before.gap:.2g}, {before.seconds:.1f} s so far."
+            f"{gap_in_words(before.gap)}, {before.seconds:.1f} s so far."
         )
         log.info(text)
         if self.estimator.verbose and (self.estimator.verbose > 1 or sys.stderr.isatty()):

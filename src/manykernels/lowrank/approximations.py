@@ -2,6 +2,7 @@
 features; and how good they are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -14,11 +15,15 @@ from sklearn.utils import check_random_state
 
 from .._threads import Threads
 from ..banks import Bank, FactorBank, ResolvedKernels
+from ..banks.lowrank.product import ProductFeatureBank, ProductMap
+from ..banks.torch.device import Device
+from ..banks.torch.product import DeviceProductFeatureBank
 from ..banks.torch.tiled import kernel_values
+from ..combinations import Product
 from ..kernels import RBF
 from ..kernels.points import as_points
 from ..kernels.vector import dense
-from .base import Approximation, check_rank
+from .base import MEGABYTE, Approximation, check_rank
 from .maps import FourierMap, LandmarkMap
 
 # Points whose leverage is estimated. With more of them landmarks are chosen better, in more time.
@@ -222,6 +227,8 @@ class RandomFourier(Approximation):
     """Random Fourier features of Gaussians (Rahimi and Recht, 2007); the rank is twice the number
     of frequencies.
 
+    With ``combination="product"`` the frequencies are scaled by the weights that are learned.
+
     Parameters
     ----------
     rank : int
@@ -257,6 +264,48 @@ class RandomFourier(Approximation):
                 * rng.standard_normal((size, max(1, self.rank // 2)))
             )
         return FourierMap(kernels, frequencies, dtype, X.shape[1])
+
+    def fit_product(
+        self,
+        product: Product,
+        X: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        dtype: DTypeLike = np.float32,
+        n_jobs: int | None = None,
+        memory_budget: int = 2**32,
+        device: Device | None = None,
+    ) -> ProductFeatureBank:
+        """The bank of random features of a product of Gaussians, whose weights are learned.
+
+        Parameters
+        ----------
+        product : Product
+        X : points
+        feature_names : sequence of str, optional
+        dtype, n_jobs, memory_budget, device
+            See `Approximation.fit`.
+        """
+        if self.folder is not None:
+            raise ValueError(
+                f"folder={self.folder!r} is for sums of kernels; random features of a product are "
+                "made anew at every step, in memory: leave folder=None."
+            )
+        n, fitted = X.shape[0], product.fit(X)
+        rng, half = check_random_state(self.random_state), max(1, self.rank // 2)
+        needed = 2 * n * half * np.dtype(dtype).itemsize
+        if device is None and needed > memory_budget:
+            raise ValueError(
+                f"The random features of {n} points take {needed / MEGABYTE:.3g} MB, more than "
+                f"the memory budget of {memory_budget / MEGABYTE:.3g} MB: lower the rank, or raise "
+                "cache_size."
+            )
+        frequencies = rng.standard_normal((X.shape[1], half))
+        names = fitted.names(feature_names)
+        features = ProductMap(names, fitted._group, fitted._center, frequencies, dtype)
+        if device is None:
+            return ProductFeatureBank(fitted, features, feature_names, n_jobs)
+        return DeviceProductFeatureBank(fitted, features, feature_names, n_jobs, device)
 
 
 # --- how good an approximation is -----------------------------------------------------------------

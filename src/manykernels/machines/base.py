@@ -70,9 +70,9 @@ class Machine(ABC):
             Relative duality gap of the SVM that is good enough whatever the violation, for machines
             that look at it.
         """
-        max_steps = max(1_000_000, 100 * y.size) if max_steps is None else max_steps
+        max_steps = max(1_000_000, 100 * len(y)) if max_steps is None else max_steps
         box = loss.box(y, cost)
-        beta = np.zeros(y.size) if start is None else start
+        beta = np.zeros(len(y)) if start is None else start
         beta[:] = box.feasible(beta)
         F = self.multiply(kernel, beta) + box.ridge * beta - box.linear
         enough: dict[str, float] = {"gap": gap} if self.looks_at_gap else {}

@@ -11,6 +11,8 @@ center|^2 / 2``, which rounds off the corners by the width, and its center moves
 left of it (the method of multipliers: X. Li, D. Sun and K.-C. Toh, A highly efficient semismooth
 Newton augmented Lagrangian method for solving Lasso problems, SIAM Journal on Optimization 2018).
 Good coefficients to begin with save most of the steps, and no step looks at pairs of points.
+
+Vectors with an entry per point stay where the factors are, on the host or on a device.
 """
 
 from __future__ import annotations
@@ -19,13 +21,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import brentq
 
-from .._arrays import here
+from .._arrays import Array, here, namespace
 from .._pulse import pulse
-from ..losses import Box, Curve
-from .base import Machine
+from ..losses import Box, Curve, Loss
+from .base import Machine, MachineResult
 from .curved import best_length
 
 
@@ -49,8 +49,6 @@ class Tolerances:
         Part of the expected decrease that a step must bring. Larger makes steps shorter.
     center_slope : float
         Part of the width that is left of the slope when the center moves. Larger moves it earlier.
-    intercept_ridge : float
-        Relative ridge on the intercept, which holds it where no point bends.
     patience : int
         Centers without a smaller violation. Larger waits longer where rounding has won.
     gram_price : float
@@ -60,6 +58,10 @@ class Tolerances:
         Relative rounding error of the value: smaller decreases are believed.
     largest_intercept : float
         An intercept beyond which there is none.
+    level_rounds : int
+        Steps of the search for an intercept.
+    sum_error : float
+        Error of a sum of coefficients, relative to it. Larger ends that search earlier.
     """
 
     first_width: float = 0.3
@@ -68,11 +70,12 @@ class Tolerances:
     steps_per_center: int = 50
     sufficient_decrease: float = 1e-4
     center_slope: float = 0.05
-    intercept_ridge: float = 1e-12
     patience: int = 8
     gram_price: float = 3.0
     rounding: float = 1e-14
     largest_intercept: float = 1e100
+    level_rounds: int = 200
+    sum_error: float = 1e-14
 
 
 TOLERANCES = Tolerances()
@@ -90,31 +93,31 @@ class FactoredKernel:
 
     def __init__(self, bank: Any, weights: np.ndarray) -> None:
         self.bank, self.points, self.root = bank, bank.points, here(bank.root(weights))
+        self._system: Any = None
 
-    def dot(self, w: np.ndarray) -> np.ndarray:
-        """``A w``, (n,)."""
-        return self.points.dot(self._left(w)[None])[0]
+    def dot(self, w: np.ndarray) -> Array:
+        """``A w``, (n,), where the factors are."""
+        return self.points.values(self._left(w)[None])[0]
 
-    def correlate(self, beta: np.ndarray) -> np.ndarray:
-        """``A' beta``, (q,)."""
+    def correlate(self, beta: Array) -> np.ndarray:
+        """``A' beta``, (q,), in the memory of the host."""
         return self._right(self.points.correlate(beta[None])[0])
 
-    def gram(self, scale: np.ndarray) -> np.ndarray:
-        """``[A 1]' diag(scale) [A 1]``, (q + 1, q + 1)."""
-        q = self.points.width
-        out = np.empty((q + 1, q + 1))
-        out[:q, :q] = self._right(self._right(self.points.gram(scale)).T)
-        out[q, :q] = out[:q, q] = self.correlate(scale)
-        out[q, q] = scale.sum()
-        return out
+    def newton_step(self, slope: np.ndarray, bends: Array) -> np.ndarray:
+        """The step of w and the intercept to the minimum of ``z' H z / 2 + z' slope``, with
+        ``H = [A 1]' diag(bends) [A 1]`` and the norm of w, (q + 1,).
+
+        Where few bends have changed since the last step, so has the matrix.
+        """
+        self._system = self.points.system(bends, before=self._system)
+        with self.bank.threads.algebra():
+            return self._system.rooted(self.root).descent(slope)
 
     def _left(self, x: np.ndarray) -> np.ndarray:
         return self.root * x if self.root.ndim == 1 else self.root @ x
 
     def _right(self, x: np.ndarray) -> np.ndarray:
-        if self.root.ndim == 1:
-            return (self.root * x.T).T
-        return self.root.T @ x
+        return self.root * x if self.root.ndim == 1 else self.root.T @ x
 
 
 class Place(NamedTuple):
@@ -122,7 +125,7 @@ class Place(NamedTuple):
 
     w: np.ndarray
     b: float
-    f: np.ndarray
+    f: Array
 
     def moved(self, step: Place, length: float) -> Place:
         """The place after a part of a step."""
@@ -132,21 +135,39 @@ class Place(NamedTuple):
 class FactoredMachine(Machine):
     """Newton's method in the space of the factors; the kernel is a `FactoredKernel`."""
 
-    def multiply(self, kernel: FactoredKernel, beta: np.ndarray) -> np.ndarray:
+    def solve(
+        self,
+        kernel: FactoredKernel,
+        loss: Loss,
+        y: np.ndarray,
+        cost: np.ndarray,
+        start: np.ndarray | None = None,
+        tol: float = 1e-3,
+        max_steps: int | None = None,
+        gap: float = 0.0,
+    ) -> MachineResult:
+        beta, there = np.zeros(len(y)) if start is None else start, kernel.points.to_device
+        of = there(y), there(cost), there(beta)
+        found = super().solve(kernel, loss, *of, tol, max_steps, gap)
+        beta[:] = here(found.beta)
+        return found._replace(beta=beta, scores=here(found.scores))
+
+    def multiply(self, kernel: FactoredKernel, beta: Array) -> Array:
         return kernel.dot(kernel.correlate(beta))
 
     def ascend(
         self,
         kernel: FactoredKernel,
         box: Box,
-        beta: np.ndarray,
-        F: np.ndarray,
+        beta: Array,
+        F: Array,
         tol: float,
         max_steps: int,
     ) -> tuple[int, float]:
         if box.curve is not None:
             return self._bent(kernel, box, beta, F, tol, max_steps)
         violation, done, waited = _violation(box, beta, F), 0, 0
+        best = violation
         width = TOLERANCES.first_width * violation
         place = Place(kernel.correlate(beta), 0.0, F - box.ridge * beta + box.linear)
         while violation >= tol and done < max_steps and waited < TOLERANCES.patience:
@@ -156,18 +177,19 @@ class FactoredMachine(Machine):
             place, steps = self._centered(kernel, rounded, place, most)
             beta[:] = box.feasible(rounded.coefficients(place.f))
             F[:] = self.multiply(kernel, beta) + box.ridge * beta - box.linear
-            before, violation = violation, _violation(box, beta, F)
+            violation = _violation(box, beta, F)
             done += max(steps, 1)
             width = TOLERANCES.next_width * min(width, violation)
-            waited = 0 if violation < 0.9 * before else waited + 1
+            waited = 0 if violation < 0.9 * best else waited + 1
+            best = min(best, violation)
         return done, violation
 
     def _bent(
         self,
         kernel: FactoredKernel,
         box: Box,
-        beta: np.ndarray,
-        F: np.ndarray,
+        beta: Array,
+        F: Array,
         tol: float,
         max_steps: int,
     ) -> tuple[int, float]:
@@ -181,7 +203,8 @@ class FactoredMachine(Machine):
             response, bends = curve.response(place.f)
             found = box.feasible(response)
             scores = self.multiply(kernel, found)
-            violation = float(np.ptp((scores - place.f)[used])) if used.any() else 0.0
+            rest = (scores - place.f)[used]
+            violation = float(rest.max() - rest.min()) if len(rest) else 0.0
             waited = 0 if violation < best else waited + 1
             if violation < best:
                 best, beta[:], F[:] = violation, found, scores
@@ -219,16 +242,14 @@ class FactoredMachine(Machine):
                 after = rounded.value(at.moved(step, length))
             at = rounded.leveled(at.moved(step, length))
             value = rounded.value(at)
-            done += 1 + round(TOLERANCES.gram_price * np.count_nonzero(bends) / bends.size)
+            done += 1 + round(TOLERANCES.gram_price * float((bends > 0.0).sum()) / len(bends))
         return at, done
 
 
-def _better_start(
-    kernel: FactoredKernel, box: Box, curve: Curve, beta: np.ndarray, F: np.ndarray
-) -> Place:
+def _better_start(kernel: FactoredKernel, box: Box, curve: Curve, beta: Array, F: Array) -> Place:
     """The place of coefficients, or that of none if it is better, for a loss with a curve."""
     given = _leveled(box, curve, Place(kernel.correlate(beta), 0.0, F))
-    none = _leveled(box, curve, Place(np.zeros_like(given.w), 0.0, np.zeros_like(F)))
+    none = _leveled(box, curve, Place(np.zeros_like(given.w), 0.0, 0.0 * F))
     value = 0.5 * float(given.w @ given.w) + curve.loss(given.f)
     return given if value <= curve.loss(none.f) else none
 
@@ -239,74 +260,78 @@ def _leveled(box: Box, curve: Curve, at: Place) -> Place:
     return Place(at.w, at.b + change, at.f + change)
 
 
-def _newton(kernel: FactoredKernel, slope: np.ndarray, bends: np.ndarray) -> Place:
+def _newton(kernel: FactoredKernel, slope: np.ndarray, bends: Array) -> Place:
     """The step to the minimum of the quadratic model, whose slope along the intercept is zero."""
-    with kernel.bank.threads.algebra():
-        H = kernel.gram(bends)
-        diagonal = np.einsum("ii->i", H)
-        diagonal[:-1] += 1.0
-        diagonal[-1] += TOLERANCES.intercept_ridge * max(diagonal[-1], 1.0)
-        factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-        x = -cho_solve(factor, np.append(slope, 0.0), check_finite=False)
-    return Place(x[:-1], x[-1], kernel.dot(x[:-1]) + x[-1])
+    step = kernel.newton_step(np.append(slope, 0.0), bends)
+    w, b = step[:-1], float(step[-1])
+    return Place(w, b, kernel.dot(w) + b)
 
 
 class _Rounded:
     """A loss through its box, with its corners rounded off around some coefficients."""
 
-    def __init__(self, box: Box, center: np.ndarray, width: float) -> None:
-        room = box.upper - box.lower
+    def __init__(self, box: Box, center: Array, width: float) -> None:
+        room, xp = box.upper - box.lower, namespace(box.lower)
         # a loss that bends by itself needs nothing
-        extra = np.where((box.ridge > 0.0) | (room <= 0.0), 0.0, width / np.maximum(room, 1e-300))
+        extra = width / xp.clip(room, 1e-300, None)
+        extra = xp.where((box.ridge > 0.0) | (room <= 0.0), 0.0, extra)
         self.box, self.total = box, box.total
-        self.ridge = np.where(room > 0.0, box.ridge + extra, 1.0)
+        self.ridge = xp.where(room > 0.0, box.ridge + extra, 1.0)
         self.linear = box.linear + extra * center
         # what is left of the slope changes the decision values by a part of the width
         slope = TOLERANCES.center_slope * width
-        self.enough = slope**2 / max(float(np.sum(1.0 / self.ridge)), 1e-300)
+        self.enough = slope**2 / max(float((1.0 / self.ridge).sum()), 1e-300)
 
-    def response(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def response(self, f: Array) -> tuple[Array, Array]:
         """Coefficients at decision values, and the curvature of the loss there."""
-        box, pull = self.box, self.linear - f
-        free = np.sign(pull) * np.maximum(np.abs(pull) - box.kink, 0.0) / self.ridge
-        beta = np.clip(free, box.lower, box.upper)
+        box, pull, xp = self.box, self.linear - f, namespace(f)
+        free = xp.sign(pull) * xp.clip(abs(pull) - box.kink, 0.0, None) / self.ridge
+        beta = xp.clip(free, box.lower, box.upper)
         bends = (beta == free) & ((box.kink == 0.0) | (beta != 0.0)) & (box.upper > box.lower)
-        return beta, np.where(bends, 1.0 / self.ridge, 0.0)
+        return beta, xp.where(bends, 1.0 / self.ridge, 0.0)
 
-    def coefficients(self, f: np.ndarray) -> np.ndarray:
+    def coefficients(self, f: Array) -> Array:
         """Coefficients with the right sum: what rounding has left of it goes where it costs least,
         so that those at a bound stay there.
         """
         beta, bends = self.response(f)
-        bending = bends.sum()
+        bending = float(bends.sum())
         return beta + (self.total - beta.sum()) / bending * bends if bending > 0.0 else beta
 
     def leveled(self, at: Place) -> Place:
-        """This place with the best intercept, where the coefficients have the sum that they
-        must have: it falls as the intercept grows.
+        """This place with the best intercept, where the coefficients have the sum that they must
+        have: it falls as the intercept grows, and Newton's method inside of a bracket finds it.
         """
-
-        def excess(b: float) -> float:
-            return self.response(at.f + b)[0].sum() - self.total
-
-        reach = 1.0 + float(np.abs(self.linear - at.f).max(initial=0.0) + self.box.kink.max())
-        while excess(-reach) < 0.0 or excess(reach) > 0.0:
-            reach *= 4.0
-            if (
-                reach > TOLERANCES.largest_intercept
-            ):  # all costs on one side: every coefficient is zero
+        shift, low, high, reach = 0.0, -np.inf, np.inf, 1.0
+        for _ in range(TOLERANCES.level_rounds):
+            beta, bends = self.response(at.f + shift)
+            excess, bend = float(beta.sum()) - self.total, float(bends.sum())
+            rounding = TOLERANCES.sum_error
+            if abs(excess) <= rounding * (float(abs(beta).sum()) + abs(self.total)):
+                break
+            low, high = (shift, high) if excess > 0.0 else (low, shift)
+            has_bracket = np.isfinite(high - low)
+            if has_bracket and high - low <= rounding * (abs(low) + abs(high)):
+                break
+            newton = shift + excess / bend if bend > 0.0 else np.nan
+            if low < newton < high:
+                shift = newton
+            elif has_bracket:
+                shift = 0.5 * (low + high)
+            else:
+                shift, reach = shift + np.copysign(reach, excess), 4.0 * reach
+            if reach > TOLERANCES.largest_intercept:  # all costs on one side: no sum is right
                 return at
-        change = brentq(excess, -reach, reach, xtol=1e-15 * reach)
-        return Place(at.w, at.b + change, at.f + change)
+        return Place(at.w, at.b + shift, at.f + shift)
 
     def value(self, at: Place) -> float:
         """The primal with this loss."""
         beta = self.response(at.f)[0]
-        losses = beta * (self.linear - at.f) - self.box.kink * np.abs(beta)
+        losses = beta * (self.linear - at.f) - self.box.kink * abs(beta)
         losses -= 0.5 * self.ridge * beta**2
         return 0.5 * float(at.w @ at.w) + float(losses.sum()) + self.total * at.b
 
 
-def _violation(box: Box, beta: np.ndarray, F: np.ndarray) -> float:
+def _violation(box: Box, beta: Array, F: Array) -> float:
     up, down = box.sides(beta, F)
     return max(0.0, float(up.max() - down.min()))

@@ -20,6 +20,7 @@ from ..banks import (
     TiledBank,
 )
 from ..banks.compute import Compute, Points
+from ..banks.lowrank.product import ProductMap
 from ..banks.missing import Part, Side
 from ..banks.spec import MaskedSpec
 from ..banks.views import RULES, Views
@@ -332,6 +333,22 @@ def _rebuild_fourier(described, columns, threads):
     return FourierMap(ResolvedKernels(spec), frequencies, dtype, n_features)
 
 
+def _describe_product(features, support):
+    described = {name: getattr(features, name) for name in ("group", "center", "frequencies")}
+    described |= {"names": list(features.names), "dtype": features.dtype.name}
+    return {"kind": "ProductMap", **described}, support
+
+
+def _rebuild_product(described, columns, threads):
+    names = check_list(described["names"], "The names of the weights")
+    require(all(isinstance(name, str) for name in names), "The names of the weights are none.")
+    group = check_indices(described["group"], "The groups of columns", len(names), columns.size)
+    center = check_array(described["center"], "The center", (columns.size,))
+    frequencies = check_array(described["frequencies"], "The frequencies", (columns.size, None))
+    require(frequencies.shape[1] > 0, "A product has no frequencies.")
+    return ProductMap(names, group, center, frequencies, _float_type(described["dtype"]))
+
+
 def _rebuild_masked_spec(described, scale, columns):
     collection = described["collection"]
     good = isinstance(collection, MaskedCollection) and collection.n_features == columns.size
@@ -353,5 +370,6 @@ BANKS = {
     "CombinationBank": (_describe_combination, _rebuild_combination),
     "LandmarkMap": (_describe_landmarks, _rebuild_landmarks),
     "FourierMap": (_describe_fourier, _rebuild_fourier),
+    "ProductMap": (_describe_product, _rebuild_product),
 }
 CENTERED = ("TiledBank", "MaskedBank")  # what may be centered

@@ -5,6 +5,8 @@ from functools import partial
 from importlib import import_module
 from typing import NamedTuple
 
+from ..banks.base import Bank
+from ..banks.lowrank.product import ProductFeatureBank
 from ..regularizers import AtMost
 from ..run_state import RunState
 from ..thresholds import thresholds
@@ -65,7 +67,7 @@ class Rule(NamedTuple):
 
 
 def _narrow(run):
-    return run.bank.prefers_factor_space
+    return run.bank.is_sum and run.bank.prefers_factor_space
 
 
 def _very_narrow(run):
@@ -163,7 +165,7 @@ def _automatic(run):
 
 def _sampled(run, chosen):
     """A solver that begins with a sample of the points, where that is possible and pays."""
-    size, least = sample_size(run.bank.is_sum)
+    size, least = sample_size(run.bank)
     if run.bank.n < least or not chosen.gains_from_sample:
         return chosen
     # a sample tells no weights where there is no choice, and conjugate gradients begin anywhere
@@ -176,14 +178,18 @@ def _sampled(run, chosen):
     return sampled if sampled.fits(run) else chosen
 
 
-def sample_size(is_sum: bool) -> tuple[int, int]:
+def sample_size(bank: Bank) -> tuple[int, int]:
     """Points of the first sample, and points from which on there is one; kernels that are no sums
-    have several starts, which a sample saves all but one of.
+    have several starts, which a sample saves all but one of. Of as many random features as points
+    a sample tells nothing.
     """
     table = thresholds()
-    if is_sum:
+    if bank.is_sum:
         return table.sample_points, table.points_for_sample
     size = table.sample_points_of_combinations
+    if isinstance(bank, ProductFeatureBank):
+        size = max(size, table.sample_points_per_feature * bank.width)
+        return size, 2 * size
     return size, min(2 * size, table.points_for_sample)
 
 

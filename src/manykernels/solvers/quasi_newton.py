@@ -11,6 +11,8 @@ The dual value of an SVM is known far better than its duality gap says, so SVMs 
 a step gains. Of many weights only those are looked at that are not held at zero; all of them are
 before the end: a projected gradient as long as the weights gains less than the tolerance to first
 order, the model promises no more than a tenth of it, and the SVMs' own gap is far below.
+
+Where a bank says so, all of this is done in the roots of the weights (`roots`).
 """
 
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from ..regularizers.base import Regularizer
 from ..result import Status
 from ..run_state import Evaluation, RunState
 from .base import Iterate, Solver
+from .roots import coordinates
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Tolerances:
     # Gap of an SVM in decreases that the model promises, or the last step had; larger: rougher
     # SVMs.
     noise_share: float = 0.5
+    # The same for SVMs in a space of factors: their dual values are no better than their gaps say,
+    # and Newton's method makes both small in a few steps.
+    noise_share_of_factors: float = 0.05
     # Gap of an SVM in those that are wanted, above which it is solved anew where it is.
     noise_excess: float = 10.0
     # Inner tolerance at most, and at least, below which rounding decides.
@@ -46,6 +52,8 @@ class Tolerances:
     # from nothing and from what an earlier run has come to; smaller: longer first steps.
     first_curvature: float = 0.3
     next_curvature: float = 3.0
+    # The same after a step that had to be cut, which forgets what was before it.
+    second_curvature: float = 2.0
     # Change of a step in sums of the weights, where the kernel is not a sum: weights far too large
     # turn K_d into the identity, a plateau from which no gradient leads back.
     largest_growth: float = 3.0
@@ -58,6 +66,8 @@ class Tolerances:
     model_accuracy: float = 1e-6
     # Decrease, in tolerances, that counts where there is no gap, and steps without one to the end.
     flat_below: float = 1e-2
+    # The same for random features, whose own error is larger; larger: an earlier end.
+    flat_below_of_features: float = 0.1
     flat_steps: int = 8
     # Steps from one look at all of many weights to the next.
     steps_per_look: int = 10
@@ -128,7 +138,8 @@ class State(NamedTuple):
     Attributes
     ----------
     at : Evaluation
-    gradient : (m,) of W; of weights that were not looked at, that of the last look
+    gradient : (m,) of W by the `coordinates`; of weights that were not looked at, that of the last
+        look
     memory : Memory
     kept : (m,) bool
         Weights that are not held at zero.
@@ -145,6 +156,8 @@ class State(NamedTuple):
         Steps since W last fell by what counts.
     gain : float
         By what W fell in the last step.
+    is_cut : bool
+        The direction is a part of what the model wanted.
     """
 
     at: Evaluation
@@ -158,6 +171,7 @@ class State(NamedTuple):
     iterate: Iterate
     flat: int = 0
     gain: float = np.inf
+    is_cut: bool = False
 
 
 class QuasiNewton(Solver):
@@ -178,11 +192,12 @@ class QuasiNewton(Solver):
         self.pairs = pairs
 
     def init(self, run: RunState) -> State:
-        inner = TOLERANCES.roughest_inner_tolerance
-        return self._judged(run, run.evaluate(*run.start, inner), None, inner, run.tol)
+        inner, (weights, beta) = TOLERANCES.roughest_inner_tolerance, run.start
+        at = run.evaluate(coordinates(run).start(weights), beta, inner)
+        return self._judged(run, at, None, inner, run.tol)
 
     def step(self, run: RunState, state: State, tol: float) -> State:
-        at, wanted = state.at, _wanted_noise(state, tol)
+        at, wanted = state.at, _wanted_noise(run, state, tol)
         inner = _next_inner_tolerance(state, wanted)
         if not len(state.memory.steps):  # no step was taken since finer SVMs were asked for
             inner = min(inner, state.inner_tolerance)
@@ -193,7 +208,9 @@ class QuasiNewton(Solver):
         if trial is None:
             return self._given_up(run, state, inner, tol)
         new = self._judged(run, trial, state, inner, tol)
-        fall = TOLERANCES.flat_below * tol * abs(new.iterate.certificate.primal)
+        rough = run.bank.smooth_in_roots
+        share = TOLERANCES.flat_below_of_features if rough else TOLERANCES.flat_below
+        fall = share * tol * abs(new.iterate.certificate.primal)
         gain = at.value - trial.value
         flat = state.flat + 1 if gain < fall else 0
         if flat >= TOLERANCES.flat_steps and np.isinf(new.iterate.certificate.gap):
@@ -203,11 +220,12 @@ class QuasiNewton(Solver):
     @staticmethod
     def _search(run: RunState, state: State, inner: float) -> Evaluation | None:
         """The first of some shorter and shorter steps at which W has fallen enough."""
-        at, size = state.at, 1.0
+        at, size, space = state.at, 1.0, coordinates(run)
+        x = space.of(at.weights)
         rounding = 0.5 * float(np.finfo(run.bank.dtype).eps) * run.bank.largest(at.weights)
         blur = rounding * float(np.square(at.beta).sum())  # of values, by that of the kernels
         for _ in range(TOLERANCES.trials):
-            trial = run.evaluate(at.weights + size * state.direction, at.beta, inner)
+            trial = run.evaluate(space.weights(x + size * state.direction), at.beta, inner)
             rise, promised = trial.value - at.value, size * state.decrease
             if rise <= blur - TOLERANCES.sufficient_decrease * promised:
                 return trial
@@ -243,29 +261,34 @@ class QuasiNewton(Solver):
         """The state at an evaluation, with the gradient of the weights that are kept, or of the
         whole where a look is due.
         """
-        r, weights = run.problem.regularizer, at.weights
+        space, weights = coordinates(run), at.weights
+        r, x = space.regularizer, space.of(weights)
         whole = whole or before is None or before.look >= TOLERANCES.steps_per_look
         some = None if before is None or whole or before.kept.all() else np.flatnonzero(before.kept)
         judgment = run.judge(at, some)
-        gradient = judgment.gradient
+        gradient = space.gradient(at, judgment.forms)
         if before is None:
-            size, slope = float(weights.sum()), float(np.abs(gradient).sum())
             known = run.start.beta.any()
             share = TOLERANCES.next_curvature if known else TOLERANCES.first_curvature
-            gamma = share * slope / size if size > 0.0 else slope
-            memory = Memory.first(weights.size, gamma or 1.0)
+            memory = _first_memory(x, gradient, share)
         else:
             if some is not None:
                 gradient = np.where(before.kept, gradient, before.gradient)
-            change = gradient - before.gradient
-            if _is_apart(r, weights):
-                change -= r.gradient(weights) - r.gradient(before.at.weights)
-            memory = before.memory.updated(weights - before.at.weights, change, self.pairs)
-        kept = _kept(r, weights, gradient)
-        direction, decrease = _model_step(r, weights, gradient, memory, kept)
+            change, last = gradient - before.gradient, space.of(before.at.weights)
+            if _is_apart(r, x):
+                change -= r.gradient(x) - r.gradient(last)
+            memory = before.memory.updated(x - last, change, self.pairs)
+            if before.is_cut and not np.array_equal(x, last):
+                # slopes of places that were left in one leap tell nothing of those around
+                memory = _first_memory(x, gradient, TOLERANCES.second_curvature)
+        kept = _kept(r, x, gradient)
+        direction, decrease = _model_step(r, x, gradient, memory, kept)
+        is_cut = False
         if not run.bank.is_sum:
-            longest, length = TOLERANCES.largest_growth * weights.sum(), np.abs(direction).sum()
-            share = float(longest / length) if longest < length else 1.0
+            longest = space.growth(TOLERANCES.largest_growth) * x.sum()
+            length = np.abs(direction).sum()
+            is_cut = bool(longest < length)
+            share = float(longest / length) if is_cut else 1.0
             direction, decrease = share * direction, share * decrease
         primal = abs(judgment.certificate.primal)
         allowed = tol * primal
@@ -277,10 +300,18 @@ class QuasiNewton(Solver):
             return self._judged(run, at, before, inner, tol, whole=True)
         stationarity = np.inf
         if settled:
-            stationarity = _first_order(r, weights, gradient) / max(1.0, primal)
+            stationarity = _first_order(r, x, gradient) / max(1.0, primal)
         iterate = Iterate(weights, at.beta, judgment.certificate, stationarity=stationarity)
         look = 0 if some is None or before is None else before.look + 1
-        return State(at, gradient, memory, kept, look, direction, decrease, inner, iterate)
+        found = State(at, gradient, memory, kept, look, direction, decrease, inner, iterate)
+        return found._replace(is_cut=is_cut)
+
+
+def _first_memory(x: np.ndarray, gradient: np.ndarray, share: float) -> Memory:
+    """A multiple of the identity: a part of the gradient, relative to the variables."""
+    size, slope = float(x.sum()), float(np.abs(gradient).sum())
+    gamma = share * slope / size if size > 0.0 else slope
+    return Memory.first(x.size, gamma or 1.0)
 
 
 def _first_order(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> float:
@@ -297,10 +328,12 @@ def _first_order(r: Regularizer, weights: np.ndarray, gradient: np.ndarray) -> f
     return float(gradient @ step)
 
 
-def _wanted_noise(state: State, tol: float) -> float:
+def _wanted_noise(run: RunState, state: State, tol: float) -> float:
     """The gap that the next SVM may have."""
     last = TOLERANCES.final_noise * tol * abs(state.iterate.certificate.primal)
-    return max(TOLERANCES.noise_share * min(state.decrease, state.gain), 0.5 * last)
+    is_newton = run.machine_kind == "factors"
+    share = TOLERANCES.noise_share_of_factors if is_newton else TOLERANCES.noise_share
+    return max(share * min(state.decrease, state.gain), 0.5 * last)
 
 
 def _next_inner_tolerance(state: State, wanted: float) -> float:

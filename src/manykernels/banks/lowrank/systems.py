@@ -115,6 +115,12 @@ class Rooted:
         change, step = brought(change, step)
         return change, step
 
+    def descent(self, slope: np.ndarray) -> np.ndarray:
+        """The step of (w, b), where ``u = C w``, from a slope (q + 1,) to the minimum of the model
+        and the norm of w.
+        """
+        return brought(-self._solution(*beside(self.H, slope)))[0]
+
     def _solution(self, right: Any) -> Any:
         x = cholesky_solution(self.factors, right)
         for _ in range(TOLERANCES.refinements):

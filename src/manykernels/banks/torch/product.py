@@ -1,4 +1,6 @@
-"""Products of Gaussians, one per feature or group of features, on a device."""
+"""Products of Gaussians, one per feature or group of features, and their random features, on a
+device.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -10,7 +12,10 @@ from ...combinations import Product
 from ..base import as_outputs, support_of
 from ..combination import CombinationBank
 from ..kernel_set import Indices
+from ..lowrank.product import ProductFeatureBank, ProductMap
 from .base import DeviceBank
+from .factors import SIZES as FACTOR_SIZES
+from .factors import DeviceFactorBank, empty
 from .families import squared_distances
 
 
@@ -118,3 +123,51 @@ class DeviceProductBank(DeviceBank, CombinationBank):
             self.threads.count,
             device=self.device,
         )
+
+
+class DeviceProductFeatureBank(ProductFeatureBank):
+    """A `ProductFeatureBank` whose features are made on a device, and stay there if they fit.
+
+    Parameters
+    ----------
+    device : Device
+    """
+
+    on_device = True
+
+    def __init__(
+        self,
+        combination: Any,
+        features: ProductMap,
+        feature_names: Any = None,
+        n_jobs: Any = None,
+        device: Any = None,
+    ) -> None:
+        super().__init__(combination, features, feature_names, n_jobs)
+        self.device = device
+
+    @cached_property
+    def _on_points(self) -> Any:
+        return self.device.put(self.features.moved(self.right))
+
+    def _rows(self, part: slice) -> Any:
+        return self._on_points[part]
+
+    def _made(self, roots: np.ndarray) -> DeviceFactorBank:
+        device, entry, half = self.device, self.device.entry(self.dtype), self.width // 2
+        store = empty(device, (self.n, self.width), self.dtype)
+        scaled = device.put(roots[:, None] * self.features.frequencies, self.dtype)
+
+        def fill(part: slice) -> None:
+            angles = self._on_points[part].to(entry) @ scaled
+            block = device.torch.cat([angles.cos(), angles.sin()], dim=1).mul_(half**-0.5)
+            store.factors[part] = block.to(store.factors.device)
+
+        row_bytes = 4 * self.dtype.itemsize * self.width
+        for part in device.tiles(self.n, row_bytes, FACTOR_SIZES.float64_rows):
+            device.sparing(fill, part)
+        return DeviceFactorBank(store, [0, self.width], self.features, self.threads)
+
+    def _twin(self, combination: Any, features: ProductMap) -> "DeviceProductFeatureBank":
+        names, jobs = self.feature_names, self.threads.count
+        return DeviceProductFeatureBank(combination, features, names, jobs, self.device)

@@ -15,7 +15,7 @@ from ...banks import CombinationBank, MissingBank
 from ...banks.wrappers.centered import CenteredBank
 from ...kernels.vector import dense
 from ...lowrank import LandmarkMap
-from ..data.decision import FactorDecision
+from ..data.decision import FactorDecision, ProductDecision
 
 
 class Term(NamedTuple):
@@ -69,7 +69,7 @@ def expansion(decision, X, categories):
     """
     bank = decision.bank.with_categories(categories) if categories else decision.bank
     constant = decision.intercept[:, None]
-    if isinstance(decision, FactorDecision):
+    if isinstance(decision, FactorDecision | ProductDecision):
         return Expansion(_of_factors(bank, decision.coefficients), constant)
     weights, beta = decision._weights_of_outputs, np.zeros((len(constant), bank.n))
     beta[:, decision.support] = decision.beta

@@ -1,8 +1,8 @@
 """From a result to decision values: what a fitted estimator predicts with.
 
-``estimator.decision_`` is one of three kinds: an expansion in kernels at the support vectors, a
-product with low-rank factors, or an expansion whose kernels may also be given as Gram matrices of
-the new samples.
+``estimator.decision_`` is one of four kinds: an expansion in kernels at the support vectors, a
+product with low-rank factors, one with the random features of a product of kernels, or an expansion
+whose kernels may also be given as Gram matrices of the new samples.
 """
 
 from abc import ABC, abstractmethod
@@ -14,9 +14,11 @@ import numpy as np
 
 from ..._threads import Threads, one_thread, thread_count
 from ...banks import ColumnBank, KernelSet, TiledBank
+from ...banks.lowrank.product import ProductFeatureBank
 from ...banks.packed import Expansion, PackedExpansion, can_pack
 from ...kernels.points import as_points, is_sparse
 from ...kernels.precomputed import GramElsewhere, Precomputed
+from ...kernels.vector import dense
 from ...thresholds import thresholds
 
 FACTOR_ROWS = 4096  # points whose factors are held at a time
@@ -394,7 +396,52 @@ class FactorDecision(Decision):
         return super()._fits() and fits and self.norms.shape == (outputs, len(self.bank.names))
 
 
-KINDS = {kind.__name__: kind for kind in (ExpansionDecision, FactorDecision, GramDecision)}
+@dataclass(eq=False, repr=False)
+class ProductDecision(Decision):
+    """A product with the random features of new points at the learned weights.
+
+    Attributes
+    ----------
+    coefficients : (t, width) array
+    n_jobs : int, optional
+        Threads.
+    """
+
+    coefficients: np.ndarray
+    n_jobs: int | None = None
+
+    approximate = True
+
+    def scores(self, X, categories=None):
+        scores = np.empty((len(self.intercept), X.shape[0]))
+        outputs = [(slice(None), self.weights)]
+        if self.weights.ndim == 2:
+            outputs = list(enumerate(self.weights))
+
+        def fill(start):
+            part = slice(start, start + FACTOR_ROWS)
+            points = dense(X[part])
+            for output, weights in outputs:
+                features = self.bank.block(points, weights)
+                scores[output, part] = self.coefficients[output] @ features.T
+
+        with one_thread():
+            Threads(thread_count(self.n_jobs)).map(fill, range(0, X.shape[0], FACTOR_ROWS))
+        return scores + self.intercept[:, None]
+
+    def parts(self, X, members, categories=None):
+        raise AttributeError("This model is no sum of kernels: it has no parts.")
+
+    def squared_norms(self):
+        return None
+
+    def _fits(self):
+        shape = len(self.intercept), self.bank.width
+        return super()._fits() and self.coefficients.shape == shape
+
+
+DECISIONS = ExpansionDecision, FactorDecision, GramDecision, ProductDecision
+KINDS = {kind.__name__: kind for kind in DECISIONS}
 
 
 def make_decision(result, bank, distinct, *, offset=0.0, n_features=None, n_jobs=None):
@@ -415,6 +462,10 @@ def make_decision(result, bank, distinct, *, offset=0.0, n_features=None, n_jobs
     of = result.weights, result.intercept + offset, distinct.group.size
     if isinstance(bank, ColumnBank):
         return _factor_decision(result, bank, of, n_jobs)
+    if isinstance(bank, ProductFeatureBank):
+        weights = np.broadcast_to(result.weights, (len(result.beta), result.weights.shape[-1]))
+        parts = [bank.coefficients(w, b[None]) for w, b in zip(weights, result.beta, strict=True)]
+        return ProductDecision(bank.features, *of, np.concatenate(parts), n_jobs)
     support = np.flatnonzero(result.beta.any(axis=0))
     expansion = bank, *of, support, result.beta[:, support]
     kernels = bank.kernels if n_features == 1 and bank.needs_grams else ()

@@ -14,9 +14,11 @@ from ...banks.codes import refuse_categories
 from ...banks.lowrank.basis import reduced
 from ...banks.torch import device_for_factors, moved_to_device
 from ...banks.views import RULES, Views, listed_rows
+from ...combinations import Product
 from ...kernels import KernelCollection, auto_bank
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import is_sparse
+from ...lowrank import RandomFourier
 from ...planning import Request, Table, plan_blocks, plan_precision, plan_table
 from ...result import Missing
 from ..checks import choose_combination, is_limited, memory_budget
@@ -302,21 +304,28 @@ def _combination_bank(estimator, combination, X):
             f"kernels={estimator.kernels!r} are for sums of kernels; "
             f"combination={estimator.combination!r} makes its own: leave kernels='auto'."
         )
-    if estimator.approximation is not None:
-        raise ValueError(
-            "Approximations are for sums of kernels; with a combination leave approximation=None."
-        )
     if estimator.normalize not in ("diagonal", None):
         raise ValueError(
             f"normalize={estimator.normalize!r} is for sums of kernels; a combination is taken as "
             "it is."
         )
     refuse_categories(estimator.categories_, f"combination={estimator.combination!r}")
-    names = getattr(estimator, "feature_names_in_", None)
-    bank = CombinationBank(
-        combination.fit(X),
-        feature_names=names,
-        n_jobs=estimator.n_jobs,
-        dtype=plan_precision(estimator.tol),
-    )
-    return moved_to_device(bank, estimator.device)
+    options = {"feature_names": getattr(estimator, "feature_names_in_", None)}
+    options |= {"n_jobs": estimator.n_jobs, "dtype": plan_precision(estimator.tol)}
+    if estimator.approximation is not None:
+        return _product_features(estimator, combination, X, options)
+    return moved_to_device(CombinationBank(combination.fit(X), **options), estimator.device)
+
+
+def _product_features(estimator, combination, X, options):
+    """The bank of random features of a product."""
+    approximation = estimator.approximation
+    if type(combination) is not Product or not isinstance(approximation, RandomFourier):
+        raise ValueError(
+            f"approximation={approximation!r} does not go with combination="
+            f"{estimator.combination!r}: kernels that are not sums have random features of "
+            "products alone; use RandomFourier with combination='product', or approximation=None."
+        )
+    device = device_for_factors(estimator.device, X.shape[0], approximation.rank)
+    budget = memory_budget(estimator.cache_size)
+    return approximation.fit_product(combination, X, memory_budget=budget, device=device, **options)
