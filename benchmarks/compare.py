@@ -48,7 +48,7 @@ from manykernels.run_state import RunState
 from manykernels.solvers import choose_solver, solve
 
 from . import peers
-from .cells import simulate
+from .cells import correlated, simulate
 from .common import DATA, median_of, once, read, run_parts, table
 
 SETS = ("sonar", "heart", "wdbc", "diabetes")
@@ -66,7 +66,9 @@ WHO = {  # environment, and what it does there
     "ours, p = 2": ("ours", "l2"),
 }
 CELLS, COLUMNS, PENALTIES = ("pbmc_dc_mono", "pbmc_t_rest", "simulated"), 100, (0.3, 0.1, 0.03)
-SIMULATED = 2000  # cells
+MADE = {"simulated": simulate, "correlated": correlated}
+TABLES = (*CELLS, "correlated", "mfeat", "wdbc", "magic")  # of paths
+SIMULATED, MOST_ROWS = 2000, 5000  # made cells; rows of a table at most
 PATH, LAST_PENALTY, GAP = 100, 1e-2, 1e-3  # penalties, the last as a part of the largest; gap
 PATH_TOLERANCES = {"adelie": 1e-7, "celer": 1e-4, "skglm": 1e-4}  # their own defaults
 SMALLEST_TOLERANCE = 1e-16
@@ -148,18 +150,29 @@ def grams():
 
 
 def cells(name):
-    """Cells, their types and sets of genes; None where they are not here."""
-    if name == "simulated":
-        X, y, groups = simulate(SIMULATED)
+    """Rows, their classes and groups of columns, which are sets of genes, views, or single columns;
+    None where they are not here.
+    """
+    if name in MADE:
+        X, y, groups = MADE[name](SIMULATED)
         return X.toarray(), np.where(y > 0, 1.0, -1.0), groups
     path = DATA / f"{name}.npz"
     if not path.exists():
         print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
         return None
     with np.load(path) as file:
-        ends = file["offsets"]
-        members = [file["members"][a:b] for a, b in pairwise(ends)]
-        return file["X"], file["y"].astype(float), dict(enumerate(members))
+        y = file["y"].astype(float)
+        if "views" in file.files:
+            views = [file[f"X_{view}"] for view in file["views"]]
+            X, ends = np.hstack(views), np.cumsum([0, *(view.shape[1] for view in views)])
+            members = np.arange(X.shape[1])
+        else:
+            X = file["X"]
+            has_sets = "members" in file.files
+            ends = file["offsets"] if has_sets else np.arange(X.shape[1] + 1)
+            members = file["members"] if has_sets else np.arange(X.shape[1])
+    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
+    return X[rows], y[rows], {k: members[a:b] for k, (a, b) in enumerate(pairwise(ends))}
 
 
 def features(name):
@@ -300,7 +313,7 @@ def _our_path(Z, offsets, y, costs):
 def paths():
     """Group lasso over a hundred penalties."""
     rows = []
-    for name in CELLS:
+    for name in TABLES:
         if cells(name) is None:
             continue
         found = once(f"{name} path", one_path, name)
@@ -324,6 +337,7 @@ QUICK = {
     "ROWS": 150,
     "REPEATS": 1,
     "CELLS": ("pbmc_dc_mono",),
+    "TABLES": ("pbmc_dc_mono",),
     "COLUMNS": 20,
     "PENALTIES": (0.3,),
     "PATH": 10,
