@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.datasets import load_diabetes
 from threadpoolctl import threadpool_info
 
 from conftest import toy
@@ -391,6 +392,14 @@ class TestPaths:
             found = solve(problem, Blocks(), tol=1e-3, start=before)
             assert found.status is Status.OPTIMAL
             assert problem.certificate(found.weights, found.beta).gap <= 1.01e-3
+
+    def test_wide_factors_become_finer_where_rounding_is_in_the_way(self):
+        points, values = load_diabetes(return_X_y=True)
+        points, values = (one / one.std(axis=0) for one in (points, values - values.mean()))
+        widths = [RBF(g) for g in (0.01, 0.03, 0.1, 0.3, 1.0)]
+        model = MKLRegressor(widths, p=1.0, loss="squared", approximation=Nystroem(50))
+        model.set_params(C=1e5).fit(points, values)  # a kernel in float32 is not definite there
+        assert model.result_.status is Status.OPTIMAL
 
     def test_files_and_parts_have_nothing_of_it(self):
         *_, (_, found) = self.along([0.5], Squared())

@@ -41,7 +41,9 @@ def main(file_name, columns, loss, counts):
     found = []
     for count in map(int, counts.split(",")):
         off = abs(used - count)
-        model.set_params(C=float(COSTS[np.flatnonzero(off == off.min())[-1]]))
+        places = np.flatnonzero(off == off.min())
+        # where all sets have weight, there is no last one
+        model.set_params(C=float(COSTS[places[0 if count == len(groups) else -1]]))
         began = time.process_time()
         scaled = StandardScaler(with_mean=False).fit(X[train]).transform(X)
         model.fit(scaled[train], y[train])

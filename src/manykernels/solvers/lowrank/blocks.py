@@ -244,6 +244,7 @@ class Blocks(Solver):
     def refreshed(self, run: RunState, state: State | Other) -> State | Other:
         if isinstance(state, Other):
             return state._replace(state=state.solver.refreshed(run, state.state))
+        run.carried = self.carried(state)
         return super().refreshed(run, state)
 
     def carried(self, state: State | Other) -> Course | None:
