@@ -100,7 +100,7 @@ CHARTS = {
         [
             Step(['loss="hard_margin"?'], '"mwu"', "MWUMKL, multiplicative weights"),
             Step(
-                ["Low rank, p = 1, many sets of columns,", "or more features than points / 2?"],
+                ["Low rank, p = 1, many sets of columns,", "or 10 points per feature at most?"],
                 '"blocks"',
                 "one kernel at a time, while that is quickest",
             ),

@@ -1,4 +1,4 @@
-"""Block coordinate descent on low-rank kernels (p = 1), and banks whose factors are made on demand:
+"""Newton's method on groups of factors (p = 1), and banks whose factors are made on demand:
 closed forms against minimizers, both banks against each other, answers by their certificates.
 """
 
@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.datasets import load_diabetes
 from threadpoolctl import threadpool_info
 
 from conftest import toy
@@ -28,7 +29,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.result import Status
 from manykernels.run_state import RunState
-from manykernels.solvers import Blocks, Newton, choose_solver, solve
+from manykernels.solvers import Blocks, Newton, PrimalNewton, choose_solver, solve
 from manykernels.solvers.base import fewest
 from manykernels.solvers.lowrank.descent import _steps
 from manykernels.solvers.sequential import Sequential
@@ -324,13 +325,25 @@ class TestHeldFactors:
         assert found.status is Status.OPTIMAL
         assert bool(begun) is takes_over
 
-    def test_where_it_is_not_tried(self, monkeypatch):
+    @pytest.mark.parametrize("loss", SMOOTH, ids=lambda loss: type(loss).__name__)
+    def test_few_columns_have_another_method_behind_it(self, loss):
+        narrow = RandomFourier(4).fit(ON_POINTS, X, dtype=float)
+        problem = Problem(narrow, targets(loss), np.full(N, 5.0), PNormBall(1), loss)
+        solver = choose_solver("auto", RunState(problem))
+        assert isinstance(solver, Blocks)
+        assert isinstance(solver.then, PrimalNewton)
+        found, other = (solve(problem, one, tol=1e-5) for one in (solver, PrimalNewton()))
+        assert problem.certificate(found.weights, found.beta).gap <= 1.01e-5
+        assert found.objective == pytest.approx(other.objective, rel=2e-5)
+
+    def test_where_it_is_not_tried(self, lower, monkeypatch):
         def chosen(problem):
             return choose_solver("auto", RunState(problem))
 
         assert not isinstance(chosen(self.problem(Hinge(), 1.0)), Blocks)
         narrow = RandomFourier(3).fit(ON_POINTS, X, dtype=float)
         few = Problem(narrow, Y[None], np.full(N, 1.0), PNormBall(1), SquaredHinge())
+        lower(block_points_per_column=3)
         assert not isinstance(chosen(few), Blocks)
         monkeypatch.undo()  # a small problem
         assert not isinstance(chosen(self.problem(SquaredHinge(), 1.0)), Blocks)
@@ -340,6 +353,59 @@ class TestHeldFactors:
         assert _steps(1.0, 0.1, 1e-3) == pytest.approx(2.0)
         assert _steps(1.0, 1e-4, 1e-3) == 0.0
         assert _steps(1.0, 1.5, 1e-3) == np.inf
+
+
+class TestPaths:
+    """Problems that begin where one of a smaller C ended."""
+
+    @staticmethod
+    def along(costs, loss, forget=False, dtype=float):
+        bank, before = RandomFourier(24).fit(ON_POINTS, X, dtype=dtype), None
+        for C in costs:
+            problem = Problem(bank, targets(loss), np.full(N, C), PNormBall(1), loss)
+            if before is not None and forget:
+                before.carried = None
+            before = solve(problem, Blocks(), tol=1e-3, start=before)
+            yield problem, before
+
+    @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_every_certificate_holds(self, loss, dtype):
+        for problem, found in self.along(np.geomspace(0.1, 3.0, 8), loss, dtype=dtype):
+            assert found.status is Status.OPTIMAL
+            finer = problem if dtype is np.float64 else problem.refined() or problem
+            assert finer.certificate(found.weights, found.beta).gap <= 1.02e-3
+
+    def test_a_step_ahead_saves_products(self):
+        costs = np.geomspace(0.5, 2.0, 20)
+        ahead, forgetful = (
+            sum(found.counters.machine_steps for _, found in self.along(costs, Squared(), forget))
+            for forget in (False, True)
+        )
+        assert ahead < 0.7 * forgetful
+
+    def test_coefficients_of_other_features_do_no_harm(self):
+        *_, (problem, before) = self.along([0.5, 0.6], Squared())
+        v = before.carried.v
+        for wrong in (v[:, ::-1], -100.0 * v, v[:, :-1], np.zeros_like(v)):
+            before.carried = before.carried._replace(v=wrong)
+            found = solve(problem, Blocks(), tol=1e-3, start=before)
+            assert found.status is Status.OPTIMAL
+            assert problem.certificate(found.weights, found.beta).gap <= 1.01e-3
+
+    def test_wide_factors_become_finer_where_rounding_is_in_the_way(self):
+        points, values = load_diabetes(return_X_y=True)
+        points, values = (one / one.std(axis=0) for one in (points, values - values.mean()))
+        widths = [RBF(g) for g in (0.01, 0.03, 0.1, 0.3, 1.0)]
+        model = MKLRegressor(widths, p=1.0, loss="squared", approximation=Nystroem(50))
+        model.set_params(C=1e5).fit(points, values)  # a kernel in float32 is not definite there
+        assert model.result_.status is Status.OPTIMAL
+
+    def test_files_and_parts_have_nothing_of_it(self):
+        *_, (_, found) = self.along([0.5], Squared())
+        assert found.carried is not None
+        assert pickle.loads(pickle.dumps(found)).carried is None
+        assert found.part(0).carried is None
 
 
 class TestEstimators:

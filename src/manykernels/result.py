@@ -296,6 +296,8 @@ class Result:
         Of the whole fit: of reading the table, of making kernels and of what was chosen on held-out
         rows, too. Of a result of `solve` those of the solver, which ``counters.seconds`` has in any
         case. Of the models of a path the first has what was prepared for all of them.
+    carried : object
+        What the method takes along to a run that begins here, None for most; not kept in files.
     """
 
     weights: np.ndarray
@@ -311,23 +313,23 @@ class Result:
     missing: Missing | None = None
     seconds: float = 0.0
     subsets: Subsets | None = None
+    carried: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
         # a name is what every kind of file can hold
-        return vars(self) | {"status": self.status.name}
+        return vars(self) | {"status": self.status.name, "carried": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # results that were kept by earlier versions have no advice
         absent = {"advice": "", "missing": None, "seconds": state["counters"].seconds}
-        absent["subsets"] = None
+        absent |= {"subsets": None, "carried": None}
         vars(self).update(absent | state, status=Status[state["status"]])
 
     def part(self, c: int) -> "Result":
         """The result of output c, where every output has its own weights or shares them."""
         weights = self.weights if self.weights.ndim == 1 else self.weights[c]
-        return replace(
-            self, weights=weights, beta=self.beta[c : c + 1], intercept=self.intercept[c : c + 1]
-        )
+        beta, intercept = self.beta[c : c + 1], self.intercept[c : c + 1]
+        return replace(self, weights=weights, beta=beta, intercept=intercept, carried=None)
 
     @property
     def message(self) -> str:

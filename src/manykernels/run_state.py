@@ -154,6 +154,8 @@ class RunState:
         The problem is a part of another run's.
     subsets : Subsets or None
         Of a search for the best subset of the kernels.
+    carried : object
+        What the method of an earlier run took along (`Result.carried`), for the first use.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class RunState:
         self.best: Any = None  # an Iterate, which the floor above defines
         self.limit: int | None = None
         self.subsets: Subsets | None = None
+        self.carried: Any = getattr(start, "carried", None)
         self._columns, self._parts = 0, 0.0
         self._last: Any = np.empty(0), None, None  # weights, bank and kernel
         regularizer = problem.regularizer

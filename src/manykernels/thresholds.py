@@ -100,15 +100,20 @@ class Thresholds:
     )
     block_columns: int = _threshold(
         2000,
-        "columns of factors from which on block coordinate descent beats systems of equations, "
+        "columns of factors from which on Newton's method on groups beats systems of equations, "
         "for smooth losses",
         "groups",
     )
     block_columns_with_corners: int = _threshold(4000, "the same for losses with corners", "groups")
     block_operations: float = _threshold(
         5e8,
-        "multiplications of Newton's method from which on block coordinate descent is tried first "
-        "on factors that are held",
+        "multiplications that Newton's method on groups of factors may take, from which on it is "
+        "tried first where all factors are held",
+        "groups",
+    )
+    block_points_per_column: int = _threshold(
+        10,
+        "points per column of factors up to which that is so, for smooth losses",
         "groups",
     )
     points_per_column_with_corners: int = _threshold(

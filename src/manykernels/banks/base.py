@@ -124,8 +124,8 @@ class Bank(KernelSet):
     """
 
     by_blocks: bool = False
-    """True if the factors of one kernel can be had at a time, which is all that block coordinate
-    descent asks for.
+    """True if the factors of one kernel can be had at a time, which is all that
+    `Blocks` asks for.
     """
 
     @property

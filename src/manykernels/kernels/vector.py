@@ -127,12 +127,15 @@ def distance_quantiles(
     chosen = np.sort(np.random.default_rng(0).permutation(n)[:MEDIAN_SAMPLE])
     distances = pdist(dense(A[chosen]), metric)
     counts = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    counts = counts[chosen]
-    first, second = np.triu_indices(chosen.size, 1)
-    pairs = (counts[first] * counts[second])[distances > 0.0]
-    distances = distances[distances > 0.0]
+    counts, differ = counts[chosen], distances > 0.0
+    distances = distances[differ]
     if not distances.size:
         return [0.0] * len(levels)
+    if (counts == counts[0]).all():  # no need to sort, which would be most of the time
+        places = np.ceil(np.asarray(levels) * distances.size).astype(int) - 1
+        return np.partition(distances, places)[places].tolist()
+    first, second = np.triu_indices(chosen.size, 1)
+    pairs = (counts[first] * counts[second])[differ]
     order = np.argsort(distances, kind="stable")
     below = np.cumsum(pairs[order])
     places = np.searchsorted(below, np.asarray(levels) * below[-1])

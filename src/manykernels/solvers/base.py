@@ -210,6 +210,12 @@ class Solver(ABC):
         run.start = state.iterate.point
         return self.init(run)
 
+    def carried(self, state: Any) -> Any:
+        """What a run that begins where this one ended may use, besides weights and coefficients:
+        it is the `RunState.carried` of that run.
+        """
+        return None
+
     def __repr__(self) -> str:
         given = {
             name: p.default

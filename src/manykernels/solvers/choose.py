@@ -94,8 +94,8 @@ AUTO = (
         "blocks",
         "p = 1 and kernels of low rank whose factors are made one by one: kernels of ten or more "
         "different sets of columns whose factors are many, or over the memory budget; or a loss "
-        "without corners and factors with more columns than half the points, until Newton's method "
-        "would be quicker",
+        f"without corners and at most {thresholds().block_points_per_column} points per column of "
+        "factors, until Newton's method would be quicker",
         _by_blocks,
     ),
     Rule(

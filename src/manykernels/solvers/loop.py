@@ -61,7 +61,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     run.limit, run.tol = max_iter, tol
     limit = solver.limit(run) if max_iter is None else max_iter
     history: list[Record] = []
-    taken = 0
+    taken, carried = 0, None
     with one_thread(), _heard(run):  # the bank's own threads share out the tiles
         try:
             state, status = solver.init(run), None
@@ -80,6 +80,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
             if status is Status.STATIONARY:
                 # an earlier one may have a slightly smaller value, but is not stationary
                 run.best = state.iterate
+            carried = solver.carried(state)
         except (KeyboardInterrupt, Stopped) as reason:
             status = Status.STOPPED if isinstance(reason, Stopped) else Status.INTERRUPTED
             if run.best is None:  # not even the first SVM was finished: certify what there is of it
@@ -92,6 +93,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
                 run.best = Iterate(weights, beta, judge(weights, beta))
     run.counters.seconds = time.perf_counter() - began
     result = _result(run, status, history, taken)
+    result.carried = carried
     if not (status.converged or status.broken_off):
         result.advice = solver.advice(run, result, tol)
     return result

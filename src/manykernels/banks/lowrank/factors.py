@@ -367,6 +367,15 @@ class FactorBank(ColumnBank):
             self.features.transform(X_new), self.offsets, self.features, self.threads, right=right
         )
 
+    def refined(self) -> "FactorBank | None":
+        """The same factors in float64, for kernels of all pairs of points that are made of them;
+        systems of equations in the space of factors have sums in float64 in any case.
+        """
+        is_plain = type(self) is FactorBank and self.symmetric
+        if not is_plain or self.dtype == np.float64 or self.prefers_factor_space:
+            return None
+        return FactorBank(self.whole(), self.offsets, self.features, self.threads)
+
     def take_points(self, points: Indices) -> "FactorBank":
         return FactorBank(self.factors[points], self.offsets, self.features, self.threads)
 

@@ -15,7 +15,7 @@ with the factors: thousands of them, which kernels that are alike need, as well 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -34,11 +34,15 @@ class Tolerances:
     joining_kernels: int = 8
     # Part of the largest length of moments from which on a kernel may join; larger: fewer join.
     joins_above: float = 0.99
+    # The same before a step ahead, from lengths of the problem before; larger: fewer join.
+    joins_ahead_above: float = 0.95
     # Steps between two passes over all kernels; larger: longer descents.
     steps_per_pass: int = 20
     # Part of the first gap that ends a descent: more kernels may have to join. Larger: more passes
     # over all kernels, and shorter descents.
     gap_left: float = 0.1
+    # Part of the first gap to reach at least; larger: shorter descents, which may be for nothing.
+    least_progress: float = 0.25
     # Part of the residual that conjugate gradients may leave; larger: more and cheaper steps.
     residual_left: float = 0.3
     # Their rounds at most; larger: dearer steps where the loss is nearly a wall.
@@ -74,7 +78,25 @@ class Tolerances:
 
 
 TOLERANCES = Tolerances()
-DIRECTIONS = 4  # of a kernel: coefficients, step, moments and last change
+
+
+class Start(NamedTuple):
+    """Where a descent begins.
+
+    Attributes
+    ----------
+    v : (t, r) coefficients of the features
+    b : (t,) intercepts
+    forms : (m,) quadratic forms of all kernels there
+    f, moments : (t, n) and (t, r) arrays, optional
+        Decision values and moments ``V' beta`` there, if they are known.
+    """
+
+    v: np.ndarray
+    b: np.ndarray
+    forms: np.ndarray
+    f: np.ndarray | None = None
+    moments: np.ndarray | None = None
 
 
 class Descent:
@@ -115,50 +137,55 @@ class Descent:
             _Output(*of, width) for of in zip(problem.boxes, problem.cost, center, strict=True)
         ]
         self.b, self.f, self.beta = np.zeros(len(center)), np.zeros_like(center), center.copy()
+        self.is_quadratic = all(box.free for box in problem.boxes)
 
-    def begin(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients of the features and of the points to begin with: those of an earlier
-        result, as long as is best for this problem, or none.
+    def begin(self, weights: np.ndarray, v: np.ndarray | None) -> np.ndarray:
+        """Coefficients of the features to begin with: those of an earlier result, if they are of
+        use here; or what its weights and coefficients of the points make, as long as is best for
+        this problem; or none.
         """
-        v = np.zeros((len(self.beta), self.bank.offsets[-1]))
-        if self.beta.any():
-            self.bank.want(np.flatnonzero(weights))
-            v = self.bank.coefficients(weights, self.beta)
-            f = self.bank.sums_of(np.flatnonzero(weights), v)
-            length = np.sqrt(self.bank.squared_norms(v)).sum()
+        none = np.zeros((len(self.beta), self.bank.offsets[-1]))
+        is_given = v is not None
+        if v is None:
+            v = self.bank.coefficients(weights, self.beta) if self.beta.any() else none
+        sizes = np.sqrt(self.bank.squared_norms(v))
+        if sizes.any():
+            self.bank.want(np.flatnonzero(sizes))
+            f = self.bank.sums_of(np.flatnonzero(sizes), v)
 
             def value(multiple: float) -> float:
                 self.f = multiple * f
-                return self._value(multiple * length)
+                return self._value(multiple * sizes.sum())
 
             near = {"xatol": TOLERANCES.multiple_error}
-            best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=near).x
+            if is_given:
+                best = float(value(1.0) < value(0.0))
+            else:
+                best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options=near).x
             v, self.f = best * v, best * f
         self.level(TOLERANCES.exact_sum)
-        return v, self.run.problem.feasible(self.beta)
+        return v
 
-    def to(self, aim: float, v: np.ndarray, b: np.ndarray, forms: np.ndarray) -> np.ndarray:
-        """Go on from coefficients v of the features until the gap of the kernels that are visited
-        is small enough; the coefficients there.
-
-        Parameters
-        ----------
-        aim : float
-        v : (t, r), b : (t,), forms : (m,)
-            Where to begin, and the quadratic forms of all kernels there.
+    def to(self, aim: float, start: Start) -> np.ndarray:
+        """Go on until the gap of the kernels that are visited is small enough; the coefficients of
+        the features there.
         """
-        sizes, self.b = np.sqrt(self.bank.squared_norms(v)), b.copy()
-        self.f = self.bank.sums_of(np.flatnonzero(sizes), v)
+        v, sizes = start.v, np.sqrt(self.bank.squared_norms(start.v))
+        self.b = start.b.copy()
+        self.f = self.bank.sums_of(np.flatnonzero(sizes), v) if start.f is None else start.f
         self.level(TOLERANCES.exact_sum)
-        visited = _Visited(self.bank, _joined(sizes, forms, self.bank.capacity))
+        visited = _Visited(self.bank, _joined(sizes, start.forms, self.bank.capacity))
         now, gap, enough = v[:, visited.columns], np.inf, aim
+        known = None if start.f is None else start.moments
         change = np.zeros_like(now)
         with self._threads():
             for _ in range(TOLERANCES.steps_per_pass):
                 pulse()
-                moments, lengths = visited.moments(self.beta), visited.lengths(now)
+                moments = visited.moments(self.beta) if known is None else known[:, visited.columns]
+                lengths, known = visited.lengths(now), None
                 before, gap = gap, self._gap(lengths.sum(), visited.lengths(moments))
-                if before == np.inf:
+                if before == np.inf:  # where it is asked to go on
+                    aim = min(aim, TOLERANCES.least_progress * gap)
                     enough = max(aim, TOLERANCES.gap_left * gap)
                 # the end, or a look at the work that is left
                 self.ended, self.reached = gap <= enough, gap <= aim
@@ -167,9 +194,35 @@ class Descent:
                     break
                 step = self._step(visited, now, moments)
                 basis = visited.basis([now, step, moments, change])
-                goal = max(TOLERANCES.share_of_aim * aim, TOLERANCES.share_of_gap * gap)
-                new = self._smallest(visited, basis, lengths, goal)
+                new = self._smallest(visited, basis, lengths, aim, gap)
                 now, change = new, new - now
+        return self._moved_to(visited, v, now)
+
+    def ahead(self, v: np.ndarray, change: np.ndarray, forms: np.ndarray, tol: float) -> np.ndarray:
+        """A step from the solution v of a problem before this one, on the way that led there: the
+        coefficients of the features after it.
+
+        Parameters
+        ----------
+        v, change : (t, r)
+            Where to begin (see `begin`), and by how much the problem before moved them.
+        forms : (m,) quadratic forms of all kernels there
+        tol : float
+            Relative gap to reach.
+        """
+        sizes, capacity = np.sqrt(self.bank.squared_norms(v)), self.bank.capacity
+        joined = _joined(sizes, forms, capacity, TOLERANCES.joins_ahead_above)
+        visited = _Visited(self.bank, joined)
+        now, aim = v[:, visited.columns], tol * abs(self._value(sizes.sum()))
+        with self._threads():
+            moments, lengths = visited.moments(self.beta), visited.lengths(now)
+            gap = self._gap(lengths.sum(), visited.lengths(moments))
+            basis = visited.basis([now, moments, change[:, visited.columns]])
+            now = self._smallest(visited, basis, lengths, aim, gap)
+        return self._moved_to(visited, v, now)
+
+    def _moved_to(self, visited: "_Visited", v: np.ndarray, now: np.ndarray) -> np.ndarray:
+        """Coefficients v with those of the visited kernels in their places."""
         self.run.counters.machine_steps += visited.products
         v = v.copy()
         v[:, visited.columns] = now
@@ -218,22 +271,24 @@ class Descent:
         return np.stack(rows)
 
     def _smallest(
-        self, visited: "_Visited", basis: np.ndarray, lengths: np.ndarray, goal: float
+        self, visited: "_Visited", basis: np.ndarray, lengths: np.ndarray, aim: float, gap: float
     ) -> np.ndarray:
         """The best coefficients in the space of directions, of which the first are those of the
         coefficients so far; the decision values follow.
         """
+        goal = max(TOLERANCES.share_of_aim * aim, TOLERANCES.share_of_gap * gap)
         design = visited.design(basis)
-        x = np.zeros((lengths.size, DIRECTIONS))
+        x = np.zeros((lengths.size, len(basis)))
         x[:, 0] = lengths
         value = self._value(lengths.sum())
         for _ in range(TOLERANCES.models):
             G, pull = self._model(design)
-            new = _minimized(G, pull, x, TOLERANCES.model_error * goal)
+            new, is_minimum = _minimized(G, pull, x, TOLERANCES.model_error * goal)
             promise = _promise(G, pull, x, new)
             x, after = self._moved(design, x, new, value)
             gain, value = value - after, after
-            if gain <= 0.0 or max(abs(promise - gain), 0.1 * gain) <= goal:
+            left = 0.0 if self.is_quadratic and is_minimum else 0.1 * gain
+            if gain <= 0.0 or max(abs(promise - gain), left) <= goal:
                 break
         self.level(TOLERANCES.exact_sum)
         return np.einsum("jtc,cj->tc", basis, visited.each(x))
@@ -288,11 +343,13 @@ def _steps(before: float, gap: float, aim: float) -> float:
     return np.log(gap / aim) / np.log(before / gap) if gap < before else np.inf
 
 
-def _joined(sizes: np.ndarray, forms: np.ndarray, capacity: int) -> np.ndarray:
+def _joined(
+    sizes: np.ndarray, forms: np.ndarray, capacity: int, above: float = TOLERANCES.joins_above
+) -> np.ndarray:
     """The kernels with coefficients, and those that may get some: as many again, if there are and
     their factors can be held.
     """
-    used, reach = sizes > 0.0, TOLERANCES.joins_above * sizes.sum()
+    used, reach = sizes > 0.0, above * sizes.sum()
     order = np.argsort(-np.where(used, -1.0, forms), kind="stable")
     most = max(1, min(max(TOLERANCES.joining_kernels, used.sum()), capacity - used.sum()))
     joining = order[:most][np.sqrt(np.maximum(forms[order[:most]], 0.0)) > reach]
@@ -374,7 +431,7 @@ class _Visited:
 
     def basis(self, directions: list[np.ndarray]) -> np.ndarray:
         """Directions (t, c) made orthogonal to each other and of length one for each kernel, zero
-        where nothing is left of them, (4, t, c).
+        where nothing is left of them, (j, t, c).
         """
         made: list[np.ndarray] = []
         for v in directions:
@@ -394,11 +451,12 @@ class _Visited:
         return np.diff(total[self.ends])
 
     def design(self, basis: np.ndarray) -> np.ndarray:
-        """Decision values of the directions (4, t, c) of every kernel, (t, n, 4 K)."""
+        """Decision values of the directions (j, t, c) of every kernel, (t, n, j K)."""
         count, outputs = basis.shape[:2]
         out = np.empty((outputs, self.bank.n, self.kernels.size * count))
         for place, own, V in self._blocks():
-            found = V @ basis[:, :, own].reshape(count * outputs, -1).T.astype(V.dtype)
+            columns = basis[:, :, own].reshape(count * outputs, -1).T
+            found = V @ np.ascontiguousarray(columns, dtype=V.dtype)  # else half as fast
             found = found.reshape(-1, count, outputs)
             out[:, :, place * count : (place + 1) * count] = found.transpose(2, 0, 1)
         return out
@@ -407,9 +465,11 @@ class _Visited:
 # --- the small problem ----------------------------------------------------------------------------
 
 
-def _minimized(G: np.ndarray, pull: np.ndarray, x: np.ndarray, error: float) -> np.ndarray:
+def _minimized(
+    G: np.ndarray, pull: np.ndarray, x: np.ndarray, error: float
+) -> tuple[np.ndarray, bool]:
     """The x (K, j) that minimizes ``(sum_k |x_k|)^2 / 2 + x' G x / 2`` less what is linear, where
-    the slope of all but the first part is ``-pull`` at the x that is given.
+    the slope of all but the first part is ``-pull`` at the x that is given; and whether it does.
 
     Blocks are turned so that their parts of G are diagonal.
     """
@@ -420,8 +480,8 @@ def _minimized(G: np.ndarray, pull: np.ndarray, x: np.ndarray, error: float) -> 
     turned = np.einsum("kae,kabd->kebd", turns, half).reshape(count * size, -1)
     found = np.einsum("kae,ka->ke", turns, x)
     slopes = np.einsum("kae,ka->ke", turns, pull.reshape(count, size))
-    loops.descend(turned, slopes, found, error, TOLERANCES.rounds_per_model)
-    return np.einsum("kae,ke->ka", turns, found)
+    rounds = loops.descend(turned, slopes, found, error, TOLERANCES.rounds_per_model)
+    return np.einsum("kae,ke->ka", turns, found), rounds < TOLERANCES.rounds_per_model
 
 
 def _promise(G: np.ndarray, pull: np.ndarray, x: np.ndarray, new: np.ndarray) -> float:
