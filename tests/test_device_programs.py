@@ -22,7 +22,7 @@ from manykernels.machines.device import (
     DeviceRows,
     _first_of_each,
     add_rows,
-    solve_set,
+    solve_sets,
 )
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
@@ -161,27 +161,30 @@ def _program(kind, q):
 @pytest.mark.parametrize("q", [20, 50, 200, 700])
 @pytest.mark.parametrize("kind", ["hinge", "ridge", "tube"])
 def test_smo_of_a_working_set(kind, q, rough):
-    """As good as the host's, feasible, and points that do not count stay as they are."""
+    """As good as the host's, feasible, and points that do not count stay as they are; the second
+    of two sets.
+    """
     cuda, (K, linear, bounds) = Device("cuda"), _program(kind, q)
     more, diagonal = q + 6, np.diag(K) + bounds.ridge
 
     def padded(values):
-        return cuda.put(np.append(values, np.full(6, 0.5)))
+        return cuda.put(np.stack([np.full(more, 0.5), np.append(values, np.full(6, 0.5))]))
 
-    square = np.zeros((more, more))
-    square[:q, :q] = K
+    squares = np.zeros((2, more, more))
+    squares[1, :q, :q] = K
     beta, steps = padded(np.zeros(q)), cuda.indices(np.zeros(1))
-    solve_set(
-        cuda.put(square, np.float32),
+    solve_sets(
+        cuda.put(squares, np.float32),
         tuple(padded(part) for part in (diagonal, *bounds)),
         (beta, padded(-linear)),
-        cuda.indices([q]),
+        cuda.indices([0, q]),
         cuda.put([1e-3]),
         steps,
         10**5,
         rough,
     )
-    found = beta.cpu().numpy()
+    other, found = beta.cpu().numpy()
+    assert (other == 0.5).all()
     assert (found[q:] == 0.5).all()
     found, K32 = found[:q], K.astype(np.float32)
     assert abs(found.sum()) < 1e-9
@@ -207,9 +210,10 @@ def test_rows_are_added_up():
     change[::3] = 0.0
     for dtype in (np.float32, np.float64):
         cuda = Device("cuda")
-        there, out = cuda.put(rows, dtype), cuda.put(np.ones(600))
-        add_rows(there, cuda.put(change), out)
-        close(out, 1.0 + change @ rows.astype(dtype), 1e-12)
+        places = np.array([np.arange(37), np.arange(37)[::-1]])
+        there, out = cuda.put(rows, dtype), cuda.put(np.ones((2, 600)))
+        add_rows(there, cuda.indices(places), cuda.put([change, change]), out)
+        close(out, 1.0 + change @ rows.astype(dtype)[places], 1e-12)
 
 
 def test_machines_for_matrices(device, monkeypatch):
@@ -239,32 +243,55 @@ def test_machines_for_matrices(device, monkeypatch):
     assert isinstance(machine_for(K, box)[0], DenseMachine)
 
 
-def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch, lower):
+def test_what_does_not_fit_is_halved(device, monkeypatch, lower):
+    """Rows, and the kernel of the active points."""
     computed = replace(TOLERANCES, resident_share=0.0, smallest_set=10)
     monkeypatch.setattr("manykernels.machines.device.TOLERANCES", computed)
     lower(device_entries=0)
     X, y = toy(200)
     bank = make_bank(KernelCollection([RBF(0.5), Linear()]), X, device=device.name)
-    weights, cost, sizes, rows = np.array([0.5, 0.2]), np.full(200, 3.0), [], DeviceRows.rows
+    weights, cost, sizes, combined = (
+        np.array([0.5, 0.2]),
+        np.full(200, 3.0),
+        [],
+        type(bank).combined,
+    )
 
-    def failing(self, chosen):
-        sizes.append(len(chosen))
-        if len(chosen) > 40:
+    def failing(self, weights, rows):
+        sizes.append(len(rows))
+        if len(rows) > 40:
             raise torch.OutOfMemoryError("full")
-        return rows(self, chosen)
+        return combined(self, weights, rows)
 
-    monkeypatch.setattr(DeviceRows, "rows", failing)
-    machine = DeviceMachine(size=128)
+    monkeypatch.setattr(type(bank), "combined", failing)
+    machine, kernel = DeviceMachine(size=128), DeviceRows(bank, weights)
+    kernel.most = 150
     start = np.where(np.arange(200) % 2, 1.0, -1.0) * (np.arange(200) < 100)
-    found = machine.solve(DeviceRows(bank, weights), Hinge(), y, cost, start, tol=1e-4)
+    found = machine.solve(kernel, Hinge(), y, cost, start, tol=1e-4)
+    monkeypatch.undo()
     exact = DenseMachine().solve(bank.combine(weights), Hinge(), y, cost, tol=1e-6)
     assert machine.size == 32
+    assert kernel.most == 37
     assert max(sizes) > 40
     assert found.dual == pytest.approx(exact.dual, rel=1e-4)
-    larger = replace(computed, smallest_set=100)
-    monkeypatch.setattr("manykernels.machines.device.TOLERANCES", larger)
-    with pytest.raises(torch.OutOfMemoryError):
-        DeviceMachine(size=100).solve(DeviceRows(bank, weights), Hinge(), y, cost, tol=1e-4)
+
+
+def test_what_does_not_fit_at_all(device, monkeypatch, lower):
+    few = replace(TOLERANCES, resident_share=0.0, smallest_set=100)
+    monkeypatch.setattr("manykernels.machines.device.TOLERANCES", few)
+    lower(device_entries=0)
+    X, y = toy(200)
+    kernel = DeviceRows(make_bank(KernelCollection([RBF(0.5)]), X, device=device.name), np.ones(1))
+
+    def full(self, chosen):
+        raise torch.OutOfMemoryError("full")
+
+    for name in ("rows", "among"):
+        machine, start = DeviceMachine(size=100), np.ones(200)
+        with monkeypatch.context() as broken:
+            broken.setattr(DeviceRows, name, full)
+            with pytest.raises(torch.OutOfMemoryError):
+                machine.solve(kernel, Hinge(), y, np.ones(200), start)
 
 
 FEATURES = KernelCollection(

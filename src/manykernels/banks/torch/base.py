@@ -22,6 +22,7 @@ class DeviceBank(Bank):
 
     device: Device
     on_device = has_machine = True
+    sums = False  # True: `decision` is quicker than rows of the combined kernel
 
     @abstractmethod
     def combined(self, weights: ArrayLike, rows: Any) -> Any:

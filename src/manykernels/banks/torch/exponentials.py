@@ -37,6 +37,8 @@ class Sizes:
         Features that a program takes at a time; points are filled up with zeros to a multiple.
     split_warps : int
         Groups of threads of a program; more of them have fewer registers each.
+    split_group : int
+        Tiles whose sums are added up in float32. With more of them rounding adds up.
     split_error : float
         Error of a squared distance of split points, relative to the largest squared norm: two
         numbers of 22 digits each, and sums of float32. A larger one would refuse more points.
@@ -52,6 +54,7 @@ class Sizes:
     split_tile: tuple[int, int] = (128, 64)
     split_depth: int = 32
     split_warps: int = 4
+    split_group: int = 16
     split_error: float = 2.0**-21
     exponent_error: float = 1e-4
 
@@ -150,6 +153,23 @@ def combine_split(
         rates.numel(), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0), ADD=add,
         BM=height, BN=width, BD=SIZES.split_depth, num_warps=SIZES.split_warps, num_stages=2,
     )  # fmt: skip
+
+
+def multiply_split(left: Split, right: Split, rates: Any, weights: Any, coefficients: Any) -> Any:
+    """``sum_k weights[v, k] exp2(-rates[v, k] D) coefficients[c]`` for every v and c, a float64
+    tensor (v, c, rows), for squared distances D between split points, of which none are written
+    down; compiled only.
+    """
+    (height, width), (count, n) = SIZES.split_tile, (len(left.norms), len(right.norms))
+    (sums, kernels), columns = rates.shape, coefficients.to(left.norms.dtype).contiguous()
+    out = left.norms.new_empty((sums, len(columns), count), dtype=columns.double().dtype)
+    compiled_programs().multiply_split[(-(-count // height), sums, len(columns))](
+        left.parts, right.parts, left.norms, right.norms, rates.contiguous(), weights.contiguous(),
+        columns, out, count, n, kernels, left.parts.shape[2], left.parts.stride(0),
+        right.parts.stride(0), GROUP=SIZES.split_group, BM=height, BN=width, BD=SIZES.split_depth,
+        num_warps=SIZES.split_warps, num_stages=2,
+    )  # fmt: skip
+    return out
 
 
 def _rounded(torch: Any, numbers: Any) -> Any:

@@ -21,6 +21,7 @@ from .exponentials import (
     combine_split,
     forms,
     multiply_features,
+    multiply_split,
     precise_enough,
 )
 
@@ -34,6 +35,7 @@ class DeviceFamily(ABC):
 
     by_products = False  # True: quadratic forms are had from products, `forms` is not asked for
     lean = False  # True: `combine_at` needs no memory for the pairs of a tile
+    sums = False  # True: `sums_at` is there, and quicker than tiles
 
     def __init__(
         self, device: Device, members: Indices, scales: np.ndarray, dtype: DTypeLike
@@ -55,6 +57,14 @@ class DeviceFamily(ABC):
             out.zero_()
         for place in map(int, np.flatnonzero(weights)):
             out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
+
+    def sums_at(self, cols: Any, weights: ArrayLike, coefficients: Any) -> Any:
+        """``sum_l weights[l] K_l coefficients`` at all rows, where it `sums`."""
+        raise NotImplementedError
+
+    def products_at(self, cols: Any, coefficients: Any) -> Any:
+        """The `products` at all rows, where it `sums`."""
+        raise NotImplementedError
 
     def combine_at(
         self, rows: Any, cols: Any, weights: ArrayLike, out: Any, add: bool = True
@@ -149,9 +159,29 @@ class Gaussians(_Exponentials):
         left, right = self._split
         combine_split(left.chosen(rows), right, gammas * LOG2_E, weights, out, add)
 
+    def sums_at(self, cols: Any, weights: ArrayLike, coefficients: Any) -> Any:
+        """``sum_l weights[l] K_l coefficients`` at all rows, for coefficients (t, columns), (t,
+        rows) in float64.
+        """
+        gammas, scaled = self._in_use(weights)
+        left, right = self._split
+        rates = (gammas * LOG2_E)[None]
+        return multiply_split(left, right.chosen(cols), rates, scaled[None], coefficients)[0]
+
+    def products_at(self, cols: Any, coefficients: Any) -> Any:
+        """`products` with all rows at once, (members, rows, t) in float64."""
+        rates, scales = (
+            self.device.put(part, self.dtype)[:, None] for part in (self.gammas, self.scales)
+        )
+        left, right = self._split
+        out = multiply_split(left, right.chosen(cols), rates * LOG2_E, scales, coefficients.T)
+        return out.transpose(1, 2)
+
     @property
     def lean(self) -> bool:  # type: ignore[override]
         return self._split is not None
+
+    sums = lean
 
     @cached_property
     def _split(self) -> Any:

@@ -105,6 +105,26 @@ class DeviceTiledBank(DeviceBank, TiledBank):
             self.device.sparing(fill, part)
         return out
 
+    @property
+    def sums(self) -> bool:  # type: ignore[override]
+        """True if `decision` visits pairs of points without writing anything down."""
+        return all(family.sums for family in self._on_device)
+
+    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
+        if not self.sums:
+            return super().decision(weights, beta)
+        weights, outputs = np.asarray(weights, dtype=float), as_outputs(beta, self.n)
+        support, out = support_of(outputs), np.zeros((len(outputs), self.n_rows))
+        cols, coefficients = self.device.indices(support), self.device.put(outputs[:, support])
+        for family in self._on_device:
+            if support.size and weights[family.members].any():
+                self.device.pairs += self.n_rows * support.size
+                (part,) = self.device.fetched(
+                    family.sums_at(cols, weights[family.members], coefficients)
+                )
+                out += part
+        return out if np.ndim(beta) == 2 else out[0]
+
     def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
         torch, support = (
@@ -209,6 +229,9 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     def _multiplied(self, family: Any, rows: Any, cols: Any, coefficients: Any) -> Any:
         """The products of one family, in tiles of rows."""
+        if family.sums and len(rows) == self.n_rows and len(cols):
+            self.device.pairs += len(rows) * len(cols)
+            return family.products_at(cols, coefficients).to(coefficients.dtype)
         values = self.device.torch.empty(
             (family.members.size, len(rows), coefficients.shape[1]),
             dtype=coefficients.dtype,
