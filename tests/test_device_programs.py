@@ -20,8 +20,10 @@ from manykernels.machines.device import (
     DeviceMachine,
     DeviceMatrix,
     DeviceRows,
+    _best_lengths,
     _first_of_each,
     add_rows,
+    best_lengths,
     solve_sets,
 )
 from manykernels.problem import Problem
@@ -83,6 +85,19 @@ def test_split_points():
     numbers = (cuda.put(values, np.float32) for values in (rates, weights))
     exponentials.combine_split(*parts, *numbers, out, add=False)
     close(out, np.tensordot(weights, np.exp2(-rates[:, None, None] * distances), 1), 3e-6)
+
+
+@needs_gpu
+def test_products_of_split_points():
+    """More kernels than one program adds up, and two outputs."""
+    cuda = Device("cuda")
+    A, B = RNG.random((130, 70)) - 0.5, RNG.random((3000, 70)) - 0.5
+    distances = np.square(A[:, None] - B).sum(axis=2)
+    rates, beta = np.linspace(0.5, 8.0, 11), RNG.standard_normal((2, 3000))
+    parts = [exponentials.Split.of(torch, cuda.put(X)) for X in (A, B)]
+    found = exponentials.multiply_split(*parts, cuda.put(rates, np.float32), cuda.put(beta))
+    kernels = np.exp2(-rates[:, None, None] * distances)
+    close(found, np.swapaxes(kernels @ beta.T, 1, 2), 3e-6)
 
 
 def test_what_splits_precisely_enough(device):
@@ -216,6 +231,16 @@ def test_rows_are_added_up():
         close(out, 1.0 + change @ rows.astype(dtype)[places], 1e-12)
 
 
+@needs_gpu
+def test_lengths_of_steps():
+    cuda, Q = Device("cuda"), RNG.standard_normal((7, 7))
+    slopes, curves = RNG.standard_normal(7) - 1.0, Q @ Q.T
+    found = best_lengths(cuda.put(slopes), cuda.put(curves)).cpu().numpy()
+    close(found, _best_lengths(slopes, curves), 1e-12)
+    assert 0.0 < found.max() <= 1.0
+    assert found.min() >= 0.0
+
+
 def test_machines_for_matrices(device, monkeypatch):
     monkeypatch.setattr("manykernels.machines.device.FEW", 10)
     K, linear, bounds = _program("hinge", 60)
@@ -245,25 +270,21 @@ def test_machines_for_matrices(device, monkeypatch):
 
 def test_what_does_not_fit_is_halved(device, monkeypatch, lower):
     """Rows, and the kernel of the active points."""
-    computed = replace(TOLERANCES, resident_share=0.0, smallest_set=10)
+    computed = replace(TOLERANCES, resident_share=0.0, active_share=0.0, smallest_set=10)
     monkeypatch.setattr("manykernels.machines.device.TOLERANCES", computed)
     lower(device_entries=0)
     X, y = toy(200)
     bank = make_bank(KernelCollection([RBF(0.5), Linear()]), X, device=device.name)
-    weights, cost, sizes, combined = (
-        np.array([0.5, 0.2]),
-        np.full(200, 3.0),
-        [],
-        type(bank).combined,
-    )
+    weights, cost, sizes = np.array([0.5, 0.2]), np.full(200, 3.0), []
+    combined = type(bank)._combined
 
-    def failing(self, weights, rows):
+    def failing(self, weights, rows, cols):
         sizes.append(len(rows))
         if len(rows) > 40:
             raise torch.OutOfMemoryError("full")
-        return combined(self, weights, rows)
+        return combined(self, weights, rows, cols)
 
-    monkeypatch.setattr(type(bank), "combined", failing)
+    monkeypatch.setattr(type(bank), "_combined", failing)
     machine, kernel = DeviceMachine(size=128), DeviceRows(bank, weights)
     kernel.most = 150
     start = np.where(np.arange(200) % 2, 1.0, -1.0) * (np.arange(200) < 100)
@@ -277,7 +298,7 @@ def test_what_does_not_fit_is_halved(device, monkeypatch, lower):
 
 
 def test_what_does_not_fit_at_all(device, monkeypatch, lower):
-    few = replace(TOLERANCES, resident_share=0.0, smallest_set=100)
+    few = replace(TOLERANCES, resident_share=0.0, active_share=0.0, smallest_set=100)
     monkeypatch.setattr("manykernels.machines.device.TOLERANCES", few)
     lower(device_entries=0)
     X, y = toy(200)
@@ -370,13 +391,13 @@ def test_many_kernels_of_single_features(device, p, monkeypatch, lower):
 def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
     lower(device_entries=0)
     if not resident:
-        computed = replace(TOLERANCES, resident_share=0.0)
+        computed = replace(TOLERANCES, resident_share=0.0, active_share=0.0)
         monkeypatch.setattr("manykernels.banks.torch.place.MACHINE_TOLERANCES", computed)
     X, y = toy(60)
     MKLClassifier([RBF(1.0), Linear()], device=device.name, verbose=2).fit(X, y)
     words = capfd.readouterr().err
     assert f"device {device.name}" in words
-    assert ("stays there" if resident else "rows of it") in words
+    assert ("stays there" if resident else "active points") in words
     some = KernelCollection.masked_rbf(np.ones(3), np.ones((3, X.shape[1]), dtype=bool))
     MKLClassifier(some, device=device.name, verbose=2).fit(X, y)
     assert "products of 3 kernels with all points" in capfd.readouterr().err

@@ -42,6 +42,9 @@ class Tolerances:
     resident_share : float
         Part of the free memory of a device that a combined kernel may take to stay there. Larger
         leaves less for everything else.
+    active_share : float
+        The same for the kernel of the active points, beside which there is little else. Larger
+        makes room for more of them: where free coefficients have none, others take turns, slowly.
     smallest_set : int
         Points of a working set, or of the active ones, below which running out of memory is an
         error.
@@ -65,6 +68,7 @@ class Tolerances:
     """
 
     resident_share: float = 0.4
+    active_share: float = 0.8
     smallest_set: int = 64
     sets_at_once: int = 8
     points_per_set: int = 4
@@ -168,12 +172,11 @@ class DeviceRows:
     def __init__(self, bank: Any, weights: ArrayLike) -> None:
         self.bank, self.weights, self.device, self.n = bank, weights, bank.device, bank.n
         self.diagonal = self.device.put(bank.combined_diagonal(weights))
-        room = TOLERANCES.resident_share * self.device.free()
-        self.most = max(TOLERANCES.smallest_set, isqrt(int(room) // bank.dtype.itemsize))
-        self.whole = self._square(bank) if self.n <= self.most else None
-
-    def _square(self, bank: Any) -> Array:
-        return bank.combined(self.weights, self.device.indices(np.arange(bank.n)))
+        room = self.device.free() // bank.dtype.itemsize
+        self.most = max(TOLERANCES.smallest_set, isqrt(int(TOLERANCES.active_share * room)))
+        fits = self.n**2 <= TOLERANCES.resident_share * room
+        everything = self.device.indices(np.arange(bank.n))
+        self.whole = bank.combined(weights, everything) if fits else None
 
     def rows(self, chosen: Array) -> Array:
         """The chosen rows, for a tensor of indices."""
@@ -183,7 +186,7 @@ class DeviceRows:
 
     def among(self, chosen: np.ndarray) -> DeviceMatrix:
         """The kernel of some of the points."""
-        return DeviceMatrix(self.device, self._square(self.bank.take_points(chosen)))
+        return DeviceMatrix(self.device, self.bank.combined_among(self.weights, chosen))
 
 
 class Goal(NamedTuple):
@@ -232,7 +235,7 @@ class DeviceMachine(Machine):
 
     def multiply(self, kernel: DeviceKernel, beta: np.ndarray) -> np.ndarray:
         device, left = kernel.device, np.flatnonzero(beta)
-        if isinstance(kernel, DeviceRows) and kernel.whole is None and kernel.bank.sums:
+        if isinstance(kernel, DeviceRows) and kernel.whole is None and kernel.bank.without_tiles:
             return kernel.bank.decision(kernel.weights, beta)
         out = device.put(np.zeros((1, kernel.n)))
         while left.size:

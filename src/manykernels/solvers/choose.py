@@ -170,7 +170,9 @@ def _sampled(run, chosen):
         return chosen
     usual = chosen.specialize(run)
     most = _for_many_points(run, usual)
-    last = None if type(usual) is type(most) else chosen
+    # mixtures need few steps, and SPG-GMKL would need more
+    alone = type(usual) is type(most) or (isinstance(most, Mixtures) and isinstance(usual, SPG))
+    last = None if alone else chosen
     sampled = FromPoints(most, _automatic, last, size, run.bank.starts)
     return sampled if sampled.fits(run) else chosen
 

@@ -111,6 +111,7 @@ class Members(NamedTuple):
         """A mixture with some weights."""
         beta, products = (np.tensordot(shares, part, 1) for part in (self.beta, self.products))
         scores, forms = np.tensordot(weights, products, 1), _mixed(self.forms, shares)
+        beta = run.problem.feasible(beta)  # which rounding has kept it from
         certificate = run.certificate(weights, beta, scores=scores, forms=forms)
         return Iterate(weights, beta, certificate)
 
@@ -136,8 +137,7 @@ class Mixtures(Solver):
     """
 
     title = "mixtures of SVMs"
-    max_iter = 500
-    wait = 60.0, 4.5
+    max_iter = 40  # SVMs: where these are not enough, the small problem does not tell the weights
 
     def needs(self, run: RunState) -> None:
         regularizer = run.problem.regularizer

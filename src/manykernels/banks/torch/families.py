@@ -35,7 +35,7 @@ class DeviceFamily(ABC):
 
     by_products = False  # True: quadratic forms are had from products, `forms` is not asked for
     lean = False  # True: `combine_at` needs no memory for the pairs of a tile
-    sums = False  # True: `sums_at` is there, and quicker than tiles
+    without_tiles = False  # True: `products_at` is there, and quicker than tiles
 
     def __init__(
         self, device: Device, members: Indices, scales: np.ndarray, dtype: DTypeLike
@@ -58,12 +58,10 @@ class DeviceFamily(ABC):
         for place in map(int, np.flatnonzero(weights)):
             out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
 
-    def sums_at(self, cols: Any, weights: ArrayLike, coefficients: Any) -> Any:
-        """``sum_l weights[l] K_l coefficients`` at all rows, where it `sums`."""
-        raise NotImplementedError
-
-    def products_at(self, cols: Any, coefficients: Any) -> Any:
-        """The `products` at all rows, where it `sums`."""
+    def products_at(self, cols: Any, coefficients: Any, some: Any = slice(None)) -> Any:
+        """The `products` of some members at all rows, (members, rows, t) in float64, if that works
+        `without_tiles`.
+        """
         raise NotImplementedError
 
     def combine_at(
@@ -152,36 +150,25 @@ class Gaussians(_Exponentials):
     def combine_at(
         self, rows: Any, cols: Any, weights: ArrayLike, out: Any, add: bool = True
     ) -> None:
-        if self._split is None or len(cols) < len(self.right):
+        if self._split is None:
             super().combine_at(rows, cols, weights, out, add)
             return
         gammas, weights = self._in_use(weights)
         left, right = self._split
+        right = right if len(cols) == len(self.right) else right.chosen(cols)
         combine_split(left.chosen(rows), right, gammas * LOG2_E, weights, out, add)
 
-    def sums_at(self, cols: Any, weights: ArrayLike, coefficients: Any) -> Any:
-        """``sum_l weights[l] K_l coefficients`` at all rows, for coefficients (t, columns), (t,
-        rows) in float64.
-        """
-        gammas, scaled = self._in_use(weights)
+    def products_at(self, cols: Any, coefficients: Any, some: Any = slice(None)) -> Any:
+        rates = self.device.put(self.gammas[some] * LOG2_E, self.dtype)
         left, right = self._split
-        rates = (gammas * LOG2_E)[None]
-        return multiply_split(left, right.chosen(cols), rates, scaled[None], coefficients)[0]
-
-    def products_at(self, cols: Any, coefficients: Any) -> Any:
-        """`products` with all rows at once, (members, rows, t) in float64."""
-        rates, scales = (
-            self.device.put(part, self.dtype)[:, None] for part in (self.gammas, self.scales)
-        )
-        left, right = self._split
-        out = multiply_split(left, right.chosen(cols), rates * LOG2_E, scales, coefficients.T)
-        return out.transpose(1, 2)
+        out = multiply_split(left, right.chosen(cols), rates, coefficients.T)
+        return out.transpose(1, 2).mul_(self.device.put(self.scales[some])[:, None, None])
 
     @property
     def lean(self) -> bool:  # type: ignore[override]
         return self._split is not None
 
-    sums = lean
+    without_tiles = lean
 
     @cached_property
     def _split(self) -> Any:
