@@ -1,6 +1,7 @@
 """Sums of many kernels of one distance by tables, distances by bits, and weights from a sample."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from manykernels.banks.families.distances import Bits, Differences, Dots, make_d
 from manykernels.banks.families.gaussians import GaussianTable, Sizes
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.problem import Problem
-from manykernels.regularizers import Curvature, PNormBall
+from manykernels.regularizers import Curvature, GeneralizedKL, PNormBall
 from manykernels.result import Status
 from manykernels.run_state import Point, RunState
 from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, drive, solve
@@ -228,6 +229,8 @@ class TestSample:
         assert problem.certificate(found.weights, found.beta).gap <= 1.1e-4
         with pytest.raises(ValueError, match="memory budget"):
             Mixtures().check(RunState(problem, memory_budget=1000))
+        with pytest.raises(ValueError, match="balls"):
+            Mixtures().check(RunState(replace(problem, regularizer=GeneralizedKL())))
 
     def test_rare_classes_are_in_the_sample(self):
         X, _ = data()

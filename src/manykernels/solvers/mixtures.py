@@ -132,8 +132,8 @@ class State(NamedTuple):
 
 
 class Mixtures(Solver):
-    """SVMs at the best weights of mixtures of those before; needs a regularizer with `reweight`,
-    and memory for the products of all kernels with some SVMs.
+    """SVMs at the best weights of mixtures of those before; needs a ball with `reweight`, and
+    memory for the products of all kernels with some SVMs.
     """
 
     title = "mixtures of SVMs"
@@ -141,10 +141,11 @@ class Mixtures(Solver):
 
     def needs(self, run: RunState) -> None:
         regularizer = run.problem.regularizer
-        if not regularizer.has_reweight:
+        # of weights without a bound, mixtures would have to be scaled, too
+        if not (regularizer.has_reweight and regularizer.homogeneous):
             raise ValueError(
-                f"Mixtures of SVMs need closed-form weights, which {regularizer!r} does not have: "
-                "use solver='spg', or PNormBall or SquaredPNorm."
+                f"Mixtures of SVMs are for balls with closed-form weights, such as PNormBall, not "
+                f"for {regularizer!r}: use solver='spg'."
             )
         size = 8 * TOLERANCES.most * (run.bank.m + 1) * run.problem.targets.size
         if size > run.memory_budget:
