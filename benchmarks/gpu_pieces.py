@@ -35,7 +35,7 @@ def _working_sets():
 
     from manykernels._loops.smo import Bounds, smo
     from manykernels.banks.torch.device import Device
-    from manykernels.machines.device import solve_set
+    from manykernels.machines.device import solve_sets
 
     rows, device, rng = [], Device("cuda"), np.random.default_rng(0)
     for q in (512, 1024, 2048):
@@ -54,7 +54,8 @@ def _working_sets():
         def program(rough, square=square, there=there, given=given, q=q):
             beta, steps = device.put(np.zeros(q)), device.indices([0])
             slopes, count, tol = given
-            solve_set(square, there, (beta, slopes), count, tol, steps, STEPS, rough)
+            sets = square[None], there, (beta[None], slopes[None])
+            solve_sets(*sets, count, tol, steps, STEPS, rough)
             return beta.cpu().numpy(), int(steps)
 
         row = {"points": q}

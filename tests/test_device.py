@@ -176,9 +176,9 @@ def test_the_machine(loss, held, device, monkeypatch):
     bank = make_bank(KernelCollection(MIXED), A, device=device)
     weights, cost = np.full(bank.m, 0.2), np.full(200, 3.0)
     if not held:
-        computed = replace(TOLERANCES, resident_share=0.0)
+        computed = replace(TOLERANCES, resident_share=0.0, active_share=0.0)
         monkeypatch.setattr("manykernels.machines.device.TOLERANCES", computed)
-    found = DeviceMachine(size=32).solve(DeviceRows(bank, weights), loss, y, cost, tol=1e-4)
+    found = DeviceMachine(size=8).solve(DeviceRows(bank, weights), loss, y, cost, tol=1e-4)
     exact = DenseMachine().solve(bank.combine(weights), loss, y, cost, tol=1e-6)
     assert found.primal - found.dual < 1e-2
     assert found.dual == pytest.approx(exact.dual, rel=1e-4)

@@ -20,9 +20,11 @@ from manykernels.machines.device import (
     DeviceMachine,
     DeviceMatrix,
     DeviceRows,
+    _best_lengths,
     _first_of_each,
     add_rows,
-    solve_set,
+    best_lengths,
+    solve_sets,
 )
 from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
@@ -83,6 +85,19 @@ def test_split_points():
     numbers = (cuda.put(values, np.float32) for values in (rates, weights))
     exponentials.combine_split(*parts, *numbers, out, add=False)
     close(out, np.tensordot(weights, np.exp2(-rates[:, None, None] * distances), 1), 3e-6)
+
+
+@needs_gpu
+def test_products_of_split_points():
+    """More kernels than one program adds up, and two outputs."""
+    cuda = Device("cuda")
+    A, B = RNG.random((130, 70)) - 0.5, RNG.random((3000, 70)) - 0.5
+    distances = np.square(A[:, None] - B).sum(axis=2)
+    rates, beta = np.linspace(0.5, 8.0, 11), RNG.standard_normal((2, 3000))
+    parts = [exponentials.Split.of(torch, cuda.put(X)) for X in (A, B)]
+    found = exponentials.multiply_split(*parts, cuda.put(rates, np.float32), cuda.put(beta))
+    kernels = np.exp2(-rates[:, None, None] * distances)
+    close(found, np.swapaxes(kernels @ beta.T, 1, 2), 3e-6)
 
 
 def test_what_splits_precisely_enough(device):
@@ -161,27 +176,30 @@ def _program(kind, q):
 @pytest.mark.parametrize("q", [20, 50, 200, 700])
 @pytest.mark.parametrize("kind", ["hinge", "ridge", "tube"])
 def test_smo_of_a_working_set(kind, q, rough):
-    """As good as the host's, feasible, and points that do not count stay as they are."""
+    """As good as the host's, feasible, and points that do not count stay as they are; the second
+    of two sets.
+    """
     cuda, (K, linear, bounds) = Device("cuda"), _program(kind, q)
     more, diagonal = q + 6, np.diag(K) + bounds.ridge
 
     def padded(values):
-        return cuda.put(np.append(values, np.full(6, 0.5)))
+        return cuda.put(np.stack([np.full(more, 0.5), np.append(values, np.full(6, 0.5))]))
 
-    square = np.zeros((more, more))
-    square[:q, :q] = K
+    squares = np.zeros((2, more, more))
+    squares[1, :q, :q] = K
     beta, steps = padded(np.zeros(q)), cuda.indices(np.zeros(1))
-    solve_set(
-        cuda.put(square, np.float32),
+    solve_sets(
+        cuda.put(squares, np.float32),
         tuple(padded(part) for part in (diagonal, *bounds)),
         (beta, padded(-linear)),
-        cuda.indices([q]),
+        cuda.indices([0, q]),
         cuda.put([1e-3]),
         steps,
         10**5,
         rough,
     )
-    found = beta.cpu().numpy()
+    other, found = beta.cpu().numpy()
+    assert (other == 0.5).all()
     assert (found[q:] == 0.5).all()
     found, K32 = found[:q], K.astype(np.float32)
     assert abs(found.sum()) < 1e-9
@@ -207,9 +225,20 @@ def test_rows_are_added_up():
     change[::3] = 0.0
     for dtype in (np.float32, np.float64):
         cuda = Device("cuda")
-        there, out = cuda.put(rows, dtype), cuda.put(np.ones(600))
-        add_rows(there, cuda.put(change), out)
-        close(out, 1.0 + change @ rows.astype(dtype), 1e-12)
+        places = np.array([np.arange(37), np.arange(37)[::-1]])
+        there, out = cuda.put(rows, dtype), cuda.put(np.ones((2, 600)))
+        add_rows(there, cuda.indices(places), cuda.put([change, change]), out)
+        close(out, 1.0 + change @ rows.astype(dtype)[places], 1e-12)
+
+
+@needs_gpu
+def test_lengths_of_steps():
+    cuda, Q = Device("cuda"), RNG.standard_normal((7, 7))
+    slopes, curves = RNG.standard_normal(7) - 1.0, Q @ Q.T
+    found = best_lengths(cuda.put(slopes), cuda.put(curves)).cpu().numpy()
+    close(found, _best_lengths(slopes, curves), 1e-12)
+    assert 0.0 < found.max() <= 1.0
+    assert found.min() >= 0.0
 
 
 def test_machines_for_matrices(device, monkeypatch):
@@ -239,32 +268,51 @@ def test_machines_for_matrices(device, monkeypatch):
     assert isinstance(machine_for(K, box)[0], DenseMachine)
 
 
-def test_working_sets_that_do_not_fit_are_halved(device, monkeypatch, lower):
-    computed = replace(TOLERANCES, resident_share=0.0, smallest_set=10)
+def test_what_does_not_fit_is_halved(device, monkeypatch, lower):
+    """Rows, and the kernel of the active points."""
+    computed = replace(TOLERANCES, resident_share=0.0, active_share=0.0, smallest_set=10)
     monkeypatch.setattr("manykernels.machines.device.TOLERANCES", computed)
     lower(device_entries=0)
     X, y = toy(200)
     bank = make_bank(KernelCollection([RBF(0.5), Linear()]), X, device=device.name)
-    weights, cost, sizes, rows = np.array([0.5, 0.2]), np.full(200, 3.0), [], DeviceRows.rows
+    weights, cost, sizes = np.array([0.5, 0.2]), np.full(200, 3.0), []
+    combined = type(bank)._combined
 
-    def failing(self, chosen):
-        sizes.append(len(chosen))
-        if len(chosen) > 40:
+    def failing(self, weights, rows, cols):
+        sizes.append(len(rows))
+        if len(rows) > 40:
             raise torch.OutOfMemoryError("full")
-        return rows(self, chosen)
+        return combined(self, weights, rows, cols)
 
-    monkeypatch.setattr(DeviceRows, "rows", failing)
-    machine = DeviceMachine(size=128)
+    monkeypatch.setattr(type(bank), "_combined", failing)
+    machine, kernel = DeviceMachine(size=128), DeviceRows(bank, weights)
+    kernel.most = 150
     start = np.where(np.arange(200) % 2, 1.0, -1.0) * (np.arange(200) < 100)
-    found = machine.solve(DeviceRows(bank, weights), Hinge(), y, cost, start, tol=1e-4)
+    found = machine.solve(kernel, Hinge(), y, cost, start, tol=1e-4)
+    monkeypatch.undo()
     exact = DenseMachine().solve(bank.combine(weights), Hinge(), y, cost, tol=1e-6)
     assert machine.size == 32
+    assert kernel.most == 37
     assert max(sizes) > 40
     assert found.dual == pytest.approx(exact.dual, rel=1e-4)
-    larger = replace(computed, smallest_set=100)
-    monkeypatch.setattr("manykernels.machines.device.TOLERANCES", larger)
-    with pytest.raises(torch.OutOfMemoryError):
-        DeviceMachine(size=100).solve(DeviceRows(bank, weights), Hinge(), y, cost, tol=1e-4)
+
+
+def test_what_does_not_fit_at_all(device, monkeypatch, lower):
+    few = replace(TOLERANCES, resident_share=0.0, active_share=0.0, smallest_set=100)
+    monkeypatch.setattr("manykernels.machines.device.TOLERANCES", few)
+    lower(device_entries=0)
+    X, y = toy(200)
+    kernel = DeviceRows(make_bank(KernelCollection([RBF(0.5)]), X, device=device.name), np.ones(1))
+
+    def full(self, chosen):
+        raise torch.OutOfMemoryError("full")
+
+    for name in ("rows", "among"):
+        machine, start = DeviceMachine(size=100), np.ones(200)
+        with monkeypatch.context() as broken:
+            broken.setattr(DeviceRows, name, full)
+            with pytest.raises(torch.OutOfMemoryError):
+                machine.solve(kernel, Hinge(), y, np.ones(200), start)
 
 
 FEATURES = KernelCollection(
@@ -343,13 +391,13 @@ def test_many_kernels_of_single_features(device, p, monkeypatch, lower):
 def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
     lower(device_entries=0)
     if not resident:
-        computed = replace(TOLERANCES, resident_share=0.0)
+        computed = replace(TOLERANCES, resident_share=0.0, active_share=0.0)
         monkeypatch.setattr("manykernels.banks.torch.place.MACHINE_TOLERANCES", computed)
     X, y = toy(60)
     MKLClassifier([RBF(1.0), Linear()], device=device.name, verbose=2).fit(X, y)
     words = capfd.readouterr().err
     assert f"device {device.name}" in words
-    assert ("stays there" if resident else "rows of it") in words
+    assert ("stays there" if resident else "active points") in words
     some = KernelCollection.masked_rbf(np.ones(3), np.ones((3, X.shape[1]), dtype=bool))
     MKLClassifier(some, device=device.name, verbose=2).fit(X, y)
     assert "products of 3 kernels with all points" in capfd.readouterr().err

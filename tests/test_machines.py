@@ -111,6 +111,17 @@ def test_infeasible_start_is_repaired(solve, bank):
     )
 
 
+def test_a_start_that_is_too_long_is_shortened(bank):
+    """To the best of its multiples, which no step would be needed for."""
+    K, box = bank.combine(np.ones(bank.m)), Hinge().box(y, COST)
+    start = box.feasible(y * COST)
+    short = (y @ start) / (start @ K @ start)
+    assert short < 0.5
+    found = DenseMachine().solve(K, Hinge(), y, COST, start.copy(), max_steps=0)
+    np.testing.assert_allclose(found.beta, short * start)
+    np.testing.assert_allclose(found.scores, K @ found.beta, atol=1e-9)
+
+
 def test_points_without_cost_stay_out(bank):
     cost = np.where(np.arange(len(y)) % 3 == 0, 0.0, 2.0)
     result = DenseMachine().solve(bank.combine(np.ones(bank.m)), Hinge(), y, cost)

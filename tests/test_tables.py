@@ -1,6 +1,7 @@
 """Sums of many kernels of one distance by tables, distances by bits, and weights from a sample."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from manykernels.banks.families.distances import Bits, Differences, Dots, make_d
 from manykernels.banks.families.gaussians import GaussianTable, Sizes
 from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.problem import Problem
-from manykernels.regularizers import Curvature, PNormBall
+from manykernels.regularizers import Curvature, GeneralizedKL, PNormBall
 from manykernels.result import Status
-from manykernels.run_state import RunState
-from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, solve
+from manykernels.run_state import Point, RunState
+from manykernels.solvers import SPG, GroupLasso, Newton, choose_solver, drive, solve
+from manykernels.solvers.mixtures import Mixtures
 from manykernels.solvers.wrappers import FromPoints
 
 ERROR = {np.float32: 3e-7, np.float64: 3e-14}
@@ -183,7 +185,10 @@ KERNELS = KernelCollection([RBF(0.1), RBF(1.0), RBF(1.0, features=0), RBF(3.0, f
 
 
 class TestSample:
-    @pytest.mark.parametrize(("p", "solver"), [(1.33, GroupLasso()), (1, SPG()), (2, Newton())])
+    @pytest.mark.parametrize(
+        ("p", "solver"),
+        [(1.33, GroupLasso()), (1, SPG()), (1.33, Mixtures()), (1, Mixtures()), (2, Newton())],
+    )
     def test_same_optimum(self, p, solver):
         X, y = data()
         problem = lambda: Problem(make_bank(KERNELS, X), y, np.ones(len(y)), PNormBall(p))  # noqa: E731
@@ -211,6 +216,21 @@ class TestSample:
         assert clf.result_.status is Status.OPTIMAL
         MKLRegressor(KERNELS, p=1.5).fit(X, X[:, 0])
         MKLClassifier(KERNELS, p=1.5).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+
+    def test_mixtures_find_kernels_that_a_start_leaves_out(self):
+        X, y = data()
+        problem = Problem(make_bank(KERNELS, X), y, np.full(600, 10.0), PNormBall(1))
+        best = solve(problem, Newton(), tol=1e-5)
+        lightest = best.weights == best.weights.min()
+        run = RunState(problem, start=Point(lightest.astype(float), np.zeros((1, 600))))
+        found = drive(Mixtures(), run, tol=1e-4)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(best.objective, rel=2e-4)
+        assert problem.certificate(found.weights, found.beta).gap <= 1.1e-4
+        with pytest.raises(ValueError, match="memory budget"):
+            Mixtures().check(RunState(problem, memory_budget=1000))
+        with pytest.raises(ValueError, match="balls"):
+            Mixtures().check(RunState(replace(problem, regularizer=GeneralizedKL())))
 
     def test_rare_classes_are_in_the_sample(self):
         X, _ = data()

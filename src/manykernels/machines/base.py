@@ -74,7 +74,10 @@ class Machine(ABC):
         box = loss.box(y, cost)
         beta = np.zeros(len(y)) if start is None else start
         beta[:] = box.feasible(beta)
-        F = self.multiply(kernel, beta) + box.ridge * beta - box.linear
+        pull = self.multiply(kernel, beta) + box.ridge * beta
+        share = _share(box, beta, pull)
+        beta *= share
+        F = share * pull - box.linear
         enough: dict[str, float] = {"gap": gap} if self.looks_at_gap else {}
         steps, violation = self.ascend(kernel, box, beta, F, tol, max_steps, **enough)
         scores = F - box.ridge * beta + box.linear
@@ -102,3 +105,18 @@ class Machine(ABC):
         """Improve beta in place, keeping ``F = (K + diag(ridge)) beta - linear``, minus the
         gradient of the quadratic part; return (steps, violation).
         """
+
+
+# Part of a start that is best, below which it is taken; a larger one changes good starts, too.
+LONGEST_SHARE = 0.5
+
+
+def _share(box: Box, beta: np.ndarray, pull: np.ndarray) -> float:
+    """The part of the coefficients of a start, ``pull`` being their slopes, at which the dual is
+    largest, if it is a small one: coefficients that a sample tells may be far too large.
+    """
+    if box.total or box.curve is not None:
+        return 1.0
+    bend, slope = float(beta @ pull), float(box.linear @ beta - box.kink @ abs(beta))
+    share = max(slope, 0.0) / bend if bend > 0.0 else 1.0
+    return share if share < LONGEST_SHARE else 1.0

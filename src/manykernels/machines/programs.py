@@ -52,6 +52,12 @@ def smo(
     most: tl.tensor,
     Q: tl.constexpr,
 ) -> None:
+    # a set for each program
+    here = tl.program_id(0).to(tl.int64) * stride
+    K += here * stride
+    diagonal, lower, upper = diagonal + here, lower + here, upper + here
+    kink, ridge, beta, F = kink + here, ridge + here, beta + here, F + here
+    count += tl.program_id(0)
     t = tl.arange(0, Q)
     inside = t < tl.load(count)
     low = tl.load(lower + t, mask=inside, other=0.0)
@@ -117,6 +123,7 @@ def smo(
 @triton.jit
 def add_rows(
     rows: tl.tensor,
+    places: tl.tensor,
     change: tl.tensor,
     out: tl.tensor,
     count: tl.tensor,
@@ -125,15 +132,40 @@ def add_rows(
     BN: tl.constexpr,
 ) -> None:
     j = tl.program_id(0) * BN + tl.arange(0, BN)
+    group = tl.program_id(1).to(tl.int64)
+    places, change, out = places + group * count, change + group * count, out + group * n
     total = tl.zeros((BM, BN), dtype=tl.float64)
     for begin in range(0, count, BM):
         i = begin + tl.arange(0, BM)
         c = tl.load(change + i, mask=i < count, other=0.0)
-        there = rows + i[:, None].to(tl.int64) * n + j[None, :]
+        at = tl.load(places + i, mask=i < count, other=0)
+        there = rows + at[:, None] * n + j[None, :]
         used = (c[:, None] != 0.0) & (j[None, :] < n)
         total += c[:, None] * tl.load(there, mask=used, other=0.0).to(tl.float64)
     before = tl.load(out + j, mask=j < n, other=0.0)
     tl.store(out + j, before + tl.sum(total, axis=0), mask=j < n)
+
+
+@triton.jit
+def best_lengths(
+    slopes: tl.tensor,
+    curves: tl.tensor,
+    out: tl.tensor,
+    count: tl.tensor,
+    sweeps: tl.tensor,
+    P: tl.constexpr,
+) -> None:
+    j = tl.arange(0, P)
+    t = tl.where(j < count, 1.0, 0.0).to(tl.float64)
+    for _ in range(sweeps):
+        for i in range(count):
+            row = tl.load(curves + i * count + j, mask=j < count, other=0.0)
+            own = tl.load(curves + i * count + i)
+            slope = tl.load(slopes + i) + tl.sum(row * t, axis=0)
+            new = t - slope / tl.where(own > 0.0, own, 1.0)
+            new = tl.minimum(tl.maximum(new, 0.0), 1.0)
+            t = tl.where((j == i) & (own > 0.0), new, t)
+    tl.store(out + j, t, mask=j < count)
 
 
 @triton.jit
@@ -167,6 +199,12 @@ def rough_smo(
     most: tl.tensor,
     Q: tl.constexpr,
 ) -> None:
+    # a set for each program
+    here = tl.program_id(0).to(tl.int64) * stride
+    K += here * stride
+    diagonal, lower, upper = diagonal + here, lower + here, upper + here
+    kink, ridge, beta, F = kink + here, ridge + here, beta + here, F + here
+    count += tl.program_id(0)
     t = tl.arange(0, Q)
     inside = t < tl.load(count)
     low = tl.load(lower + t, mask=inside, other=0.0)

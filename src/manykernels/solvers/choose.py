@@ -17,6 +17,7 @@ from .lowrank.distributed import DistributedNewton
 from .lowrank.interior import Interior
 from .lowrank.multipliers import Multipliers
 from .lowrank.primal import PrimalNewton
+from .mixtures import Mixtures
 from .multiplicative import MultiplicativeWeights
 from .newton import Newton
 from .quasi_newton import QuasiNewton
@@ -173,7 +174,9 @@ def _sampled(run, chosen):
         return chosen
     usual = chosen.specialize(run)
     most = _for_many_points(run, usual)
-    last = None if type(usual) is type(most) else chosen
+    # mixtures need few steps, and SPG-GMKL would need more
+    alone = type(usual) is type(most) or (isinstance(most, Mixtures) and isinstance(usual, SPG))
+    last = None if alone else chosen
     sampled = FromPoints(most, _automatic, last, size, run.bank.starts)
     return sampled if sampled.fits(run) else chosen
 
@@ -194,14 +197,17 @@ def sample_size(bank: Bank) -> tuple[int, int]:
 
 
 def _for_many_points(run, usual):
-    """The solver with the fewest SVMs from good weights: near them, closed forms converge fast but
-    for p = 1, where Newton's method needs two or three steps if its kernel fits.
+    """The solver with the fewest SVMs from good weights: mixtures of them need three or four, and
+    so does Newton's method for p = 1, if its kernel fits; without memory for either, closed forms
+    converge fast near good weights.
     """
     regularizer = run.problem.regularizer
     if not run.bank.is_sum:
         return QuasiNewton()
     if regularizer.is_simplex and isinstance(usual, Sequential):
         return usual
+    if (regularizer.is_simplex or regularizer.smooth) and Mixtures().fits(run):
+        return Mixtures()
     return GroupLasso() if regularizer.has_reweight and regularizer.smooth else SPG()
 
 

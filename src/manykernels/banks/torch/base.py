@@ -22,10 +22,16 @@ class DeviceBank(Bank):
 
     device: Device
     on_device = has_machine = True
+    without_tiles = False  # True: `decision` visits pairs of points and writes nothing down
 
     @abstractmethod
     def combined(self, weights: ArrayLike, rows: Any) -> Any:
         """Rows of the combined kernel as a tensor, for a tensor of indices."""
+
+    def combined_among(self, weights: ArrayLike, points: np.ndarray) -> Any:
+        """The combined kernel between some of the points, as a tensor."""
+        some: Any = self.take_points(points)
+        return some.combined(weights, self.device.indices(np.arange(points.size)))
 
     def _tile_bytes(self, columns: int) -> int:
         """Memory that a row of so many columns takes while it is computed."""

@@ -37,6 +37,8 @@ class Sizes:
         Features that a program takes at a time; points are filled up with zeros to a multiple.
     split_warps : int
         Groups of threads of a program; more of them have fewer registers each.
+    split_kernels : int
+        Kernels whose products a program adds up; more of them take more registers.
     split_error : float
         Error of a squared distance of split points, relative to the largest squared norm: two
         numbers of 22 digits each, and sums of float32. A larger one would refuse more points.
@@ -52,6 +54,7 @@ class Sizes:
     split_tile: tuple[int, int] = (128, 64)
     split_depth: int = 32
     split_warps: int = 4
+    split_kernels: int = 8
     split_error: float = 2.0**-21
     exponent_error: float = 1e-4
 
@@ -150,6 +153,24 @@ def combine_split(
         rates.numel(), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0), ADD=add,
         BM=height, BN=width, BD=SIZES.split_depth, num_warps=SIZES.split_warps, num_stages=2,
     )  # fmt: skip
+
+
+def multiply_split(left: Split, right: Split, rates: Any, coefficients: Any) -> Any:
+    """``exp2(-rates[k] D) coefficients[c]`` for every k and c, a float64 tensor (k, c, rows), for
+    squared distances D between split points, of which none are written down; compiled only.
+    """
+    (height, width), (count, n) = SIZES.split_tile, (len(left.norms), len(right.norms))
+    columns = coefficients.to(left.norms.dtype).contiguous()
+    out = columns.new_empty((len(rates), len(columns), count), dtype=columns.double().dtype)
+    for start in range(0, len(rates), SIZES.split_kernels):
+        some = rates[start : start + SIZES.split_kernels].contiguous()
+        compiled_programs().multiply_split[(-(-count // height), len(columns))](
+            left.parts, right.parts, left.norms, right.norms, some, columns, out[start:], count, n,
+            len(some), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0),
+            KERNELS=SIZES.split_kernels, BM=height, BN=width, BD=SIZES.split_depth,
+            num_warps=SIZES.split_warps, num_stages=2,
+        )  # fmt: skip
+    return out
 
 
 def _rounded(torch: Any, numbers: Any) -> Any:

@@ -22,6 +22,7 @@ from .exponentials import (
     combine_split,
     forms,
     multiply_features,
+    multiply_split,
     precise_enough,
 )
 
@@ -35,6 +36,7 @@ class DeviceFamily(ABC):
 
     by_products = False  # True: quadratic forms are had from products, `forms` is not asked for
     lean = False  # True: `combine_at` needs no memory for the pairs of a tile
+    without_tiles = False  # True: `products_at` is there, and quicker than tiles
 
     def __init__(
         self, device: Device, members: Indices, scales: np.ndarray, dtype: DTypeLike
@@ -56,6 +58,12 @@ class DeviceFamily(ABC):
             out.zero_()
         for place in map(int, np.flatnonzero(weights)):
             out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
+
+    def products_at(self, cols: Any, coefficients: Any, some: Any = slice(None)) -> Any:
+        """The `products` of some members at all rows, (members, rows, t) in float64, if that works
+        `without_tiles`.
+        """
+        raise NotImplementedError
 
     def combine_at(
         self, rows: Any, cols: Any, weights: ArrayLike, out: Any, add: bool = True
@@ -143,16 +151,25 @@ class Gaussians(_Exponentials):
     def combine_at(
         self, rows: Any, cols: Any, weights: ArrayLike, out: Any, add: bool = True
     ) -> None:
-        if self._split is None or len(cols) < len(self.right):
+        if self._split is None:
             super().combine_at(rows, cols, weights, out, add)
             return
         gammas, weights = self._in_use(weights)
         left, right = self._split
+        right = right if len(cols) == len(self.right) else right.chosen(cols)
         combine_split(left.chosen(rows), right, gammas * LOG2_E, weights, out, add)
+
+    def products_at(self, cols: Any, coefficients: Any, some: Any = slice(None)) -> Any:
+        rates = self.device.put(self.gammas[some] * LOG2_E, self.dtype)
+        left, right = self._split
+        out = multiply_split(left, right.chosen(cols), rates, coefficients.T)
+        return out.transpose(1, 2).mul_(self.device.put(self.scales[some])[:, None, None])
 
     @property
     def lean(self) -> bool:  # type: ignore[override]
         return self._split is not None
+
+    without_tiles = lean
 
     @cached_property
     def _split(self) -> Any:

@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 from importlib.util import find_spec
+from math import isqrt
 from typing import Any
 
 from ...combinations import Product
-from ...machines.device import SIZE
 from ...machines.device import TOLERANCES as MACHINE_TOLERANCES
 from ...thresholds import thresholds
 from ..base import Bank
@@ -143,8 +143,8 @@ def work_in_words(bank: Any) -> str:
     stays = whole <= MACHINE_TOLERANCES.resident_share * device.free()
     if stays:
         return f"a combined kernel takes {whole / GIGABYTE:.2f} GB and stays there"
+    most = isqrt(int(MACHINE_TOLERANCES.active_share * device.free() // itemsize))
     return (
-        f"a combined kernel would take {whole / GIGABYTE:.0f} GB: {min(SIZE, n):,} rows of "
-        f"it, {min(SIZE, n) * n * itemsize / GIGABYTE:.1f} GB, are computed for a working set; "
-        "where memory runs out, tiles of half as many rows"
+        f"a combined kernel would take {whole / GIGABYTE:.0f} GB: that of {min(most, n):,} active "
+        "points is held; where memory runs out, of half as many"
     )

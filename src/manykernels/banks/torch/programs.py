@@ -69,6 +69,41 @@ def combine_split(
 
 
 @triton.jit
+def multiply_split(
+    left, right, left_norms, right_norms, rates, coefficients, out, rows, n, kernels, depth,
+    left_low, right_low,
+    KERNELS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    i, f = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BD)
+    k_of, column = tl.arange(0, KERNELS), tl.program_id(1).to(tl.int64)
+    here = i < rows
+    a = left + i[:, None].to(tl.int64) * depth + f[None, :]
+    own = tl.load(left_norms + i, mask=here, other=0.0)[:, None]
+    totals = tl.zeros((KERNELS, BM), dtype=tl.float64)
+    for begin in range(0, n, BN):
+        j = begin + tl.arange(0, BN)
+        there = j < n
+        b = right + j[None, :].to(tl.int64) * depth + f[:, None]
+        dots = tl.zeros((BM, BN), dtype=tl.float32)
+        for first in range(0, depth, BD):
+            x = tl.load(a + first, mask=here[:, None], other=0.0)
+            z = tl.load(b + first, mask=there[None, :], other=0.0)
+            x_low = tl.load(a + left_low + first, mask=here[:, None], other=0.0)
+            dots = tl.dot(x_low, z, dots, input_precision="tf32")
+            z_low = tl.load(b + right_low + first, mask=there[None, :], other=0.0)
+            dots = tl.dot(x, z_low, dots, input_precision="tf32")
+            dots = tl.dot(x, z, dots, input_precision="tf32")
+        norms = own + tl.load(right_norms + j, mask=there, other=0.0)[None, :]
+        distances = tl.maximum(norms - 2.0 * dots, 0.0)
+        c = tl.load(coefficients + column * n + j, mask=there, other=0.0)[None, :]
+        for k in range(kernels):
+            part = tl.sum(tl.exp2(-tl.load(rates + k) * distances) * c, axis=1).to(tl.float64)
+            totals += tl.where(k_of[:, None] == k, part[None, :], 0.0)
+    place = (k_of[:, None].to(tl.int64) * tl.num_programs(1) + column) * rows + i[None, :]
+    tl.store(out + place, totals, mask=(k_of < kernels)[:, None] & here[None, :])
+
+
+@triton.jit
 def zeros_and_ones(packed, k, m, width, f, d):
     """Masks of some kernels, eight features to a byte in memory, as numbers."""
     there = packed + k[:, None].to(tl.int64) * width + (f // 8)[None, :]

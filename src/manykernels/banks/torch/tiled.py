@@ -84,27 +84,51 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                 yield int(k), family.value(pairs, place) * float(family.scales[place])
 
     def combined(self, weights: ArrayLike, rows: Any) -> Any:
+        return self._combined(weights, rows, self.device.indices(np.arange(self.n)))
+
+    def combined_among(self, weights: ArrayLike, points: np.ndarray) -> Any:
+        chosen = self.device.indices(points)
+        return self._combined(weights, chosen, chosen)
+
+    def _combined(self, weights: ArrayLike, rows: Any, cols: Any) -> Any:
         weights = np.asarray(weights, dtype=float)
-        everything = self.device.torch.arange(self.n, device=self.device.place)
         out = self.device.torch.empty(
-            (len(rows), self.n), dtype=self.device.entry(self.dtype), device=self.device.place
+            (len(rows), len(cols)), dtype=self.device.entry(self.dtype), device=self.device.place
         )
         used = [family for family in self._on_device if weights[family.members].any()]
         if not used:
             return out.zero_()
 
         def fill(part):
-            self.device.pairs += len(rows[part]) * self.n
+            self.device.pairs += len(rows[part]) * len(cols)
             # the first one writes: memory may have run out half way
             for add, family in enumerate(used):
-                family.combine_at(
-                    rows[part], everything, weights[family.members], out[part], add > 0
-                )
+                family.combine_at(rows[part], cols, weights[family.members], out[part], add > 0)
 
         lean = self.device.fused and all(family.lean for family in used)
-        for part in self.device.tiles(len(rows), 1 if lean else self._tile_bytes(self.n)):
+        for part in self.device.tiles(len(rows), 1 if lean else self._tile_bytes(len(cols))):
             self.device.sparing(fill, part)
         return out
+
+    @property
+    def without_tiles(self) -> bool:  # type: ignore[override]
+        return all(family.without_tiles for family in self._on_device)
+
+    def decision(self, weights: ArrayLike, beta: ArrayLike) -> np.ndarray:
+        if not self.without_tiles:
+            return super().decision(weights, beta)
+        weights, outputs = np.asarray(weights, dtype=float), as_outputs(beta, self.n)
+        support, out = support_of(outputs), np.zeros((len(outputs), self.n_rows))
+        cols, coefficients = self.device.indices(support), self.device.put(outputs[:, support].T)
+        for family in self._on_device:
+            used = np.flatnonzero(weights[family.members])
+            if support.size and used.size:
+                self.device.pairs += self.n_rows * support.size
+                products = family.products_at(cols, coefficients, used)
+                given = self.device.put(weights[family.members][used])
+                sums = self.device.torch.tensordot(given, products, 1)
+                out += self.device.fetched(sums.T)[0]
+        return out if np.ndim(beta) == 2 else out[0]
 
     def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
@@ -210,6 +234,9 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
     def _multiplied(self, family: Any, rows: Any, cols: Any, coefficients: Any) -> Any:
         """The products of one family, in tiles of rows."""
+        if family.without_tiles and len(rows) == self.n_rows and len(cols):
+            self.device.pairs += len(rows) * len(cols)
+            return family.products_at(cols, coefficients)
         values = self.device.torch.empty(
             (family.members.size, len(rows), coefficients.shape[1]),
             dtype=coefficients.dtype,
