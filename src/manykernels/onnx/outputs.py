@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from ..estimators.calibration import TIE
+from ..estimators.outcomes import TIE
 from .nodes import Nodes
 
 

@@ -304,13 +304,8 @@ class FactorBank(ColumnBank):
 
     def _multiply_each(self, short: Any, out: Any) -> None:
         """``out[k] = V_k short_k'`` of every kernel, (m, n_rows, t), for short vectors (t, r)."""
-        narrow = self.width * len(short) <= NARROW_COLUMNS * self.m
-        if narrow and isinstance(self.factors, np.ndarray):
-
-            def fill(part, block):
-                loops.dot_each(block, self.offsets, short, out[:, part])
-
-            self.visit(fill)
+        if self.width * len(short) <= NARROW_COLUMNS * self.m and isinstance(out, np.ndarray):
+            self.visit(lambda part, block: loops.dot_each(block, self.offsets, short, out[:, part]))
             return
         short = self.multiplier(short)
 
