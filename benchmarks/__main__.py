@@ -9,6 +9,7 @@ from pathlib import Path
 import benchmarks
 
 NO_BENCHMARKS = (
+    "gpu_regret",
     "cells",
     "choices",
     "common",

@@ -44,7 +44,6 @@ from manykernels.kernels import (
     RBF,
     FunctionKernel,
     KernelCollection,
-    Linear,
     Precomputed,
     on_groups,
 )
@@ -89,7 +88,7 @@ AXES: dict[str, dict[str, Any]] = {
         "auto": "auto",
         "whole": "whole",
         "list": [RBF(0.1), RBF(0.5), RBF(2.0, features=[0, 1]), RBF(0.3, features=[2, 3])],
-        "columns": [Linear(features=[0, 1]), RBF(0.5, features=[2]), RBF(1.0, features=[3])],
+        "columns": [RBF(0.1, features=[0]), RBF(0.5, features=[1]), RBF(1.0, features=[2])],
         "groups": on_groups(GROUPS),
         "subsets": KernelCollection.masked_rbf(
             np.geomspace(0.05, 2.0, 9),
@@ -498,6 +497,7 @@ WAYS = {
         {"factor_share": 1.0, "points_per_exact_column": 0},
         planning.Way.EXACT_FACTORS,
         concerns={"approximation": ("exact",), "kernels": ("columns",)},
+        surely={"norm": "1", "limit": "none", "normalize": "diagonal"},
     ),
     "sample of points": Way(
         {

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import scipy.linalg
 from scipy.linalg import cho_solve
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -216,8 +217,9 @@ class TestEarlyStop:
 def test_log(caplog):
     with caplog.at_level(logging.INFO, logger="manykernels"):
         model = MKLClassifier(KERNELS, callbacks=[Log()]).fit(X, y)
-    assert len(caplog.messages) == len(model.result_.history) + 2
-    assert "gap" in caplog.messages[1]
+    told = [text for text in caplog.messages if text.startswith("iteration")]
+    assert len(told) == len(model.result_.history)
+    assert all("gap" in text for text in told)
     assert "OPTIMAL" in caplog.messages[-1]
 
 
@@ -451,7 +453,7 @@ def test_a_long_factorization_is_left_to_itself(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_threads, "LARGEST_CALL", 1)
-    monkeypatch.setattr(_threads, "cho_factor", endless)
+    monkeypatch.setattr(scipy.linalg, "cho_factor", endless)
     monkeypatch.setattr(_pulse, "PULSE_INTERVAL", 0.0)
     with _pulse.listening(stop), pytest.raises(KeyboardInterrupt):
         _threads.cholesky_factor(np.eye(2))

@@ -654,7 +654,7 @@ class TestEstimators:
     def test_what_does_not_go_together(self):
         with pytest.raises(ValueError, match="not a fitted bank"):
             MKLClassifier(EXACT, approximation=Nystroem(5)).fit(X, Y)
-        with pytest.raises(ValueError, match="for sums of kernels"):
+        with pytest.raises(ValueError, match="does not go with combination"):
             MKLClassifier(combination="product", approximation=Nystroem(5)).fit(X, Y)
         for options in ({"rank": 0}, {"landmarks": "best"}, {"n_landmarks": 3}, {"cutoff": 1.0}):
             with pytest.raises(ValueError, match=next(iter(options))):

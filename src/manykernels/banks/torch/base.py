@@ -124,7 +124,8 @@ class Adding:
         """Of some kernels, (kernels, n, t)."""
         torch, rows = self.device.torch, products * self.roots[kernels, None, None]
         outer = [(rows[:, :, c].T @ rows[:, :, other]).double() for c, other in self.couples]
-        sums = torch.tensordot(self.vector[kernels], products, 1).T.double()
+        vector = self.vector[kernels].to(products.dtype)
+        sums = torch.tensordot(vector, products, 1).T.double()
         self.mixed.add_(sums)  # from here on nothing needs memory
         for (c, other), one in zip(self.couples, outer, strict=True):
             self.squares[c, other].add_(one)
