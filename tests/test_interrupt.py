@@ -66,7 +66,7 @@ def test_fit_returns_a_usable_model():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
-@pytest.mark.parametrize("solver", ["newton", "spg"])
+@pytest.mark.parametrize("solver", ["newton", pytest.param("spg", marks=pytest.mark.long)])
 def test_a_real_signal_ends_the_fit_and_keeps_the_model(solver):
     script = textwrap.dedent(f"""
         import warnings

@@ -101,6 +101,7 @@ def collected(number):
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.long
 def test_another_process_collects_the_same_tests(request):
     """At another hour and with other hashes, or workers of pytest-xdist would differ by chance."""
     missing = {item.nodeid for item in request.session.items} - set(collected(1))

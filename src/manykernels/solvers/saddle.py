@@ -346,10 +346,13 @@ class HingeSaddle(Saddle):
 
     @staticmethod
     def fits(run: RunState, K: Any, point: HeldPoint) -> bool:
-        """Whether this is such a program; where gaps are to be small, systems come first."""
-        here = isinstance(K, np.ndarray) and isinstance(point.products, np.ndarray)
+        """Whether this is such a program; where gaps are to be small, and kernels are in float64,
+        systems come first.
+        """
+        here = isinstance(K, np.ndarray) and K.dtype == np.float32
         return (
             here
+            and isinstance(point.products, np.ndarray)
             and type(run.problem.loss) is Hinge
             and len(point.beta) == 1
             and run.tol >= ACTIVE_SET.rough_from
