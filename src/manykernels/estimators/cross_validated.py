@@ -82,10 +82,10 @@ normalize, scale, missing, cache_size, device, n_jobs, random_state
         surer when it is.
     exhaustive : bool
         Whether every C and p goes through all folds at the tolerance `tol`. By default they are
-        trained to a relative gap of 1e-2, which is far below the standard error of a score, and
-        those that are two standard errors below the best after two folds or more are left out of
-        the rest (`scores_` is NaN there), unless `scoring` is given. The model that is chosen is
-        trained on everything to `tol` in any case.
+        trained to a relative gap of 1e-2, which is far below the standard error of a score, or for
+        twelve steps of Newton's method; those that are two standard errors below the best after two
+        folds or more are left out of the rest (`scores_` is NaN there), unless `scoring` is given.
+        The model that is chosen is trained on everything to `tol` in any case.
     calibration : {"auto", "sigmoid", "isotonic"} or None
         How decision values become probabilities, by those of rows that were held out: by Platt's
         sigmoid, or by a monotone function, which ``"auto"`` takes from a thousand rows on. None for
