@@ -233,7 +233,10 @@ def kernels_of(model: Any) -> PointKernels:
     elif isinstance(bank, (TiledBank, MaskedBank)):
         spec, points, threads = bank.spec, bank.right, bank.threads
     else:
-        raise ValueError(f"Models on {bank!r} cannot be compressed.")
+        raise ValueError(
+            f"Models on a {type(bank).__name__} cannot be compressed: they have no points whose "
+            "number could be smaller. Train with fewer features, or with approximation=None."
+        )
     used = np.flatnonzero(weights.any(axis=0) & (spec.scales * factor > 0.0))
     some = spec.take_kernels(used)
     if isinstance(some, MaskedSpec):

@@ -107,6 +107,8 @@ def _types_of(X):
     if isinstance(X, nw.DataFrame):
         return [(name, _type(X[name].to_numpy())([None, 1])) for name in X.columns]
     X = X[:1].toarray() if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X needs rows and columns, got shape {X.shape}: use X.reshape(1, -1).")
     return [("X", _type(X)([None, X.shape[1]]))]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..banks import MissingBank
+from ..banks.lowrank.product import ProductMap
 from ..combinations import PolynomialMixture, Product
 from ..estimators.answers.expansions import expansion
 from ..kernels import (
@@ -62,6 +63,11 @@ def write_scores(nodes: Nodes, model: Any, columns: Columns) -> str:
         )
     if decision.bank.needs_grams:
         raise ValueError(_refusal("Precomputed", REASONS[Precomputed]))
+    if isinstance(decision.bank, ProductMap):
+        raise ValueError(
+            "Random features of a product cannot be converted to ONNX. Train with "
+            "approximation=None, or serve the model in Python."
+        )
     if isinstance(decision.bank, FourierMap):
         parts = _fourier(nodes, columns, decision.bank, decision.coefficients)
     else:

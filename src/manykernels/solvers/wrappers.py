@@ -49,7 +49,7 @@ class Tolerances:
     first_set_gap: float = 1e-2
     # Gap to reach on the next ones, as a part of the tolerance; larger: cheaper rounds.
     set_share_of_tolerance: float = 0.3
-    # Steps on a part of the kernels; larger: hard parts are solved further.
+    # Steps on a part of the kernels, or on exact factors; larger: hard parts are solved further.
     steps_on_part: int = 60
     # Rounds without a smaller gap that end the method; larger: it gives up later.
     rounds_without_gain: int = 4
@@ -522,7 +522,8 @@ class FromFactors(Around):
         problem = run.problem.on(run.bank.exact_factors())
         solver = self.first(RunState(problem, memory_budget=run.memory_budget))
         part = Part(problem, run.start, "factors", lambda point: point)
-        drive_part(solver, run, part, tol=TOLERANCES.factor_share_of_tolerance * run.tol)
+        wanted, steps = TOLERANCES.factor_share_of_tolerance * run.tol, TOLERANCES.steps_on_part
+        drive_part(solver, run, part, tol=wanted, max_iter=steps)
         weights, beta = run.start = run.latest
         return FactorsState(Iterate(weights, beta, run.certificate(weights, beta)))
 

@@ -265,8 +265,7 @@ class FactorBank(ColumnBank):
         if used_columns > DENSE_SHARE * columns.size:  # else a copy pays
             used = slice(None)
         count = max(1, min(self.threads.count, used_columns * self.n**2 // PRODUCTS_PER_THREAD))
-        halves = rows is None and self.symmetric and count <= 2 and self.n <= SYMMETRIC_POINTS
-        if halves and columns.min(initial=0.0) >= 0.0:
+        if rows is None and self.symmetric and count <= 2 and self.n <= SYMMETRIC_POINTS:
             rooted = self.factors[:, used] * np.sqrt(columns[used])
             use(slice(None), rooted @ rooted.T)  # of which the matrix library computes one half
             return

@@ -433,7 +433,8 @@ class Tuned:
         if not getattr(self, "held_out_folds_", None):
             raise ValueError(
                 "The models of the folds are not known, which sets and intervals are made of: the "
-                "model comes from a file of an earlier version. Fit it again."
+                "model was compressed, or comes from a file of an earlier version. Ask the model "
+                "that was fitted."
             )
         return self.held_out_folds_
 
