@@ -1,5 +1,8 @@
 """Which groups matter: kernels that only regularize told apart, and everything in one table."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -213,3 +216,12 @@ class TestPipelines:
         assert table.groups[0] == "signal"
         fitted = model.fit(X, y)[-1]
         assert_allclose(table.weights, [fitted.group_weights_[g] for g in table.groups], atol=5e-3)
+
+
+def test_a_model_explains_itself_in_a_process_that_imported_nothing_else():
+    code = (
+        "import numpy as np; from manykernels import MKLClassifier\n"
+        "X = np.random.default_rng(0).normal(size=(40, 2)); y = X[:, 0] > 0\n"
+        "print(MKLClassifier('whole').fit(X, y).explain(X, y, n_halves=4, cv=2))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

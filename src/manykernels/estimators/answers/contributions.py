@@ -1,7 +1,5 @@
 """How much each kernel and each group of kernels has to do with a model."""
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -225,8 +223,6 @@ class TellsWeights:
 class ExplainsItself:
     """For estimators that can be trained on parts of labeled rows."""
 
-    _explain: Any  # `manykernels.explain`, which needs estimators and so comes after them
-
     def explain(self, X, y, **options):
         """Which groups of kernels matter, and how sure that is, in one table.
 
@@ -241,7 +237,9 @@ class ExplainsItself:
         -------
         Explanation
         """
-        return self._explain(self, X, y, **options)
+        from .explanation import explain  # which needs estimators, and so comes after them
+
+        return explain(self, X, y, **options)
 
 
 def contributions(model):

@@ -19,7 +19,7 @@ from ..._words import count, number, percent, thousandths
 from ..checks import Points, RandomState, check_choice, is_limited
 from ..data.frames import data_frame
 from ..search.scoring import HeldOutRows
-from .contributions import ExplainsItself, regularization_name
+from .contributions import regularization_name
 from .importance import (
     METHODS,
     Importance,
@@ -438,6 +438,3 @@ def _correlations(values):
     lengths = np.linalg.norm(flat, axis=1)
     flat = np.divide(flat, lengths[:, None], out=np.zeros_like(flat), where=lengths[:, None] > 0.0)
     return flat @ flat.T
-
-
-ExplainsItself._explain = staticmethod(explain)
