@@ -16,6 +16,7 @@ import numpy as np
 from .kinks import FAR, flat_point
 from .rbf import fast
 from .smo import Bounds, Rows, smo_on_rows
+from .sums import add, inner
 
 
 class Model(NamedTuple):
@@ -53,28 +54,15 @@ class Numbers(NamedTuple):
 def times(table, x, out):
     """``out = table @ x`` in float64."""
     for k in range(out.size):
-        total, row = 0.0, table[k]
-        for i in range(row.size):
-            total += row[i] * x[i]
-        out[k] = total
+        out[k] = inner(table[k], x)
 
 
 @fast
 def mix(table, weights, out):
     """``out += weights @ table`` over the weights that are not zero."""
     for k in range(weights.size):
-        weight, row = weights[k], table[k]
-        if weight != 0.0:
-            for i in range(out.size):
-                out[i] += weight * row[i]
-
-
-@fast
-def inner(a, b):
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
+        if weights[k] != 0.0:
+            add(weights[k], table[k], out)
 
 
 @fast

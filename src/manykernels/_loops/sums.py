@@ -49,13 +49,15 @@ def add_spread(K, rows, cols, left, right, out):
 
 
 @fast
-def _add(weight, row, out):
+def add(weight, row, out):
+    """``out += weight row``."""
     for j in range(row.size):
         out[j] += weight * row[j]
 
 
 @fast
-def _dot(coefficients, row):
+def inner(coefficients, row):
+    """The inner product, summed in float64."""
     total = 0.0
     for j in range(row.size):
         total += coefficients[j] * row[j]
@@ -68,7 +70,7 @@ def correlate(factors, beta, out):
     for i in range(factors.shape[0]):
         for c in range(beta.shape[0]):
             if beta[c, i] != 0.0:
-                _add(beta[c, i], factors[i], out[c])
+                add(beta[c, i], factors[i], out[c])
 
 
 @fast
@@ -76,7 +78,7 @@ def dot(factors, coefficients, out):
     """``out[c] = factors coefficients[c]``."""
     for i in range(factors.shape[0]):
         for c in range(coefficients.shape[0]):
-            out[c, i] = _dot(coefficients[c], factors[i])
+            out[c, i] = inner(coefficients[c], factors[i])
 
 
 @fast
@@ -88,7 +90,7 @@ def dot_each(factors, offsets, coefficients, out):
         for k in range(offsets.size - 1):
             own = slice(offsets[k], offsets[k + 1])
             for c in range(coefficients.shape[0]):
-                out[k, i, c] = _dot(coefficients[c, own], factors[i, own])
+                out[k, i, c] = inner(coefficients[c, own], factors[i, own])
 
 
 # --- polynomials of a number per pair of points ---------------------------------------------------
