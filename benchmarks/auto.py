@@ -3,7 +3,7 @@
 Problems of 100 to 5,000 points and 3 to 1,000 kernels (Gaussians on random feature subsets, unit
 mean diagonal, and the same by Nystroem's method), p = 1, 1.33, 2, 4, inf, hinge, squared hinge and
 squared loss, C = 0.1, 10, 1000: as many as PROBLEMS of each kind, drawn at random from that grid
-with a fixed seed, or all of it with ``--full``. Every solver that fits runs to a gap of 1e-3 within
+with a fixed seed. Every solver that fits runs to a gap of 1e-3 within
 its own budget, and is dropped when it has taken SLACK times as long as the fastest before it; the
 regret of a problem is the time of "auto" over that of the fastest solver that certified the gap.
 Seconds are the processor's, the smaller of two runs where they decide.
@@ -24,7 +24,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import SOLVERS, choose_solver, drive
 
-from .common import run_parts, table
+from .common import once, run_parts, table
 
 TOL, SLACK, REGRET = 1e-3, 1.2, 1.5
 PROBLEMS = 20
@@ -67,10 +67,10 @@ def problem(size, p, loss, C):
     return Problem(bank, y, np.full(n, C), PNormBall(p), loss)
 
 
-def drawn(sizes, full, seed=0):
-    """Some of the grid, or all of it."""
+def drawn(sizes, seed=0):
+    """Some of the grid."""
     grid = list(product(sizes, NORMS, LOSSES, COSTS))
-    chosen = np.random.default_rng(seed).permutation(len(grid))[: None if full else PROBLEMS]
+    chosen = np.random.default_rng(seed).permutation(len(grid))[:PROBLEMS]
     return [grid[i] for i in np.sort(chosen)]
 
 
@@ -125,9 +125,9 @@ def compile_loops(sizes):
             timed(stated, name, 1.0)
 
 
-def regrets(sizes, full):
+def regrets(sizes):
     compile_loops(sizes)
-    rows = [compared(*one) for one in drawn(sizes, full)]
+    rows = [once(str(one), compared, *one) for one in drawn(sizes)]
     ratios = [row["regret"] for row in rows]
     bad = sorted((row for row in rows if row["regret"] > REGRET), key=lambda row: -row["regret"])
     if bad:
@@ -140,14 +140,14 @@ def regrets(sizes, full):
     return rows
 
 
-def exact(full=False):
+def exact():
     """On exact kernels."""
-    return regrets(EXACT, full)
+    return regrets(EXACT)
 
 
-def factored(full=False):
+def factored():
     """On factors."""
-    return regrets(FACTORED, full)
+    return regrets(FACTORED)
 
 
 STEPS = {"exact": exact, "factored": factored}
@@ -159,5 +159,5 @@ QUICK = {
 }
 
 
-def main(out, full=False, parts=None):
-    run_parts("auto", STEPS, parts, out, full)
+def main(out, parts=None):
+    run_parts("auto", STEPS, parts, out)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+ABSENT = set()  # data that were asked for and are not here
 DATA = Path(os.environ.get("MANYKERNELS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
@@ -123,15 +124,22 @@ def in_new_process(code, **environment):
     return json.loads(out.stdout.strip().splitlines()[-1])
 
 
+def file_of(name):
+    """The file of a data set, or None where it is not here."""
+    path = DATA / f"{name}.npz"
+    if path.exists():
+        return path
+    ABSENT.add(name)
+    print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA to the folder of data sets)")
+    return None
+
+
 def read(name):
     """A real data set as it is: X and y, and those of its own test part if it has one; None where
     it is not here.
     """
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        print(
-            f"skipped {name}: {path} is not here (set MANYKERNELS_DATA to the folder of data sets)"
-        )
+    path = file_of(name)
+    if path is None:
         return None
     parts = []
     with np.load(path) as archive:

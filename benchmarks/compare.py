@@ -53,7 +53,7 @@ from manykernels.solvers import choose_solver, solve
 
 from . import peers
 from .cells import correlated, simulate
-from .common import DATA, median_of, once, read, run_parts, table
+from .common import file_of, median_of, once, read, run_parts, table
 
 SETS = ("sonar", "heart", "wdbc", "diabetes")
 ROWS, C, REPEATS, PATIENCE = 500, 10.0, 3, 600
@@ -71,7 +71,7 @@ WHO = {  # environment, and what it does there
 }
 CELLS, COLUMNS, PENALTIES = ("pbmc_dc_mono", "pbmc_t_rest", "simulated"), 100, (0.3, 0.1, 0.03)
 MADE = {"simulated": simulate, "correlated": correlated}
-TABLES = (*CELLS, "correlated", "mfeat", "wdbc", "magic")  # of paths
+TABLES = ("pbmc_dc_mono", "pbmc_t_rest", "simulated", "correlated", "mfeat", "wdbc", "magic")
 SIMULATED, MOST_ROWS = 2000, 5000  # made cells; rows of a table at most
 PATH, LAST_PENALTY, GAP = 100, 1e-2, 1e-3  # penalties, the last as a part of the largest; gap
 PATH_TOLERANCES = {"adelie": 1e-7, "celer": 1e-4, "skglm": 1e-4}  # their own defaults
@@ -160,9 +160,8 @@ def cells(name):
     if name in MADE:
         X, y, groups = MADE[name](SIMULATED)
         return X.toarray(), np.where(y > 0, 1.0, -1.0), groups
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
+    path = file_of(name)
+    if path is None:
         return None
     with np.load(path) as file:
         y = file["y"].astype(float)
@@ -336,6 +335,13 @@ def filled(rows):
 
 
 STEPS = {"grams": grams, "lasso": lasso, "path": paths}
+SPLIT = {"grams": "SETS", "lasso": "CELLS", "path": "TABLES"}
+NEEDS = {
+    "grams": ("mklpy", "himalaya"),
+    "lasso": ("celer", "skglm"),
+    "path": ("celer", "skglm", "adelie"),
+}
+GUESSED = {"path": 400}
 QUICK = {
     "SETS": ("heart",),
     "ROWS": 150,

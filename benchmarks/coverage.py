@@ -243,6 +243,7 @@ def cost():
 
 
 STEPS = {"classes": classes, "numbers": numbers, "cost": cost}
+NEEDS = {"classes": ("mapie",), "numbers": ("mapie",)}
 QUICK = {"SETS": ("sonar", "wdbc"), "VIEWS": (), "SPLITS": 1, "NUMBERS": ("progression",)}
 
 

@@ -110,7 +110,7 @@ def _run(n):
         for number, row in enumerate(rows)
         if number % EVERY[n] == 0 and not (n > 20_000 and row["kernels"] == "matrices")
     ]
-    at_once = max(1, (os.cpu_count() or 1) // CORES)
+    at_once = max(1, len(os.sched_getaffinity(0)) // CORES)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(CORES)
     with multiprocessing.get_context("spawn").Pool(at_once, maxtasksperchild=10) as pool:
         lines = []

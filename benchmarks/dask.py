@@ -528,6 +528,7 @@ def report():
 
 
 STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, cuts, model, report)}
+NEEDS = {"": ("distributed",)}
 QUICK = {
     "PROCESSES": False,
     "NORMS": (1.33,),

@@ -58,7 +58,7 @@ COSTS, NORMS = (1.0, 10.0, 100.0, 1000.0), {1.0: SPARSE, 1.33: SMOOTH, 2.0: SMOO
 FACTORED = {"magic": 5000, "cod_rna": 20_000}
 RANK, GAMMAS = 100, 2.0 ** np.arange(-6, 4)
 TOL, CAP = 1e-3, 60.0
-EXTRA = ("wdbc",)
+ENDS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes", "wdbc")
 LARGE = {"magic": 1500, "a9a": 1500}  # points taken of them
 MANY = 10**5  # masked kernels
 PATH = {"C": np.logspace(-1, 3, 8), "p": [1.0, 1.33, 2.0, 4.0]}
@@ -78,7 +78,7 @@ def timed(problem, solver, cap=np.inf):
 
 def small():
     """Problems on exact kernels: name, problem, the solvers and the one to compare with."""
-    for name in (*SETS, *EXTRA):
+    for name in ENDS:
         data = load(name)
         if data is None:
             continue
@@ -160,15 +160,21 @@ def compile_loops():
 
 
 def ends():
-    """How every solver ended, and its longest time beside Newton's method."""
+    """How every solver ended on exact kernels, and its longest time beside Newton's method."""
     compile_loops()
-    rows = compared(small())
+    return ended(small())
+
+
+def ends_low():
+    """The same on factors, beside the primal or the interior-point method."""
+    return ended(factored())
+
+
+def ended(problems):
+    rows = compared(problems)
     if rows:
-        table("Exact kernels: the longest time beside Newton's method, and all ends", worst(rows))
-    low = compared(factored())
-    if low:
-        table("Low rank: beside the primal or the interior-point method", worst(low))
-    return rows + low
+        table("The longest time beside the reference, and all ends", worst(rows))
+    return rows
 
 
 def standardized(name, most=None):
@@ -184,7 +190,7 @@ def standardized(name, most=None):
 
 def sets():
     """Name, points and labels of what there is of the sets."""
-    for name in (*SETS, *EXTRA, *LARGE):
+    for name in (*ENDS, *LARGE):
         data = standardized(name, LARGE.get(name))
         if data is not None:
             yield name, *data
@@ -323,10 +329,18 @@ def paths():
     return rows
 
 
-STEPS = {"sparse": sparse, "plain": plain, "masked": masked, "path": paths, "ends": ends}
+STEPS = {
+    "sparse": sparse,
+    "plain": plain,
+    "masked": masked,
+    "path": paths,
+    "ends": ends,
+    "ends_low": ends_low,
+}
+SPLIT = {"ends": "ENDS", "ends_low": "FACTORED"}
 QUICK = {
     "SETS": ("liver",),
-    "EXTRA": (),
+    "ENDS": ("liver",),
     "LARGE": {},
     "COSTS": (100.0,),
     "MANY": 300,

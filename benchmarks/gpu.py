@@ -10,8 +10,8 @@ bandwidth.
 
 ``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``auto``, ``regret``
 (`benchmarks.gpu_regret`: ``device="auto"`` on 60 problems), ``small``, ``pieces``
-(`benchmarks.gpu_pieces`: SMO of a working set, rows, sums), and ``lowrank``, whose parts
-`benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
+(`benchmarks.gpu_pieces`: SMO of a working set, rows, sums); low rank is `benchmarks.gpu_lowrank`.
+``--out`` keeps a JSON.
 """
 
 import time
@@ -26,7 +26,6 @@ from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.kernels.vector import dense
 
 from .common import load, read, run_parts, table
-from .gpu_lowrank import lowrank
 from .gpu_pieces import pieces, shortest
 from .gpu_regret import regret
 from .million import PAPER_HOURS, kernels
@@ -311,23 +310,34 @@ def small():
     return rows
 
 
+STEPS = {
+    "ceilings": ceilings,
+    "sonar": sonar,
+    "covertype": covertype,
+    "protocols": protocols,
+    "a9a": a9a,
+    "middle": middle,
+    "auto": auto,
+    "regret": regret,
+    "pieces": pieces,
+    "small": small,
+}
+NEEDS = {"": ("GPU",)}
+GUESSED = {
+    "ceilings": 20,
+    "sonar": 90,
+    "covertype": 330,
+    "protocols": 120,
+    "a9a": 60,
+    "middle": 60,
+    "auto": 240,
+    "regret": 240,
+    "pieces": 60,
+    "small": 60,
+}
+QUICK = {"REPEATS": 1}
+
+
 def main(out, parts=None):
     warnings.simplefilter("ignore")
-    run_parts(
-        "gpu",
-        {
-            "ceilings": ceilings,
-            "sonar": sonar,
-            "covertype": covertype,
-            "lowrank": lowrank,
-            "protocols": protocols,
-            "a9a": a9a,
-            "middle": middle,
-            "auto": auto,
-            "regret": regret,
-            "pieces": pieces,
-            "small": small,
-        },
-        parts,
-        out,
-    )
+    run_parts("gpu", STEPS, parts, out)

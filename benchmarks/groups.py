@@ -50,7 +50,7 @@ from manykernels.kernels import RBF, Linear, on_groups
 
 from . import peers
 from .cells import correlated, save, simulate
-from .common import DATA, run_parts, table
+from .common import file_of, run_parts, table
 
 ROWS, GROUPS, SIZE, TRUE = 200, 30, 5, 3
 STRENGTHS = np.linspace(0.0, 1.8, 10)
@@ -187,9 +187,8 @@ def density():
 
 def _cells(name, rows):
     """Cells of a set, their types and their gene sets; None where the set is not here."""
-    file = DATA / f"{name}.npz"
-    if not file.exists():
-        print(f"skipped {name}: {file} is not here (set MANYKERNELS_DATA)")
+    file = file_of(name)
+    if file is None:
         return None
     data = np.load(file)
     ends = zip(data["offsets"], data["offsets"][1:], strict=False)
@@ -343,6 +342,8 @@ STEPS = {
     "as_many": as_many_groups,
     "large": large,
 }
+SPLIT = {"scmkl": "SIZES"}
+NEEDS = {"scmkl": ("scmkl",), "correlated": ("scmkl",), "as_many": ("scmkl",)}
 QUICK = {
     "STRENGTHS": (0.0, 1.0),
     "TABLES": 1,

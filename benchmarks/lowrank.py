@@ -81,7 +81,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import GFB, SPG, Interior, solve
 
-from .common import at_most, best_of, exponent, in_new_process, once, read, run_parts, table, until
+from .common import at_most, best_of, in_new_process, once, read, run_parts, table, until
 
 SETS = ("svmguide1", "mushrooms", "magic", "poker", "cod_rna", "a9a", "ijcnn1")
 WIDTHS = 10.0 ** np.linspace(0, 2, 50)
@@ -264,11 +264,7 @@ def ranks(full=False):
             for p in (2.0, 1.1):
                 row = {"set": name, "n": len(y_train), "p": p, "rank": rank}
                 of = kernels, p, rank, seconds, X_train, X_test, y_train, y_test
-                found = once(f"{name} {p:g} {rank}", ranked, *of)
-                if found is None:
-                    print(f"{name}, p = {p:g}, rank {rank}: no model after {seconds} s", flush=True)
-                    continue
-                rows.append(row | found)
+                rows.append(row | once(f"{name} {p:g} {rank}", ranked, *of))
                 print(rows[-1], flush=True)
     if rows:
         table(
@@ -279,7 +275,7 @@ def ranks(full=False):
 
 
 def ranked(kernels, p, rank, seconds, X_train, X_test, y_train, y_test):
-    """Seconds and accuracy of a fit that may be stopped; None if even its factors were not made."""
+    """Seconds and accuracy of a fit that may be stopped, perhaps before its factors were made."""
     approximation = None if rank == "exact" else Nystroem(rank)
     clf = MKLClassifier(
         kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2
@@ -289,7 +285,7 @@ def ranked(kernels, p, rank, seconds, X_train, X_test, y_train, y_test):
         with at_most(seconds):
             clf.fit(X_train, y_train)
     except KeyboardInterrupt:
-        return None
+        return {"seconds": time.perf_counter() - began, "ended": f"no model after {seconds} s"}
     return {
         "seconds": time.perf_counter() - began,
         "accuracy": 100 * clf.score(X_test, y_test),
@@ -338,10 +334,6 @@ def covertype():
         rows.append(in_new_process(RUN.format(n=n, rank=COVERTYPE_RANK)))
         print(rows[-1], flush=True)
     table("Covertype, five kernels of rank 500 (linear: LinearSVC on the raw features)", rows)
-    print(
-        "exponent in n: "
-        f"{exponent([row['n'] for row in rows], [row['seconds'] for row in rows]):.2f}"
-    )
     return rows
 
 
@@ -521,6 +513,8 @@ def all_points(models):
 STEPS = {
     run.__name__: run for run in (inner, fast, exact, ranks, kernels, covertype, corners, smooth)
 }
+SPLIT = {"ranks": "SETS", "kernels": "FEW", "covertype": "COVERTYPE"}
+GUESSED = {"ranks": 500, "kernels": 400, "corners": 350, "smooth": 250}
 QUICK = {
     "SETS": ("svmguide1",),
     "ROWS": 2000,

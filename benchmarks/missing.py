@@ -39,7 +39,7 @@ from manykernels import MKLClassifier
 from manykernels.banks import make_bank
 from manykernels.kernels import on_groups
 
-from .common import DATA, in_turns, run_parts, table
+from .common import file_of, in_turns, run_parts, table
 
 SHARES = (0.0, 0.2, 0.4, 0.6)
 SETS = {"mfeat": (300, 500, 3), "tcga_breast": (100, 50, 10)}  # rows, test rows, splits
@@ -51,9 +51,8 @@ def views(name):
     """Points, columns by view, classes, and the same of the test part if there is one (NaN for a
     view that it lacks); None where the data are not here.
     """
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
+    path = file_of(name)
+    if path is None:
         return None
     with np.load(path) as archive:
         parts = {view: archive[f"X_{view}"].astype(float) for view in archive["views"].tolist()}

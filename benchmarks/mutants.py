@@ -284,6 +284,7 @@ def sampled(every=False):
 
 
 STEPS = {"sampled": sampled}
+NEEDS = {"": ("cosmic_ray",)}
 QUICK = {"COUNT": 2, "PARTS": PARTS[2:3]}
 
 

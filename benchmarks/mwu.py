@@ -309,23 +309,19 @@ def growth():
             for who, model in growing(A, epsilon, len(some)).items():
                 of = model, A[some], b[some], A_test[:TESTED], b_test[:TESTED]
                 row = {"set": name, "share": share, "n": len(some), "who": who}
-                found = once(f"{name} {share} {who}", grown, *of)
-                if found is None:
-                    print(f"{row}: no model after {GROWTH_LIMIT} s", flush=True)
-                    continue
-                rows.append(row | found)
+                rows.append(row | once(f"{name} {share} {who}", grown, *of))
                 print(rows[-1], flush=True)
     return rows
 
 
 def grown(model, X, y, X_test, y_test):
-    """Seconds and error of a fit that may be stopped; None if that leaves no model."""
+    """Seconds and error of a fit that may be stopped, perhaps without a model."""
     began = time.perf_counter()
     try:
         with at_most(GROWTH_LIMIT):
             model.fit(X, y)
     except KeyboardInterrupt:  # scikit-learn's
-        return None
+        return {"ended": f"no model after {GROWTH_LIMIT} s"}
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "error %": 100 * (1 - model.score(X_test, y_test))}
 
@@ -345,6 +341,8 @@ def growing(X, epsilon, n):
 
 
 STEPS = {run.__name__: run for run in (kernels, fly, points, accuracy, growth)}
+SPLIT = {"fly": "FLY", "accuracy": "SETS", "growth": "GROWTH"}
+GUESSED = {"growth": 700}
 QUICK = {
     "SETS": ("heart",),
     "SPLITS": 4,

@@ -147,6 +147,7 @@ def scores():
 
 
 STEPS = {"latency": latency, "scores": scores}
+NEEDS = {"": ("onnxruntime", "skl2onnx")}
 QUICK = {"POINTS": 300, "MANY": 100, "ROWS": 20}
 
 

@@ -30,7 +30,7 @@ from sklearn.svm import SVC
 from manykernels import MKLClassifier, MKLClassifierCV
 from manykernels.kernels import auto_bank, on_groups
 
-from .common import DATA, once, read, run_parts, table
+from .common import file_of, once, read, run_parts, table
 
 SETS = (
     *("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc", "heart"),
@@ -108,9 +108,8 @@ def sample(name):
     """Some rows of a set, their labels, and the groups of its columns if it has some; None if it is
     not here.
     """
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
+    path = file_of(name)
+    if path is None:
         return None
     groups = None
     with np.load(path) as archive:
@@ -169,6 +168,7 @@ def nested():
 
 
 STEPS = {"nested": nested}
+SPLIT = {"nested": "SETS"}
 QUICK = {
     "SETS": ("liver", "tcga_breast", "heart", "wpbc"),
     "ROWS": 60,

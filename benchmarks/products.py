@@ -85,7 +85,7 @@ from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, QuasiNewton, solve
 
 from . import gpu_lowrank
-from .common import DATA, in_new_process, load, megabytes, once, run_parts, table, until
+from .common import DATA, file_of, in_new_process, load, megabytes, once, run_parts, table, until
 from .papers import SPG_TABLES_5_9
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
@@ -359,7 +359,7 @@ def heaviest(weights, count):
 
 def leukemia():
     """Genes of leukemia that are selected."""
-    if not (DATA / "leukemia.npz").exists():
+    if file_of("leukemia") is None:
         return []
     rows = [in_new_process(LEUKEMIA)]
     table("leukemia: genes selected by MKLFeatureSelector", rows)
@@ -432,6 +432,9 @@ def low_rank(columns):
 STEPS = {
     part.__name__: part for part in (runs, letter, letter_whole, selection, leukemia, covertype)
 }
+SPLIT = {"runs": "SETS"}
+NEEDS = {"covertype": ("GPU", "covtype.npz")}
+GUESSED = {"letter": 60, "letter_whole": 900, "selection": 300, "covertype": 200}
 QUICK = {
     "SETS": ("liver", "wpbc"),
     "NORMS": (1.0, 2.0),

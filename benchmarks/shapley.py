@@ -196,6 +196,7 @@ def sampling():
 
 
 STEPS = {"exact": exact, "bank": bank, "sampling": sampling}
+NEEDS = {"sampling": ("shap",)}
 QUICK = {"COLUMNS": (4, 8), "KERNELS": 10, "ROWS": 1, "SAMPLES": (0,)}
 
 

@@ -1,8 +1,9 @@
 """SMO-MKL (Vishwanathan, Sun, Theera-Ampornpunt and Varma, NIPS 2010): its table and its figure.
 
 ``norms``: table 1. Half the squared p-norm, seven p, C = 100, the papers' bank of unit trace, gap
-1e-3, FOLDS folds: seconds with the kernels, kernels with weight and accuracy for SMO-MKL, and
-seconds of Newton's method on the same.
+1e-3, FOLDS folds: mean seconds of one fit, kernels with weight and accuracy for SMO-MKL, and
+seconds of Newton's method on the same. The paper's clock began when all Gram matrices were there:
+so does ours in "given"; "on the fly" begins at the points.
 
 ``kernels``: figure 1 a. Sonar with more and more Gaussians on random columns, computed on the fly.
 
@@ -36,9 +37,18 @@ COUNTS = (10**3, 10**4, 10**5)
 SIZES = {"a9a": (2000, 4000, 8000, 16_000, 32_561), "w8a": (6000, 12_000, 25_000, 49_749)}
 
 
-def fitted(X, y, solver, p):
+def bank_on(X, storage):
+    """The papers' kernels, on the fly or as Gram matrices that are made at once."""
+    return make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32, storage=storage)
+
+
+def fitted(X, y, solver, p, storage="auto"):
+    """Bank, result and seconds of a fit, with those of kernels that are computed on the fly and
+    without those of Gram matrices ("dense").
+    """
     began = time.perf_counter()
-    bank = make_bank(paper_bank(X), X, normalize="trace", dtype=np.float32)
+    bank = bank_on(X, storage)
+    began = time.perf_counter() if storage == "dense" else began
     problem = Problem(bank, y, np.full(len(y), C), SquaredPNorm(p))
     result = solve(problem, choose_solver(solver), tol=1e-3, watch=until(LIMIT))
     return bank, result, time.perf_counter() - began
@@ -46,20 +56,25 @@ def fitted(X, y, solver, p):
 
 def one_set(name, p):
     X, y = load(name)
-    fitted(X[:60], y[:60], "smo", p)  # compiles
-    seconds, scores, kernels, gaps, newton = [], [], [], [], []
+    ways = [(solver, storage) for solver in ("smo", "newton") for storage in ("dense", "auto")]
+    for way in ways:
+        fitted(X[:60], y[:60], way[0], p, way[1])  # compiles
+    seconds, scores, kernels, gaps = {way: [] for way in ways}, [], [], []
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, y):
-        bank, result, took = fitted(X[train], y[train], "smo", p)
-        seconds.append(took)
+        for solver, storage in reversed(ways):
+            bank, result, took = fitted(X[train], y[train], solver, p, storage)
+            seconds[solver, storage].append(took)
+            gaps.append(result.duality_gap)
         scores.append(100 * accuracy(bank, result, X[test], y[test]))
         kernels.append(int((result.weights > 1e-3 * result.weights.max()).sum()))
-        gaps.append(result.duality_gap)
-        newton.append(fitted(X[train], y[train], "newton", p)[2])
+    means = [float(np.mean(seconds[way])) for way in ways]
     return {
         "set": name,
         "p": p,
-        "SMO-MKL s": float(np.mean(seconds)),
-        "Newton s": float(np.mean(newton)),
+        "SMO-MKL s, kernels given": means[0],
+        "SMO-MKL s, on the fly": means[1],
+        "Newton s, kernels given": means[2],
+        "Newton s, on the fly": means[3],
         "accuracy %": float(np.mean(scores)),
         "kernels": float(np.mean(kernels)),
         "largest gap": float(np.max(gaps)),
@@ -126,6 +141,8 @@ def points():
 
 
 STEPS = {"norms": norms, "kernels": kernels, "points": points}
+SPLIT = {"norms": "SETS", "points": "SIZES"}
+GUESSED = {"points": 600}
 QUICK = {
     "SETS": ("liver",),
     "NORMS": (1.1, 2.0),

@@ -207,6 +207,7 @@ def _timed(model, X, y):
 
 
 STEPS = {"grid": grid, "calibration": calibration, "device": device}
+NEEDS = {"device": ("GPU",)}
 QUICK = {
     "SETS": ("liver",),
     "ROWS": {},

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from .common import DATA
+from .common import file_of
 
 LATENT = 4  # factors of a group
 STEEP = 3.0  # log-odds of a label for a factor of one and a strength of one
@@ -130,11 +130,8 @@ def _cells():
 
 
 def _opened(name):
-    path = DATA / f"{name}.npz"
-    if path.exists():
-        return np.load(path)
-    print(f"skipped {name}: {path} is not here (set MANYKERNELS_DATA)")
-    return None
+    path = file_of(name)
+    return None if path is None else np.load(path)
 
 
 def _blocks(data):

@@ -2,10 +2,9 @@
 
 import argparse
 import datetime
-import itertools
+import json
 import multiprocessing
 import os
-import queue
 import shutil
 import signal
 import sys
@@ -17,10 +16,9 @@ from pathlib import Path
 from ..common import describe_machine
 from ..report.write import write
 from .job import in_child
-from .plan import chosen, why_not
-from .records import CHECKOUT, Record, commit, is_current, load
+from .plan import LIMIT, chosen, expected, on_gpu, why_not
+from .records import CHECKOUT, Record, commit, load, state
 
-LIMIT = {"quick": 300, "full": 4 * 3600}  # seconds of a job
 WIDTH = 24
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 # a server that imports once what all jobs import, and forks a process for each
@@ -34,9 +32,36 @@ IMPORTED = (
 
 
 def main():
+    given = arguments()
+    folders = [str(CHECKOUT), str(CHECKOUT / "src"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))  # for scripts of the jobs
+    jobs = chosen(given.names, given.size)
+    if given.list:
+        return listed(jobs)
+    cores = shares(given.at_once)
+    if len(cores) > 1:
+        os.environ.update(dict.fromkeys(THREADS, str(len(cores[0]))))
+    CONTEXT.set_forkserver_preload(list(IMPORTED))
+    todo = jobs if given.again else [job for job in jobs if state(job) != "fresh"]
+    print(f"{len(jobs)} jobs, {len(jobs) - len(todo)} of them done on these files already")
+    queue = Queue(todo, given.minutes, longest_first=len(cores) > 1)
+    failed = run(queue, given.logs / given.size, cores)
+    if queue.jobs:
+        print(f"no time for {len(queue.jobs)}: {', '.join(map(str, queue.jobs))}")
+    write()
+    if failed:
+        sys.exit(f"{len(failed)} failed: {', '.join(map(str, failed))}; see {given.logs}")
+
+
+def arguments():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.harness", description=__doc__)
-    parser.add_argument("names", nargs="*", help="BENCHMARK or BENCHMARK-PART; all by default")
+    parser.add_argument(
+        "names", nargs="*", help="BENCHMARK, BENCHMARK-PART or a piece of it; all by default"
+    )
     parser.add_argument("--size", choices=tuple(LIMIT), default="quick")
+    parser.add_argument(
+        "--list", action="store_true", help="what is fresh, stale or missing; runs nothing"
+    )
     parser.add_argument("--again", action="store_true", help="also what has a record already")
     parser.add_argument(
         "--at-once",
@@ -44,21 +69,24 @@ def main():
         default=1,
         help="jobs that run beside each other, each on its share of the cores",
     )
+    parser.add_argument(
+        "--minutes", type=float, help="begin only what should end within so many minutes"
+    )
     parser.add_argument("--logs", type=Path, default=Path("out") / "logs")
-    given = parser.parse_args()
-    folders = [str(CHECKOUT), str(CHECKOUT / "src"), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))  # for scripts of the jobs
-    cores = shares(given.at_once)
-    if len(cores) > 1:
-        os.environ.update(dict.fromkeys(THREADS, str(len(cores[0]))))
-    CONTEXT.set_forkserver_preload(list(IMPORTED))
-    jobs = chosen(given.names, given.size)
-    todo = jobs if given.again else [job for job in jobs if not is_current(job)]
-    print(f"{len(jobs)} jobs, {len(jobs) - len(todo)} of them done on these files already")
-    failed = run(todo, given.logs / given.size, cores)
-    write()
-    if failed:
-        sys.exit(f"{len(failed)} failed: {', '.join(map(str, failed))}; see {given.logs}")
+    return parser.parse_args()
+
+
+def listed(jobs):
+    """Print what there is of every job, and how long all that is not fresh should take."""
+    left = 0.0
+    for job in jobs:
+        what, record = state(job), load(job)
+        seconds = expected(job)
+        left += seconds if what not in ("fresh", "skipped") else 0.0
+        took = "took" if record and record.status == "done" else "expected"
+        why = f"  {record.reason}" if record and record.reason else ""
+        print(f"{what:8} {job.size} {job!s:34} {took:8} {seconds:7.0f} s{why}")
+    print(f"{left / 60:.0f} minutes of what is neither fresh nor skipped, one after the other")
 
 
 def shares(count):
@@ -70,48 +98,107 @@ def shares(count):
     return [cores[i * size : (i + 1) * size] for i in range(count)]
 
 
-def run(jobs, logs, cores):
+class Queue:
+    """Jobs that are to run, and what is next: in their order, or the longest that fits into the
+    time that is left; one at a time of those that need the GPU.
+
+    Parameters
+    ----------
+    jobs : list of Job
+    minutes : float, optional
+        Time for all.
+    longest_first : bool
+        So that shares of cores are busy up to the end.
+    """
+
+    def __init__(self, jobs, minutes=None, longest_first=False):
+        self.jobs, self.longest_first = list(jobs), longest_first
+        self.end = time.monotonic() + (60.0 * minutes if minutes else float("inf"))
+        self.gpu_is_taken, self._lock = False, threading.Lock()
+
+    @property
+    def left(self):
+        """Seconds until all must have ended."""
+        return self.end - time.monotonic()
+
+    def limit(self, job):
+        """Seconds that a job may take."""
+        return min(LIMIT[job.size], max(self.left, 1.0))
+
+    def take(self):
+        """The next job; None if there is none that could begin now."""
+        with self._lock:
+            fit = [
+                job
+                for job in self.jobs
+                if min(expected(job), LIMIT[job.size]) <= self.left
+                and not (on_gpu(job) and self.gpu_is_taken)
+            ]
+            if not fit:
+                return None
+            job = max(fit, key=expected) if self.longest_first else fit[0]
+            self.jobs.remove(job)
+            self.gpu_is_taken |= on_gpu(job)
+            return job
+
+    def done(self, job):
+        with self._lock:
+            self.gpu_is_taken &= not on_gpu(job)
+
+
+def run(queue, logs, cores):
     """Run jobs, one at a time on each share of the cores; those that failed."""
     logs.mkdir(parents=True, exist_ok=True)
-    bar, free = Bar(len(jobs)), queue.SimpleQueue()
-    for share in cores:
-        free.put(share)
+    bar, failed = Bar(len(queue.jobs)), []
 
-    def fails(job):
-        bar.show(job)
-        reason, status = why_not(job), "skipped"
-        if reason is None:
-            mine = free.get()
-            reason, status = execute(job, logs / f"{job}.log", mine), "failed"
-            free.put(mine)
-        if reason:
-            note(job, status, reason)
-        bar.advance(job, f"{status}: {reason}" if reason else "done")
-        return reason is not None and status == "failed"
+    def work(mine):
+        while (job := queue.take()) is not None:
+            bar.show(job)
+            status, reason = "skipped", why_not(job)
+            if reason is None:
+                status, reason = execute(job, logs / f"{job}.log", mine, queue.limit(job))
+            queue.done(job)
+            if reason:
+                note(job, status, reason)
+            bar.advance(job, f"{status}: {reason}" if reason else status)
+            if status == "failed":
+                failed.append(job)
 
     with ThreadPoolExecutor(len(cores)) as crew:
         try:
-            failed = list(crew.map(fails, jobs))
+            list(crew.map(work, cores))
         except KeyboardInterrupt:
             os._exit(130)  # without waiting for the jobs, which end with this process
-    return list(itertools.compress(jobs, failed))
+    return failed
 
 
-def execute(job, log, cores):
-    """Run a job in a process of its own; what went wrong, or None."""
+def execute(job, log, cores, limit):
+    """Run a job in a process of its own: how it ended, and why if it was no success."""
     partial = log.with_name(f"{job}.{job.key}.partial").resolve()
-    child = CONTEXT.Process(target=in_child, args=(job, str(log.resolve()), partial, cores))
+    # without a GPU where none is needed: what a record says of cores should be of cores
+    arguments = job, str(log.resolve()), partial, cores, on_gpu(job)
+    child = CONTEXT.Process(target=in_child, args=arguments)
     child.start()
-    child.join(LIMIT[job.size])
+    child.join(limit)
     if child.exitcode is None:
         os.killpg(child.pid, signal.SIGKILL)
         child.join()
-        return f"took longer than {LIMIT[job.size]} s"
+        return "cut", f"ended by time after {limit:.0f} s; {made(partial)}"
     if child.exitcode == 0:
         partial.unlink(missing_ok=True)
-        return None
+        record = load(job)
+        return record.status, record.reason
     lines = log.read_text().strip().splitlines()
-    return (lines or [f"ended with {child.exitcode}"])[-1]
+    return "failed", (lines or [f"ended with {child.exitcode}"])[-1]
+
+
+def made(partial):
+    """What a job that was ended had made, with which the next run of it begins."""
+    lines = partial.read_text().splitlines() if partial.exists() else []
+    labels = [json.loads(line)["label"] for line in lines]
+    if not labels:
+        return "nothing of it was finished"
+    return f"the next run goes on; finished: {', '.join(labels)}; all else is missing"
 
 
 def note(job, status, reason):
@@ -120,6 +207,7 @@ def note(job, status, reason):
         benchmark=job.benchmark,
         part=job.part,
         size=job.size,
+        piece=job.piece,
         key=job.key,
         commit=commit(),
         date=datetime.date.today().isoformat(),

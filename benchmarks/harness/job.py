@@ -17,15 +17,18 @@ from multiprocessing.connection import wait
 
 import numpy as np
 
-from ..common import call, describe_machine, megabytes
+from ..common import ABSENT, call, describe_machine, megabytes
+from .plan import split_by
 from .records import Record, commit
 
 SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def in_child(job, log, partial, cores):
-    """Run a job on some cores with all that it prints in a file; `partial` is for `common.once`."""
+def in_child(job, log, partial, cores, on_gpu):
+    """Run a job on some cores, and on the GPU or without, with all that it prints in a file;
+    `partial` is for `common.once`.
+    """
     os.setsid()  # so that it can be ended with all that it started
     os.sched_setaffinity(0, cores)
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -33,7 +36,9 @@ def in_child(job, log, partial, cores):
     for descriptor in (1, 2):
         os.dup2(stream, descriptor)
     os.environ["MANYKERNELS_PARTIAL"] = str(partial)
-    run(job)
+    if not on_gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    run(job, on_gpu)
 
 
 def end_with_parent():
@@ -42,7 +47,7 @@ def end_with_parent():
     os.killpg(0, signal.SIGKILL)
 
 
-def run(job):
+def run(job, on_gpu=False):
     """Run a job and keep its record."""
     benchmark, part, size = job.benchmark, job.part, job.size
     module = importlib.import_module(f"benchmarks.{benchmark}")
@@ -53,6 +58,8 @@ def run(job):
                     f"{benchmark} has no constant {name}, which QUICK makes small."
                 )
             setattr(module, name, value)
+    if job.piece:
+        narrow(module, split_by(benchmark, part), job.piece)
     warnings.simplefilter("ignore")
     random.seed(SEED)
     began, key = time.perf_counter(), job.key  # the files may change while it runs
@@ -61,21 +68,47 @@ def run(job):
         benchmark=benchmark,
         part=part,
         size=size,
+        piece=job.piece,
         key=key,
         commit=commit(),
         date=datetime.date.today().isoformat(),
-        status="done" if rows else "empty",
-        reason="" if rows else "nothing to measure: its data are not here",
+        status="done" if rows else "skipped",
+        reason=without(rows),
         seed=SEED,
         seconds=round(time.perf_counter() - began, 2),
         processor_seconds=round(processor(), 2),
         peak_mb=round(peak(), 1),
-        machine=describe_machine(),
+        machine=describe_machine() | (device() if on_gpu else {}),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
         constants=constants(module),
         title=" ".join((inspect.getdoc(module.STEPS[part]) or "").split()),
         rows=rows,
     ).save()
+
+
+def narrow(module, constant, piece):
+    """Leave of a tuple or mapping of a module the one value that a piece is named after."""
+    every = getattr(module, constant)
+    if isinstance(every, dict):
+        left = {key: value for key, value in every.items() if str(key) == piece}
+    else:
+        left = tuple(value for value in every if str(value) == piece)
+    setattr(module, constant, left)
+
+
+def without(rows):
+    """What figures were made without, in words; nothing if all was here."""
+    absent = ", ".join(sorted(ABSENT))
+    if not rows:
+        return f"needs data that are not here: {absent}" if absent else "nothing to measure here"
+    return f"without data that are not here: {absent}" if absent else ""
+
+
+def device():
+    """The GPU."""
+    import torch
+
+    return {"GPU": torch.cuda.get_device_name()}
 
 
 def processor():

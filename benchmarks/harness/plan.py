@@ -1,9 +1,30 @@
-"""What there is to run, and why some of it cannot be run here."""
+"""What there is to run, what it needs, and how long it should take.
+
+A benchmark says so itself, in tables at the level of its module, which are read and not imported,
+since some benchmarks import what is not installed everywhere:
+
+``STEPS``
+    Its parts by name.
+``SPLIT``
+    The constant (a tuple or a mapping) by whose values a part is cut into pieces in the full size,
+    each a job of its own: ``{"ranks": "SETS"}``.
+``NEEDS``
+    What a part needs besides NumPy, SciPy, scikit-learn and Numba: ``"GPU"``, a package, another
+    package in an environment of its own (see `benchmarks.peers`), a file of the data sets
+    (``"covtype.npz"``) or a variable of the environment (``"$NAME"``). The part ``""`` is all.
+``GUESSED``
+    Seconds of a full part, or of each of its pieces, on two cores, as long as no record says it.
+"""
 
 import ast
 import importlib.util
+import os
+import subprocess
+import sys
+from functools import cache
 
-from .records import BENCHMARKS, Job
+from ..common import DATA
+from .records import BENCHMARKS, Job, load
 
 # in the order of the report: the papers' tables, peers, when it pays, everything else
 ORDER = (
@@ -14,48 +35,121 @@ ORDER = (
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
     *("dask", "gpu", "gpu_lowrank"),
 )
-DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
-ON_DEVICE = {
-    ("gpu", "all"),
-    ("gpu_lowrank", "all"),
-    ("tuning", "device"),
-    ("products", "covertype"),
-}
-NEEDS = {"mutants": "cosmic_ray", "dask": "distributed", "onnx_graphs": "skl2onnx"}
+LIMIT = {"quick": 300, "full": 1200}  # seconds of a job
+UNKNOWN = {"quick": 20, "full": 300}  # seconds of a job that never ran and has no guess
 
 
 def jobs(size):
     """All jobs of a size."""
-    return [Job(name, part, size) for name in ORDER for part in parts(name)]
+    return [
+        Job(name, part, size, piece)
+        for name in ORDER
+        for part in parts(name)
+        for piece in (pieces(name, part) if size == "full" else ("",))
+    ]
+
+
+@cache
+def _assigned(name):
+    """What the module of a benchmark assigns, by name."""
+    found = {}
+    for node in ast.parse((BENCHMARKS / f"{name}.py").read_text()).body:
+        for target in getattr(node, "targets", ()):
+            if not isinstance(target, ast.Tuple):
+                found[ast.unparse(target)] = node.value
+            elif isinstance(node.value, ast.Tuple):
+                found |= zip(map(ast.unparse, target.elts), node.value.elts, strict=True)
+    return found
+
+
+def _table(name, which):
+    node = _assigned(name).get(which)
+    return {} if node is None else ast.literal_eval(node)
 
 
 def parts(name):
-    """Names of the parts of a benchmark, read and not imported: some need what is not installed."""
-    if (name, "all") in ON_DEVICE:
-        return ["all"]
-    for node in ast.parse((BENCHMARKS / f"{name}.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "STEPS":
-            if isinstance(node.value, ast.Dict):
-                return [key.value for key in node.value.keys]
-            return [part.id for part in node.value.generators[0].iter.elts]
+    """Names of the parts of a benchmark."""
+    node = _assigned(name).get("STEPS")
+    if isinstance(node, ast.Dict):
+        return [key.value for key in node.keys]
+    if isinstance(node, ast.DictComp):
+        return [part.id for part in node.generators[0].iter.elts]
     raise ValueError(f"{name} has no STEPS, the table of its parts.")
 
 
+def split_by(name, part):
+    """The constant that a part is cut by, or None."""
+    return _table(name, "SPLIT").get(part)
+
+
+def pieces(name, part):
+    """Names of the pieces of a part in the full size, or one that is empty."""
+    constant = split_by(name, part)
+    if constant is None:
+        return [""]
+    node = _assigned(name)[constant]
+    return [str(value) for value in _values(node)]
+
+
+def _values(node):
+    """Keys of a mapping, or values of a tuple, also where tuples are unpacked into it."""
+    for one in node.keys if isinstance(node, ast.Dict) else node.elts:
+        if isinstance(one, ast.Starred):
+            yield from _values(one.value)
+        else:
+            yield ast.literal_eval(one)
+
+
 def chosen(names, size):
-    """Jobs by the names of benchmarks or of parts; all if none is named."""
+    """Jobs by the names of benchmarks, of parts or of their pieces; all if none is named."""
     every = jobs(size)
-    known = {job.benchmark for job in every} | {str(job) for job in every}
+    known = {name for job in every for name in (job.benchmark, job.whole, str(job))}
     for unknown in set(names) - known:
         raise SystemExit(f"There is no {unknown}: there are {', '.join(sorted(known))}")
-    return [job for job in every if not names or {job.benchmark, str(job)} & set(names)]
+    return [job for job in every if not names or {job.benchmark, job.whole, str(job)} & set(names)]
+
+
+def expected(job):
+    """Seconds that a job should take: those of its last record, or of that of the whole part, or
+    those that were guessed.
+    """
+    record = load(job)
+    if record is not None and record.status == "done":
+        return record.seconds
+    whole = load(Job(job.benchmark, job.part, job.size))
+    if whole is not None and whole.status == "done":
+        return whole.seconds / len(pieces(job.benchmark, job.part))
+    guessed = _table(job.benchmark, "GUESSED") if job.size == "full" else {}
+    return guessed.get(job.part, UNKNOWN[job.size])
+
+
+def needs(job):
+    """What a job needs besides what all jobs need."""
+    table = _table(job.benchmark, "NEEDS")
+    return (*table.get("", ()), *table.get(job.part, ()))
+
+
+def on_gpu(job):
+    return "GPU" in needs(job)
 
 
 def why_not(job):
-    """Why a job cannot be run here, or None."""
-    pair = job.benchmark, job.part
-    if pair in ON_DEVICE:
-        return DEVICE.format(job.benchmark)
-    needed = NEEDS.get(job.benchmark)
-    if needed and importlib.util.find_spec(needed) is None:
-        return f"needs {needed}, which is not installed"
-    return None
+    """What a job needs and is not here, or None."""
+    return next((f"needs {need}" for need in needs(job) if not is_here(need)), None)
+
+
+@cache
+def is_here(need):
+    """Whether there is something that a job needs."""
+    from .. import peers
+
+    if need == "GPU":
+        asked = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+        return subprocess.run([sys.executable, "-c", asked], capture_output=True).returncode == 0
+    if need.startswith("$"):
+        return need[1:] in os.environ
+    if need.endswith(".npz"):
+        return (DATA / need).exists()
+    if need in peers.NEEDS:
+        return peers.is_there(need)
+    return importlib.util.find_spec(need) is not None

@@ -1,4 +1,4 @@
-"""Records: what a job found, as a file."""
+"""Records: what a job found, as a file, and whether it was found with the files of today."""
 
 import ast
 import hashlib
@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from ..report.markdown import record_text
@@ -15,29 +15,39 @@ from ..report.markdown import record_text
 BENCHMARKS = Path(__file__).parents[1]
 CHECKOUT = BENCHMARKS.parent
 RESULTS = BENCHMARKS / "results"
-IMPORTED = re.compile(r"^from (?:benchmarks)?\.(\w*) ?import (.*)$", re.MULTILINE)
+TABLES = ("SPLIT", "NEEDS", "GUESSED")  # of `plan`, which change no outcome
+UNSEEN = ("kind", "type_comment", "type_ignores", "ctx")  # fields that change nothing
 
 
 @dataclass(frozen=True)
 class Job:
-    """One part of one benchmark at one size."""
+    """One part of one benchmark at one size, or the piece of it for one value of a constant."""
 
     benchmark: str
     part: str
     size: str
+    piece: str = ""
 
     def __str__(self):
+        piece = re.sub(r"\W+", "_", self.piece)
+        return "-".join(filter(None, (self.benchmark, self.part, piece)))
+
+    @property
+    def whole(self):
+        """The name of the part, without the piece."""
         return f"{self.benchmark}-{self.part}"
 
     @property
     def path(self):
         return RESULTS / self.size / f"{self}.json"
 
-    @property
+    @cached_property
     def key(self):
-        """Changes with whatever the outcome may depend on: the package, the benchmark, the size."""
-        digest = hashlib.sha256(f"{self} {self.size}".encode())
-        for path in [*package_files(), *benchmark_files(self.benchmark)]:
+        """Changes with whatever the outcome may depend on: the package, the benchmark, the size;
+        not with the machine, nor with the version of Python.
+        """
+        digest = hashlib.sha256(f"{self} {self.size} {package_digest()}".encode())
+        for path in benchmark_files(self.benchmark):
             digest.update(f"{path.name} {code(path, self.size)}".encode())
         return digest.hexdigest()[:16]
 
@@ -52,8 +62,9 @@ class Record:
     key: str
     commit: str
     date: str
-    status: str  # "done", "empty" (without its data, say), "skipped" or "failed"
+    status: str  # "done", "skipped" (it needs what is not here), "cut" (by time) or "failed"
     reason: str = ""
+    piece: str = ""
     seed: int = 0
     seconds: float = 0.0
     processor_seconds: float = 0.0  # of all threads and children: less a matter of neighbours
@@ -66,11 +77,15 @@ class Record:
 
     @property
     def job(self):
-        return Job(self.benchmark, self.part, self.size)
+        return Job(self.benchmark, self.part, self.size, self.piece)
 
     def save(self):
-        """The JSON is written whole or not at all; the Markdown says the same to people."""
-        path = self.job.path
+        """The JSON is written whole or not at all; the Markdown says the same to people. Figures
+        are not replaced by a reason why there are none.
+        """
+        path, before = self.job.path, load(self.job)
+        if self.status != "done" and before is not None and before.status == "done":
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".part")
         draft.write_text(json.dumps(asdict(self), indent=1) + "\n")
@@ -91,29 +106,42 @@ def every(size):
     return {path.stem: Record(**json.loads(path.read_text())) for path in paths}
 
 
-def is_current(job):
-    """Whether there is a record of these very files, and nothing went wrong."""
+def state(job):
+    """What there is of a job: "fresh" (done with these very files), "stale" (with others),
+    "skipped", "cut", "failed" or "missing".
+    """
     record = load(job)
-    return record is not None and record.status != "failed" and record.key == job.key
+    if record is None:
+        return "missing"
+    if record.status == "done":
+        return "fresh" if record.key == job.key else "stale"
+    return record.status
 
 
 @cache
 def code(path, size):
-    """What a file does: its text without comments, docstrings and layout, and in the full size
-    without the constants of the quick one.
+    """What a file does, in letters that are the same in every version of Python: without comments,
+    docstrings and layout, and in the full size without the constants of the quick one.
     """
     tree = ast.parse(path.read_text())
-    if size == "full":
-        tree.body = [node for node in tree.body if not _is_quick(node)]
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and _is_words(body[0]):
-            node.body = body[1:]
-    return ast.unparse(tree)
+    left_out = (*TABLES, *(["QUICK"] if size == "full" else []))
+    tree.body = [node for node in tree.body if not _assigns(node, left_out)]
+    return _text(tree)
 
 
-def _is_quick(node):
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "QUICK"
+def _text(node):
+    """A tree of code in letters; `ast.dump` and `ast.unparse` differ between versions of Python."""
+    if isinstance(node, list):
+        return "[" + ",".join(_text(part) for part in node if not _is_words(part)) + "]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in UNSEEN)
+    told = (f"{name}={_text(value)}" for name, value in sorted(fields) if value not in (None, []))
+    return f"{type(node).__name__}({','.join(told)})"
+
+
+def _assigns(node, names):
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names
 
 
 def _is_words(node):
@@ -121,21 +149,40 @@ def _is_words(node):
 
 
 @cache
-def package_files():
-    return sorted((CHECKOUT / "src" / "manykernels").rglob("*.py"))
+def package_digest():
+    """Of the whole package."""
+    digest = hashlib.sha256()
+    folder = CHECKOUT / "src" / "manykernels"
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder).as_posix()} {code(path, '')}".encode())
+    return digest.hexdigest()
 
 
-def benchmark_files(name, seen=()):
-    """Of a benchmark: its module, the others of this folder that it imports, and `common`."""
-    path = BENCHMARKS / f"{name}.py"
-    if not path.exists():  # a folder, or a name from elsewhere
-        return sorted((BENCHMARKS / name).glob("*.py"))
-    found = {path}
-    for module, names in IMPORTED.findall(path.read_text()):
-        for other in [module] if module else re.findall(r"\w+", names):
-            if other not in seen:
-                found.update(benchmark_files(other, (*seen, name, other)))
-    return sorted(found)
+@cache
+def benchmark_files(name):
+    """Of a benchmark: its module, and the others of this folder that it imports, or that those
+    import; and of the tests, if it imports some.
+    """
+    found, todo = set(), [name]
+    while todo:
+        paths = [BENCHMARKS / f"{(one := todo.pop())}.py", CHECKOUT / "tests" / f"{one}.py"]
+        paths += sorted((BENCHMARKS / one).glob("*.py"))  # a folder
+        for path in paths:
+            if path.exists() and path not in found and one != "harness":
+                found.add(path)
+                todo += _imported(path)
+    return sorted(found, key=lambda path: path.relative_to(CHECKOUT).as_posix())
+
+
+def _imported(path):
+    """First names of what a file imports that may be files of this folder, or of the tests."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None:
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 1:
+            yield node.module.split(".")[0]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name == "crossing")
 
 
 @cache

@@ -8,9 +8,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import venv
 from pathlib import Path
 
+MAKING = threading.Lock()
 FOLDER = Path(os.environ.get("MANYKERNELS_PEERS", Path(__file__).parents[2] / ".peers"))
 NEEDS = {
     "scmkl": ["scmkl==0.5.1"],
@@ -47,6 +49,16 @@ def run(peer, script, *arguments, timeout=None):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def is_there(peer):
+    """Whether there is an environment of a peer, or one can be made."""
+    with MAKING:
+        try:
+            _environment(peer)
+        except subprocess.CalledProcessError:
+            return False
+    return True
+
+
 def _environment(peer):
     """Python of the environment of a peer, which is made if there is none."""
     home = FOLDER / peer
@@ -54,7 +66,8 @@ def _environment(peer):
     if not (home / "complete").exists():
         print(f"making an environment for {peer} in {home}, which takes minutes")
         venv.create(home, with_pip=True, clear=True)
-        command = [str(python), "-m", "pip", "install", "--quiet", *NEEDS[peer]]
+        quickly = ["--quiet", "--retries", "1", "--timeout", "20"]  # also without a network
+        command = [str(python), "-m", "pip", "install", *quickly, *NEEDS[peer]]
         subprocess.run(command, check=True)
         (home / "complete").touch()
     return python
