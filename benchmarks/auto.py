@@ -141,12 +141,12 @@ def regrets(sizes):
 
 
 def exact():
-    """On exact kernels."""
+    """Regret of the choice of a solver on exact kernels, problems drawn at random."""
     return regrets(EXACT)
 
 
 def factored():
-    """On factors."""
+    """Regret of the choice of a solver on factors, problems drawn at random."""
     return regrets(FACTORED)
 
 

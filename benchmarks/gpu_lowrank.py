@@ -153,6 +153,7 @@ def warm_up(rank, **more):
 
 
 def by_rank():
+    """Covertype, five Gaussians of low rank, squared hinge, p = 1.33, C = 10, a gap of 1e-2."""
     if covertype() is None:
         return []
     rows = []
@@ -164,6 +165,7 @@ def by_rank():
 
 
 def by_loss():
+    """Covertype, five Gaussians of rank 500, several losses and p, C = 10, a gap of 1e-2."""
     if covertype() is None:
         return []
     X, y, X_test, y_test = covertype()
@@ -180,6 +182,7 @@ def by_loss():
 
 
 def streaming():
+    """Factors in a third of the memory that they take, squared hinge, p = 1.33, C = 10."""
     if covertype() is None:
         return []
     rank = ranks()[0]
@@ -324,6 +327,7 @@ def clocked():
 
 
 def profile():
+    """Where the seconds go, squared hinge, p = 1.33, C = 10."""
     if covertype() is None:
         return []
     rows = []
@@ -341,6 +345,7 @@ def profile():
 
 
 def peers():
+    """TorchKM's Nyström SVM with one Gaussian, C = 10."""
     try:
         from torchkm.estimators import TorchKMSVC
     except ImportError:

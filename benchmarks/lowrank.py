@@ -126,7 +126,7 @@ def factors(X, kernels, rank):
 
 
 def inner():
-    """One SVM on low-rank kernels, to the paper's stopping rule."""
+    """One SVM on ten low-rank kernels of equal weight, C = 1000, to the paper's stopping rule."""
     loaded = data("magic")
     if loaded is None:
         return []
@@ -161,7 +161,7 @@ def inner():
 
 
 def fast():
-    """Our solver against GFB."""
+    """Our solver against GFB, which gets 120 s: five kernels of rank 100, hinge, p = 2, C = 10."""
     rows = []
     for name in FAST:
         loaded = data(name)
@@ -202,7 +202,7 @@ def fast():
 
 
 def exact():
-    """Full rank against the exact solver."""
+    """Full rank against the exact solver: C = 10, a gap of 1e-5."""
     loaded = data("magic")
     if loaded is None:
         return []
@@ -252,7 +252,9 @@ def exact():
 
 
 def ranks(full=False):
-    """Seconds and accuracy against the rank."""
+    """Seconds and accuracy against the rank: fifty Gaussians, hinge, C = 1000, a gap of 1e-2, 60 s
+    at most (rank 500: 240 s).
+    """
     kernels, rows = [RBF(1 / (2 * w * w)) for w in WIDTHS], []
     splits = {
         name: train_test_split(*some(*loaded), test_size=0.3, random_state=0)
@@ -326,7 +328,7 @@ print(json.dumps(dict(n=len(y), seconds=seconds, mb=peak, iterations=clf.n_iter_
 
 
 def covertype():
-    """Covertype, five kernels of low rank."""
+    """Covertype, five kernels of rank 500, squared hinge, p = 1.33, C = 10."""
     if read("covtype") is None:
         return []
     rows = []
@@ -338,7 +340,9 @@ def covertype():
 
 
 def kernels():
-    """Seconds against the number of kernels (figure 5): low rank beside exact SMO-MKL."""
+    """Seconds against the number of kernels (figure 5): low rank beside exact SMO-MKL, hinge, p =
+    2, C = 1000, a gap of 1e-2, 60 s at most.
+    """
     rows = []
     for name in FEW:
         loaded = data(name)
@@ -488,12 +492,12 @@ def gap_anew(model, X, y):
 
 
 def corners():
-    """The hinge at the default tolerance on all of Covertype."""
+    """All of Covertype, five kernels of rank 500: the hinge, C = 10, at the default tolerance."""
     return all_points([("hinge", p) for p in CORNERS_NORMS])
 
 
 def smooth():
-    """The squared hinge on all of Covertype."""
+    """All of Covertype, five kernels of rank 500: the squared hinge, C = 10."""
     return all_points([("squared_hinge", p) for p in CORNERS_NORMS])
 
 

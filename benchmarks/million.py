@@ -130,12 +130,12 @@ def picture(results, path):
 
 
 def ball(full=False):
-    """p = 1.33."""
+    """More and more Gaussians on sonar, hinge, p = 1.33, C = 100, unit trace, a gap of 1e-3."""
     return grown(1.33, full)
 
 
 def simplex(full=False):
-    """p = 1."""
+    """More and more Gaussians on sonar, hinge, p = 1, C = 100, unit trace, a gap of 1e-3."""
     return grown(1.0, full)
 
 

@@ -115,7 +115,7 @@ def study(name, X, y, kernels):
 
 
 def norms():
-    """Accuracy against p."""
+    """Accuracy against p, hinge, C = 100 and tuned, a gap of 1e-3."""
     results = []
     problems = {"simulated": simulated(), **{name: real(name) for name in REAL}}
     with warnings.catch_warnings():

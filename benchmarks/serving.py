@@ -85,7 +85,7 @@ def calls(functions, batch):
 
 
 def latency():
-    """Few rows at a time, beside the SVC."""
+    """Few rows at a time, beside an SVC with C = 1."""
     rows = []
     for name in MODELS:
         model, svc = fitted(name)

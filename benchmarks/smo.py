@@ -82,7 +82,9 @@ def one_set(name, p):
 
 
 def norms():
-    """SMO-MKL against p."""
+    """SMO-MKL against p, seconds of one fit: hinge, half the squared p-norm, C = 100, a gap of
+    1e-3.
+    """
     rows = []
     for name in SETS:
         if load(name) is None:
@@ -103,7 +105,9 @@ def stopped(model, X, y):
 
 
 def kernels():
-    """SMO-MKL against the number of kernels."""
+    """SMO-MKL against the number of kernels on sonar: half the squared p-norm, C = 100, a gap of
+    1e-3, 60 s at most.
+    """
     data, rows = load("sonar"), []
     if data is None:
         return rows
@@ -120,7 +124,9 @@ def kernels():
 
 
 def points():
-    """SMO-MKL against the number of points."""
+    """SMO-MKL against the number of points: fifty Gaussians, half the squared p-norm, C = 1, a gap
+    of 1e-2, 60 s at most.
+    """
     rows = []
     for name, sizes in SIZES.items():
         if read(name) is None:

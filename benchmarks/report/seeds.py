@@ -11,6 +11,12 @@ from . import figures, seeds_spg
 from .markdown import number, table
 from .words import heading, stopped
 
+SMO_SECONDS = [
+    f"{solver} s, {kernels}"
+    for solver in ("SMO-MKL", "Newton")
+    for kernels in ("kernels given", "on the fly")
+]
+
 
 def smo_table_1(found):
     at, rows = found.index("smo-norms", "set", "p"), []
@@ -21,33 +27,34 @@ def smo_table_1(found):
                 {
                     "set": name,
                     "p": p,
-                    "SMO-MKL s": mine.get("SMO-MKL s"),
-                    "Newton s": mine.get("Newton s"),
+                    **{column: mine.get(column) for column in SMO_SECONDS},
                     "accuracy %": mine.get("accuracy %"),
                     "kernels": mine.get("kernels"),
                     "largest gap": mine.get("largest gap"),
-                    "paper: SMO-MKL s": seconds,
-                    "paper: Shogun s": shogun,
+                    "paper: SMO-MKL s, kernels given": seconds,
+                    "paper: Shogun s, kernels given": shogun,
                     "paper: accuracy %": accuracy,
                     "paper: kernels": kernels,
                 }
             )
-    here = [row for row in rows if row["SMO-MKL s"] is not None]
+    given, _, newton, _ = SMO_SECONDS
+    here = [row for row in rows if row[given] is not None]
     says = ""
     if here:
         apart = [row["accuracy %"] - row["paper: accuracy %"] for row in here]
-        quicker = sum(row["Newton s"] < row["SMO-MKL s"] for row in here)
+        quicker = sum(row[newton] < row[given] for row in here)
+        faster = sum(row[given] < row["paper: SMO-MKL s, kernels given"] for row in here)
         says = (
             f"Accuracy differs from the paper's by {np.median(apart):+.1f} points in the median "
-            f"and {max(apart, key=abs):+.1f} at most (other folds). The paper's seconds are "
-            "without the kernels, ours with them. Newton's method is quicker than SMO-MKL in "
-            f"{quicker} of {len(here)} lines.\n"
+            f"and {max(apart, key=abs):+.1f} at most (other folds). Newton's method is quicker "
+            f"than our SMO-MKL in {quicker} of {len(here)} lines, and that quicker than the "
+            f"paper's of 2010 in {faster}, both with kernels given.\n"
         )
     return (
-        heading(papers.SMO, "table 1: seconds, accuracy and kernels against p")
-        + table(rows)
-        + "\n"
-        + says
+        heading(papers.SMO, "table 1: seconds of one fit, accuracy and kernels against p")
+        + "Means of five folds; hinge, half the squared p-norm, C = 100, gap 1e-3, unit trace. The "
+        "paper's clock began when its Gram matrices were there, as ours does in columns "
+        '"given"; "on the fly" has the time of the kernels in it.\n\n' + table(rows) + "\n" + says
     )
 
 
@@ -176,7 +183,7 @@ def mwu_figure_2(found):
 
 
 def mwu_figures_3_4(found):
-    rows = found.rows("mwu-growth")
+    rows = [row for row in found.rows("mwu-growth") if "seconds" in row]
     if not rows:
         return ""
     text = heading(papers.MWU, "figures 3 and 4: seconds and error against points, twelve kernels")
@@ -209,7 +216,7 @@ def mwu_table_2(found):
 
 def lowrank_figures_1_4(found):
     rows = found.rows("lowrank-ranks")
-    numbers = [row for row in rows if row["rank"] != "exact"]
+    numbers = [row for row in rows if row["rank"] != "exact" and "gap" in row]
     text = heading(papers.LOWRANK, "figures 1 to 4: accuracy and seconds against the rank")
     if numbers:
         numbers = [row | {"norm": f"p = {row['p']:g}"} for row in numbers]

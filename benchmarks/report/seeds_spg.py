@@ -91,7 +91,7 @@ def spg_table_4(found):
 
 
 def spg_tables_5_9(found):
-    at = found.index("products-runs", "set", "p", "method", piece="runs")
+    at = found.index("products-runs", "set", "p", "method", table="runs")
     rows = []
     for name, by_p in papers.SPG_TABLES_5_9.items():
         for p, (pgd, spg) in by_p.items():
@@ -152,18 +152,20 @@ def spg_table_7(found):
 
 def spg_tables_8_10(found):
     at, rows = found.index("large-products", "set", "p"), []
+    on_gpu = found.index("large-products_on_gpu", "set", "p")
     for name, by_p in papers.SPG_TABLES_8_10.items():
         for p, (pgd, spg) in by_p.items():
-            mine = at.get((name, p), {})
+            mine, there = at.get((name, p), {}), on_gpu.get((name, p), {})
             rows.append(
                 {
                     "set": name,
                     "p": p,
                     "n": mine.get("n"),
-                    "solver": mine.get("solver", "SPG") if mine else None,
+                    "solver": mine.get("solver"),
                     "s": mine.get("seconds"),
-                    "where": mine.get("place", ""),
                     "ended": mine.get("ended"),
+                    "GPU s": there.get("seconds"),
+                    "ended there": there.get("ended"),
                     "paper: SPG hours": spg,
                     "paper: PGD hours": pgd,
                     "why empty": "" if mine else NO_DATA.get(name, "in the full size"),
@@ -211,7 +213,7 @@ def spg_figure_2(found):
         axes = ("kernels", "seconds")
         text += figures.lines("spg_figure_2_kernels", grown, "what", "p", *axes)
     points = []
-    for name, part in found.pieces("large-points"):
+    for name, part in found.tables("large-points").items():
         if name.endswith("rows"):
             points += [row | {"who": "ours, p = 1.33"} for row in part]
     if points:

@@ -1,9 +1,7 @@
 """What the sections on papers share."""
 
 NO_DATA = {
-    "KDDCup04": "no copy of the data set was found",
-    "Real-Sim": "no copy of the data set was found",
-    "RCV1": "no copy of the data set was found",
+    **dict.fromkeys(("KDDCup04", "Real-Sim", "RCV1"), "no copy of the data set was found"),
     "covtype": "on a GPU: `gpu --part covertype`",
     "sonar, 10^6 kernels": "in the full size: `million`; on a GPU: `gpu --part sonar`",
 }

@@ -6,6 +6,7 @@ from ..harness.records import BENCHMARKS
 from . import rivals, seeds, words
 from .found import Found
 from .markdown import table
+from .rest import link, rest
 from .short import short
 
 TARGET = BENCHMARKS / "RESULTS.md"
@@ -17,24 +18,31 @@ edited by hand. `make bench-quick` makes the records of the quick size (minutes)
 of the full one (hours), and both make this page anew.*
 
 Each figure comes from the full size where a record of it is here, else from the quick one, which is
-small and says that things run more than how fast they are; the list at the end says which, with the
-commit, the machine, seconds and peak memory of every record. Gaps are relative and certified by
-`Problem.certificate`: a proven bound on the distance to the optimum. Seconds are of this machine
-and those in columns "paper" of the paper's: their ratio says as much about processors as about
-methods. Only ratios within one run are meant to be compared.
+small and says that things run more than how fast they are; the line below each table says which,
+with the commit and the cores. Gaps are relative and certified by `Problem.certificate`: a proven
+bound on the distance to the optimum. What is not named is at the defaults: hinge, p = 1, C = 1, a
+gap of 1e-3. Seconds are of this machine and those in columns "paper" of the paper's: their ratio
+says as much about processors as about methods. Only ratios within one run are meant to be compared.
 """
 
 
 def text(found):
     """The whole page."""
     parts = [HEAD, "## In short\n", short(found), "## Machines\n", machines(found)]
+    found.asked, shown = [], set()
+
+    def told(section):
+        said = section(found)
+        shown.update(found.asked)
+        return said + "\n" + found.origin() if said else ""
+
     parts += ["## The papers' tables and figures\n"]
     for paper, sections in seeds.SECTIONS.items():
-        parts.append(words.source(paper))
-        parts += [section(found) for section in sections]
+        parts += [words.source(paper), *map(told, sections)]
     parts += ["## What cannot be run here\n", cannot()]
-    parts += ["## Peers\n", rivals.peers(found), rivals.lasso(found), rivals.scmkl(found)]
-    parts += ["## When MKL pays\n", PAYS, rivals.pays(found)]
+    parts += ["## Peers\n", *map(told, (rivals.peers, rivals.lasso, rivals.scmkl))]
+    parts += ["## When MKL pays\n", PAYS, told(rivals.pays)]
+    parts += ["## Everything else that was measured\n", rest(found, shown)]
     parts += ["## All records\n", listed(found)]
     return "\n".join(part.rstrip() + "\n" for part in parts if part)
 
@@ -49,10 +57,12 @@ on one set are chance; the ranks over all sets are what can be read.
 def machines(found):
     """What the records were made on."""
     counts = Counter(
-        (r.machine["processor"], str(r.machine["cores"]), r.machine["GB"], r.size, r.commit)
-        for r in found.records.values()
+        (r.machine.get("GPU", r.machine["processor"]), str(r.machine["cores"]), r.size, r.commit)
+        for records in found.records.values()
+        for r in records
+        if r.status == "done"
     )
-    columns = ("processor", "cores", "GB", "size", "commit", "records")
+    columns = ("processor", "cores", "size", "commit", "records")
     rows = [dict(zip(columns, (*key, n), strict=True)) for key, n in sorted(counts.items())]
     return table(rows)
 
@@ -88,24 +98,28 @@ def cannot():
 
 
 def listed(found):
-    """A line for every record."""
-    rows = []
-    for name, record in found.records.items():
-        link = f"[{name}](results/{record.size}/{name}.md)"
+    """A line for every part that has figures, and what has none."""
+    rows, missing = [], []
+    for name, records in found.records.items():
+        done = [record for record in records if record.status == "done"]
+        missing += found.lacking(name)
+        if not done:
+            continue
+        links = link(done[0]) if len(done) == 1 else f"{name}, {len(done)} pieces"
         rows.append(
             {
-                "record": link,
-                "what": record.title or record.reason,
-                "size": record.size,
-                "status": record.status,
-                "seconds": record.seconds,
-                "processor s": record.processor_seconds,
-                "peak MB": record.peak_mb,
-                "commit": record.commit,
-                "date": record.date,
+                "record": links,
+                "what": done[0].title,
+                "size": done[0].size,
+                "seconds": sum(record.seconds for record in done),
+                "processor s": sum(record.processor_seconds for record in done),
+                "peak MB": max(record.peak_mb for record in done),
+                "commit": ", ".join(sorted({record.commit for record in done})),
+                "date": max(record.date for record in done),
             }
         )
-    return table(rows)
+    none = "".join(f"* {one}\n" for one in missing)
+    return table(rows) + (f"\nWithout figures of the full size:\n\n{none}" if none else "")
 
 
 def write():
