@@ -48,7 +48,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import choose_solver, drive, solve
 
-from .common import best_of, in_turns, load, run_parts, table
+from .common import best_of, in_turns, load, once, run_parts, table
 from .million import kernels as masked_kernels
 from .small import SETS, averaged
 
@@ -112,20 +112,22 @@ def compared(problems):
     for where, problem, solvers, best in problems:
         reference = min(timed(problem, best)[1] for _ in range(2))
         for solver in solvers:
-            result, seconds = timed(problem, solver, CAP * reference)
-            rows.append(
-                {
-                    "solver": solver,
-                    "problem": where,
-                    "seconds": seconds,
-                    "ratio": seconds / reference,
-                    "status": result.status.name,
-                    "gap": result.duality_gap,
-                    "iterations": result.n_iter,
-                }
-            )
+            found = once(f"{where}, {solver}", beside, problem, solver, reference)
+            rows.append({"solver": solver, "problem": where} | found)
             print(rows[-1], flush=True)
     return rows
+
+
+def beside(problem, solver, reference):
+    """How a solver ends, and its seconds beside those of another."""
+    result, seconds = timed(problem, solver, CAP * reference)
+    return {
+        "seconds": seconds,
+        "ratio": seconds / reference,
+        "status": result.status.name,
+        "gap": float(result.duality_gap),
+        "iterations": result.n_iter,
+    }
 
 
 def worst(rows):

@@ -55,7 +55,7 @@ from manykernels.kernels import RBF, KernelCollection
 from manykernels.kernels.grids import auto_bank
 from manykernels.thresholds import lowered, thresholds
 
-from .common import DATA, read, run_parts, table
+from .common import DATA, once, read, run_parts, table
 
 ROWS = {
     500: ("ijcnn1", "covtype", "usps"),
@@ -98,7 +98,8 @@ def rows():
                 continue
             X, y = data
             models = [_svc(), MKLClassifier(), MKLClassifier(p=2.0)]
-            theirs, ours, other = _medians(models, X, y, 1 if count >= LARGE else None)
+            repeats = 1 if count >= LARGE else None
+            theirs, ours, other = once(f"{name} {count}", _medians, models, X, y, repeats)
             found.append(
                 {
                     "set": name,
@@ -273,7 +274,7 @@ def losses():
                 with lowered(factorized_points=points):
                     seconds = _medians(models, X, y, 1)
                 row["hinge"] = seconds[0]
-                ratios = zip(models[1:], seconds[1:] / seconds[0], strict=True)
+                ratios = zip(models[1:], np.divide(seconds[1:], seconds[0]), strict=True)
                 row |= {f"{m.loss}{way}": ratio for m, ratio in ratios}
             row |= {f"gap, {m.loss}": m.result_.certificate.gap for m in models}
             found.append(row)
@@ -335,7 +336,7 @@ def _medians(models, X, y, repeats=None):
                 began = time.perf_counter()
                 model.fit(X, y)
                 times[-1].append(time.perf_counter() - began)
-    return np.median(times, axis=0)
+    return np.median(times, axis=0).tolist()
 
 
 STEPS = {run.__name__: run for run in (rows, grids, races, searches, classes, texts, losses)}

@@ -359,18 +359,20 @@ def kernels():
                 "Newton, exact": MKLClassifier(bank, p=2.0, C=COST, solver="newton", tol=1e-2),
             }
             for who, model in models.items():
-                began = time.perf_counter()
-                with at_most(KERNELS_SECONDS):
-                    model.fit(X, y)
                 row = {"set": name, "n": len(y), "kernels": count, "who": who}
-                row |= {
-                    "seconds": time.perf_counter() - began,
-                    "gap": model.result_.duality_gap,
-                    "ended": model.result_.status.name.lower(),
-                }
-                rows.append(row)
-                print(row, flush=True)
+                rows.append(row | once(f"{name} {count} {who}", stopped, model, X, y))
+                print(rows[-1], flush=True)
     return rows
+
+
+def stopped(model, X, y):
+    """Seconds, gap and end of a fit that may be stopped."""
+    began = time.perf_counter()
+    with at_most(KERNELS_SECONDS):
+        model.fit(X, y)
+    result = model.result_
+    found = {"seconds": time.perf_counter() - began, "gap": float(result.duality_gap)}
+    return found | {"ended": result.status.name.lower()}
 
 
 CORNERS = """

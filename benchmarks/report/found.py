@@ -53,9 +53,9 @@ class Found:
         """Rows by the values of some columns."""
         return {tuple(row[key] for key in keys): row for row in self.rows(name, table)}
 
-    def full(self, name):
+    def full(self, name, table=""):
         """Rows of a part that were found at the full size."""
-        rows = self.rows(name)
+        rows = self.rows(name, table)
         return rows if any(record.size == "full" for record in self.records[name]) else []
 
     def lacking(self, name):

@@ -6,6 +6,7 @@ from ..harness.records import BENCHMARKS
 from . import rivals, seeds, words
 from .found import Found
 from .markdown import table
+from .readme import figures
 from .rest import link, rest
 from .short import short
 
@@ -28,7 +29,8 @@ says as much about processors as about methods. Only ratios within one run are m
 
 def text(found):
     """The whole page."""
-    parts = [HEAD, "## In short\n", short(found), "## Machines\n", machines(found)]
+    parts = [HEAD, "## In short\n", short(found), "## Figures to quote\n", figures(found)]
+    parts += ["## Machines\n", machines(found)]
     found.asked, shown = [], set()
 
     def told(section):
