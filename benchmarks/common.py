@@ -71,6 +71,29 @@ def at_most(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
+def fit_within(seconds, model, X, y):
+    """Seconds, gap and end of a fit that is ended as by Ctrl-C after so many whole seconds; without
+    a gap if that is before there is a model.
+    """
+    began = time.perf_counter()
+    try:
+        with at_most(seconds):
+            model.fit(X, y)
+    except KeyboardInterrupt:
+        found = {"ended": f"no model after {seconds} s"}
+    else:
+        found = _ended(model)
+    return {"seconds": time.perf_counter() - began} | found
+
+
+def _ended(model):
+    """Gap and end of a model; nothing of one of another package."""
+    result = getattr(model, "result_", None)
+    if result is None:
+        return {}
+    return {"gap": float(result.duality_gap), "ended": result.status.name.lower()}
+
+
 def run_parts(name, parts, wanted, out, full=False):
     """Run those parts (functions by name) that are wanted, all by default, and keep what they
     return.
@@ -170,9 +193,9 @@ def load(name):
 
 
 def table(title, rows):
-    """Print rows (mappings with the same keys) as an aligned table."""
-    columns = list(rows[0])
-    cells = [[_cell(row[c]) for c in columns] for row in rows]
+    """Print rows (mappings) as an aligned table."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[_cell(row.get(c, "")) for c in columns] for row in rows]
     widths = [max(len(c), *(len(line[i]) for line in cells)) for i, c in enumerate(columns)]
     print(f"\n{' '.join(title.split())}")
     for line in [columns, ["-" * w for w in widths], *cells]:

@@ -253,7 +253,7 @@ def lasso():
             continue
         for share in PENALTIES:
             found = once(f"{name} {share}", one_penalty, name, share)
-            table(f"{name}, {share:g} of the largest penalty", filled(found))
+            table(f"{name}, {share:g} of the largest penalty", found)
             rows += found
     return rows
 
@@ -323,15 +323,9 @@ def paths():
         best = found[-1].get("processor seconds", np.nan)
         for row in found[:-1]:
             row["ours to theirs"] = best / row.get("processor seconds", np.nan)
-        table(f"{name}, {PATH} penalties", filled(found))
+        table(f"{name}, {PATH} penalties", found)
         rows += found
     return rows
-
-
-def filled(rows):
-    """The same rows with all columns that occur."""
-    columns = dict.fromkeys((key for row in rows for key in row), "")
-    return [columns | row for row in rows]
 
 
 STEPS = {"grams": grams, "lasso": lasso, "path": paths}

@@ -81,7 +81,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import GFB, SPG, Interior, solve
 
-from .common import at_most, best_of, in_new_process, once, read, run_parts, table, until
+from .common import best_of, fit_within, in_new_process, once, read, run_parts, table, until
 
 SETS = ("svmguide1", "mushrooms", "magic", "poker", "cod_rna", "a9a", "ijcnn1")
 WIDTHS = 10.0 ** np.linspace(0, 2, 50)
@@ -282,20 +282,12 @@ def ranked(kernels, p, rank, seconds, X_train, X_test, y_train, y_test):
     clf = MKLClassifier(
         kernels, p=p, C=COST, approximation=approximation, cache_size=12_000, tol=1e-2
     )
-    began = time.perf_counter()
-    try:
-        with at_most(seconds):
-            clf.fit(X_train, y_train)
-    except KeyboardInterrupt:
-        return {"seconds": time.perf_counter() - began, "ended": f"no model after {seconds} s"}
-    return {
-        "seconds": time.perf_counter() - began,
-        "accuracy": 100 * clf.score(X_test, y_test),
-        "gap": float(clf.result_.duality_gap),
-        "iterations": clf.n_iter_,
-        "columns": clf.bank_.width if approximation else "",
-        "ended": clf.result_.status.name.lower(),
-    }
+    found = fit_within(seconds, clf, X_train, y_train)
+    if "gap" in found:
+        found["accuracy"] = 100 * clf.score(X_test, y_test)
+        found["iterations"] = clf.n_iter_
+        found["columns"] = clf.bank_.width if approximation else ""
+    return found
 
 
 RUN = """
@@ -360,19 +352,10 @@ def kernels():
             }
             for who, model in models.items():
                 row = {"set": name, "n": len(y), "kernels": count, "who": who}
-                rows.append(row | once(f"{name} {count} {who}", stopped, model, X, y))
+                label = f"{name} {count} {who}"
+                rows.append(row | once(label, fit_within, KERNELS_SECONDS, model, X, y))
                 print(rows[-1], flush=True)
     return rows
-
-
-def stopped(model, X, y):
-    """Seconds, gap and end of a fit that may be stopped."""
-    began = time.perf_counter()
-    with at_most(KERNELS_SECONDS):
-        model.fit(X, y)
-    result = model.result_
-    found = {"seconds": time.perf_counter() - began, "gap": float(result.duality_gap)}
-    return found | {"ended": result.status.name.lower()}
 
 
 CORNERS = """

@@ -44,7 +44,7 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, Polynomial
 from manykernels.solvers import MultiplicativeWeights
 
-from .common import at_most, exponent, in_new_process, once, read, run_parts, table
+from .common import exponent, fit_within, in_new_process, once, read, run_parts, table
 
 SETS = ("ionosphere", "breast_cancer", "diabetes", "sonar", "heart", "vote", "wdbc", "wpbc")
 WIDTHS, DEGREES = 2.0 ** np.arange(0, 4.25, 0.5), (1, 2, 3)
@@ -322,14 +322,10 @@ def growth():
 
 def grown(model, X, y, X_test, y_test):
     """Seconds and error of a fit that may be stopped, perhaps without a model."""
-    began = time.perf_counter()
-    try:
-        with at_most(GROWTH_LIMIT):
-            model.fit(X, y)
-    except KeyboardInterrupt:  # scikit-learn's
-        return {"ended": f"no model after {GROWTH_LIMIT} s"}
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "error %": 100 * (1 - model.score(X_test, y_test))}
+    found = fit_within(GROWTH_LIMIT, model, X, y)
+    if not found.get("ended", "").startswith("no model"):
+        found["error %"] = 100 * (1 - model.score(X_test, y_test))
+    return found
 
 
 def growing(X, epsilon, n):

@@ -23,7 +23,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import SquaredPNorm
 from manykernels.solvers import choose_solver, solve
 
-from .common import at_most, load, once, read, run_parts, table, until
+from .common import fit_within, load, once, read, run_parts, table, until
 from .large import gaussians
 from .million import kernels as masked_kernels
 from .small import accuracy
@@ -95,15 +95,6 @@ def norms():
     return rows
 
 
-def stopped(model, X, y):
-    """Seconds and gap of a fit that may be stopped."""
-    began = time.perf_counter()
-    with at_most(LIMIT):
-        model.fit(X, y)
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "gap": float(model.result_.duality_gap)}
-
-
 def kernels():
     """SMO-MKL against the number of kernels on sonar: half the squared p-norm, C = 100, a gap of
     1e-3, 60 s at most.
@@ -117,7 +108,7 @@ def kernels():
             model = MKLClassifier(
                 masked_kernels(count), regularizer=regularizer, C=C, normalize="trace", solver="smo"
             )
-            row = {"p": p, "kernels": count} | stopped(model, *data)
+            row = {"p": p, "kernels": count} | fit_within(LIMIT, model, *data)
             rows += [row] if count > 100 else []  # the first compiles
             print(row, flush=True)
     return rows
@@ -141,7 +132,7 @@ def points():
                     model = MKLClassifier(gaussians(X), solver=solver, **options)
                     row = {"set": name, "p": p, "solver": solver, "n": n}
                     label = f"{name} {p:g} {n} {solver}"
-                    row |= once(label, stopped, model, X[some], y[some])
+                    row |= once(label, fit_within, LIMIT, model, X[some], y[some])
                     rows += [row] if n > 200 else []  # the first compiles
                     print(row, flush=True)
     return rows

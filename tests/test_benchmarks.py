@@ -1,7 +1,9 @@
 """The harness of the benchmarks, and that the page of results is made of the records."""
 
 import ast
+import hashlib
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ pytest.importorskip("benchmarks", reason="the benchmarks are in the checkout, no
 
 from benchmarks import common
 from benchmarks.__main__ import NO_BENCHMARKS
+from benchmarks.harness import __main__ as harness
 from benchmarks.harness import plan, records
 from benchmarks.report import figures, write
 from benchmarks.report.found import Found
@@ -51,11 +54,102 @@ def test_every_benchmark_is_part_of_the_run():
     assert all(plan.parts(name) for name in plan.ORDER)
 
 
-@pytest.mark.parametrize("name", sorted(set(plan.ORDER) - {"gpu", "gpu_lowrank"}))
+@pytest.mark.parametrize("name", sorted(plan.ORDER))
 def test_what_a_quick_run_makes_small_is_there(name):
     found = assigned(name)
     small = {key.value for key in found["QUICK"].keys}
     assert small <= found.keys() - {"QUICK", "STEPS"}
+
+
+@pytest.mark.parametrize("name", sorted(plan.ORDER))
+def test_tables_of_the_plan_name_parts(name):
+    found, parts = assigned(name), set(plan.parts(name))
+    for which in ("SPLIT", "NEEDS", "GUESSED"):
+        if which in found:
+            assert set(ast.literal_eval(found[which])) <= parts | {""}
+    cut = [part for part in parts if plan.split_by(name, part)]
+    assert all(len(set(plan.pieces(name, part))) > 1 for part in cut)
+
+
+def test_every_job_has_a_file_of_its_own():
+    paths = [job.path for job in plan.jobs("full")]
+    assert len(set(paths)) == len(paths)
+
+
+def test_no_job_is_guessed_to_take_longer_than_it_may():
+    assert all(plan.expected(job) <= plan.LIMIT["full"] for job in plan.jobs("full"))
+
+
+class TestQueue:
+    @pytest.fixture
+    def jobs(self, monkeypatch):
+        """Three jobs of 10, 30 and 20 s, of which the last two need the GPU."""
+        seconds = {"a": 10.0, "b": 30.0, "c": 20.0}
+        monkeypatch.setattr(harness, "expected", lambda job: seconds[job.part])
+        monkeypatch.setattr(harness, "on_gpu", lambda job: job.part != "a")
+        return [records.Job("shape", part, "full") for part in seconds]
+
+    def taken(self, queue):
+        job = queue.take()
+        return job and job.part
+
+    def test_one_after_the_other_in_their_order(self, jobs):
+        queue = harness.Queue(jobs)
+        for part in "abc":
+            job = queue.take()
+            assert job.part == part
+            queue.done(job)
+        assert queue.take() is None
+
+    def test_the_longest_first_and_one_at_a_time_on_the_gpu(self, jobs):
+        queue = harness.Queue(jobs, longest_first=True)
+        first = queue.take()
+        assert first.part == "b"
+        assert self.taken(queue) == "a"
+        assert queue.take() is None
+        queue.done(first)
+        assert self.taken(queue) == "c"
+
+    def test_what_does_not_fit_into_the_time_is_left(self, jobs):
+        queue = harness.Queue(jobs, minutes=25 / 60, longest_first=True)
+        assert queue.limit(jobs[0]) <= 25.0
+        assert self.taken(queue) == "c"
+        assert self.taken(queue) == "a"
+        assert [job.part for job in queue.jobs] == ["b"]
+
+
+def test_a_job_that_was_ended_says_what_it_had(tmp_path):
+    assert "nothing" in harness.made(tmp_path / "none")
+    path = tmp_path / "some"
+    path.write_text('{"label": "a9a 2", "value": 1}\n')
+    assert "finished: a9a 2; all else is missing" in harness.made(path)
+
+
+def test_needs_that_are_not_here_are_named(monkeypatch):
+    monkeypatch.setattr(plan, "is_here", lambda need: need != "covtype.npz")
+    assert plan.why_not(records.Job("products", "covertype", "full")) == "needs covtype.npz"
+    assert plan.why_not(records.Job("products", "letter", "full")) is None
+
+
+def test_data_and_variables_that_are_not_here(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "DATA", tmp_path)
+    monkeypatch.setenv("MANYKERNELS_THERE", "1")
+    (tmp_path / "here.npz").touch()
+    is_here = plan.is_here.__wrapped__
+    assert is_here("here.npz")
+    assert not is_here("gone.npz")
+    assert is_here("$MANYKERNELS_THERE")
+    assert not is_here("$MANYKERNELS_GONE")
+    assert not is_here("no_such_package")
+
+
+def test_a_piece_is_one_value_of_a_constant():
+    job = importlib.import_module("benchmarks.harness.job")
+    module = SimpleNamespace(SETS=("a", "b"), ROWS={500: 1, 1000: 2})
+    job.narrow(module, "SETS", "b")
+    job.narrow(module, "ROWS", "500")
+    assert module.SETS == ("b",)
+    assert module.ROWS == {500: 1}
 
 
 class TestRecords:
@@ -67,18 +161,57 @@ class TestRecords:
     def record(self, job, **changes):
         known = {"benchmark": job.benchmark, "part": job.part, "size": job.size, "key": job.key}
         known |= {"commit": "", "date": "", "status": "done", "rows": [{"a": 1}]}
+        known |= {"machine": {"processor": "", "cores": 2}}
         return records.Record(**known | changes)
 
-    def test_one_of_these_files_is_not_made_again(self, job):
-        assert not records.is_current(job)
+    def test_one_of_these_files_is_fresh(self, job):
+        assert records.state(job) == "missing"
         self.record(job).save()
-        assert records.is_current(job)
+        assert records.state(job) == "fresh"
         assert "| 1 |" in job.path.with_suffix(".md").read_text()
 
-    @pytest.mark.parametrize("changes", [{"key": "of other files"}, {"status": "failed"}])
-    def test_others_are(self, job, changes):
+    @pytest.mark.parametrize(
+        ("changes", "state"),
+        [
+            ({"key": "of other files"}, "stale"),
+            ({"status": "failed"}, "failed"),
+            ({"status": "cut"}, "cut"),
+            ({"status": "skipped"}, "skipped"),
+        ],
+    )
+    def test_others_are_not(self, job, changes, state):
         self.record(job, **changes).save()
-        assert not records.is_current(job)
+        assert records.state(job) == state
+
+    def test_figures_are_not_replaced_by_none(self, job):
+        self.record(job, key="of other files").save()
+        self.record(job, status="skipped", rows=None).save()
+        assert records.load(job).rows == [{"a": 1}]
+
+    def test_a_page_without_records_says_what_is_missing(self, job):
+        text = write.text(Found.here())
+        assert "Not said here" in text
+        assert "* gpu-covertype" in text
+
+    def test_pieces_are_one_table_and_the_others_are_named(self, job):
+        for piece in ("sonar", "liver"):
+            one = records.Job("smo", "norms", "full", piece)
+            self.record(one, piece=piece, rows=[{"set": piece}]).save()
+        self.record(records.Job("smo", "norms", "full"), rows=[{"set": "of before"}]).save()
+        found = Found.here()
+        assert {row["set"] for row in found.full("smo-norms")} == {"sonar", "liver"}
+        assert found.lacking("smo-norms") == ["smo-norms, australian", "smo-norms, ionosphere"]
+
+    def test_skipped_is_no_result(self, job):
+        self.record(job, status="skipped", reason="needs a GPU", rows=None).save()
+        found = Found.here()
+        assert found.rows("shape-package") == []
+        assert found.lacking("shape-package") == ["shape-package (needs a GPU)"]
+
+    def test_new_parts_are_shown_without_a_section(self, job):
+        full = records.Job("shape", "package", "full")
+        self.record(full, rows=[{"surprise": 42}]).save()
+        assert "| surprise |" in write.text(Found.here())
 
     def test_keys_differ_by_size_and_part(self):
         keys = {records.Job("small", part, size).key for part in "ab" for size in ("quick", "full")}
@@ -88,10 +221,17 @@ class TestRecords:
         one, two, other = (tmp_path / name for name in ("a.py", "b.py", "c.py"))
         one.write_text('"""Words."""\nx = 1  # more\nQUICK = {}\n')
         two.write_text("x=1;QUICK = {}")
-        other.write_text("x = 1")
+        other.write_text("x = 1\nGUESSED = {}")
         assert records.code(one, "quick") == records.code(two, "quick")
         assert records.code(one, "quick") != records.code(other, "quick")
         assert records.code(one, "full") == records.code(other, "full")
+
+    def test_keys_are_the_same_in_every_version_of_python(self, tmp_path):
+        """What `ast` calls things is; what it writes of them is not."""
+        path = tmp_path / "a.py"
+        path.write_text("def f(x):\n    return f'{x!r:>{3}} y'\n")
+        told = records.code(path, "full")
+        assert hashlib.sha256(told.encode()).hexdigest()[:16] == "0eebdfb9fd333753"
 
 
 def test_a_job_that_was_killed_goes_on(tmp_path, monkeypatch):

@@ -135,6 +135,8 @@ def _text(node):
         return "[" + ",".join(_text(part) for part in node if not _is_words(part)) + "]"
     if not isinstance(node, ast.AST):
         return repr(node)
+    if isinstance(node, ast.JoinedStr):  # 3.12 ends a format with nothing, the others do not
+        node.values = [part for part in node.values if getattr(part, "value", None) != ""]
     fields = ((name, value) for name, value in ast.iter_fields(node) if name not in UNSEEN)
     told = (f"{name}={_text(value)}" for name, value in sorted(fields) if value not in (None, []))
     return f"{type(node).__name__}({','.join(told)})"

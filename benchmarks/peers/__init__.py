@@ -68,6 +68,6 @@ def _environment(peer):
         venv.create(home, with_pip=True, clear=True)
         quickly = ["--quiet", "--retries", "1", "--timeout", "20"]  # also without a network
         command = [str(python), "-m", "pip", "install", *quickly, *NEEDS[peer]]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, capture_output=True)
         (home / "complete").touch()
     return python
