@@ -2,11 +2,13 @@
 
 import argparse
 import importlib
-import inspect
 import pkgutil
+import warnings
 from pathlib import Path
 
 import benchmarks
+
+from .common import run_parts
 
 NO_BENCHMARKS = (
     "gpu_regret",
@@ -44,11 +46,9 @@ def main():
         help="this part only, where the benchmark has some; repeat for more",
     )
     chosen = parser.parse_args()
-    run = importlib.import_module(f"benchmarks.{chosen.name}").main
-    options = {name: value for name in ("full", "parts") if (value := getattr(chosen, name))}
-    for name in options.keys() - inspect.signature(run).parameters.keys():
-        parser.error(f"{chosen.name} has no option --{name.removesuffix('s')}")
-    run(chosen.out, **options)
+    module = importlib.import_module(f"benchmarks.{chosen.name}")
+    warnings.simplefilter("ignore")
+    run_parts(chosen.name, module.STEPS, chosen.parts, chosen.out, chosen.full)
 
 
 if __name__ == "__main__":

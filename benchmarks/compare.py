@@ -53,7 +53,7 @@ from manykernels.solvers import choose_solver, solve
 
 from . import peers
 from .cells import correlated, simulate
-from .common import file_of, median_of, once, read, run_parts, table
+from .common import file_of, median_of, once, read, table
 
 SETS = ("sonar", "heart", "wdbc", "diabetes")
 ROWS, C, REPEATS, PATIENCE = 500, 10.0, 3, 600
@@ -346,7 +346,3 @@ QUICK = {
     "PENALTIES": (0.3,),
     "PATH": 10,
 }
-
-
-def main(out, parts=None):
-    run_parts("compare", STEPS, parts, out)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .common import load, once, run_parts, table
+from .common import load, once, table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -31,6 +31,7 @@ SIZES = (12_000, 60_000)
 SECONDS = 8
 EVERY = {12_000: 1, 60_000: 6}  # of the rows are run
 CORES = 2  # of a row
+GUESSED = {"smaller": 1100, "larger": 400}
 QUICK = {"SIZES": (400, 800), "SECONDS": 2, "EVERY": {400: 12, 800: 24}}
 
 
@@ -143,7 +144,3 @@ def larger():
 
 
 STEPS = {"smaller": smaller, "larger": larger}
-
-
-def main(out, parts=None):
-    run_parts("cross", STEPS, parts, out)

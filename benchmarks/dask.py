@@ -28,7 +28,6 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +46,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.regularizers.base import Curvature
 
-from .common import load, read, run_parts, table
+from .common import load, read, table
 from .million import kernels as masked
 
 OUT = Path("out")  # for the report
@@ -531,6 +530,15 @@ def report():
 
 STEPS = {run.__name__: run for run in (passes, sonar, covertype, faults, cuts, model, report)}
 NEEDS = {"": ("distributed",)}
+GUESSED = {
+    "passes": 120,
+    "sonar": 150,
+    "covertype": 200,
+    "faults": 900,
+    "cuts": 60,
+    "model": 200,
+    "report": 60,
+}
 QUICK = {
     "PROCESSES": False,
     "NORMS": (1.33,),
@@ -545,8 +553,3 @@ QUICK = {
     "WAYS": ("kernels", "points"),
     "SHAPES": ((300, 20, 10), (300, 20, 30)),
 }
-
-
-def main(out, parts=None):
-    warnings.simplefilter("ignore")
-    run_parts("dask", STEPS, parts, out)

@@ -53,7 +53,7 @@ from sklearn.svm import SVC, SVR
 from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressor, MKLRegressorCV
 
 from . import choices
-from .common import read, run_parts, table
+from .common import read, table
 from .views import DESIGNS
 
 SETS = (
@@ -203,6 +203,14 @@ STEPS = {
     "relevance": relevance,
 }
 SPLIT = {"classes": "SETS"}
+GUESSED = {
+    "classes": 80,
+    "numbers": 200,
+    "tables": 900,
+    "groups": 600,
+    "sources": 300,
+    "relevance": 400,
+}
 QUICK = {
     "SETS": ("heart",),
     "ROWS": 60,
@@ -214,7 +222,3 @@ QUICK = {
     "FOLDS": 2,
     "CANDIDATES": {"svc__C": [1.0, 10.0], "svc__gamma": ["scale"]},
 }
-
-
-def main(out, parts=None):
-    run_parts("defaults", STEPS, parts, out)

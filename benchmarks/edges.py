@@ -48,7 +48,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.run_state import RunState
 from manykernels.solvers import choose_solver, drive, solve
 
-from .common import best_of, in_turns, load, once, run_parts, table
+from .common import best_of, in_turns, load, once, table
 from .million import kernels as masked_kernels
 from .small import SETS, averaged
 
@@ -340,6 +340,7 @@ STEPS = {
     "ends_low": ends_low,
 }
 SPLIT = {"ends": "ENDS", "ends_low": "FACTORED"}
+GUESSED = {"ends": 200, "ends_low": 400}
 QUICK = {
     "SETS": ("liver",),
     "ENDS": ("liver",),
@@ -350,7 +351,3 @@ QUICK = {
     "PATH": {"C": [1.0, 100.0], "p": [1.0, 2.0]},
     "FACTORED": {},
 }
-
-
-def main(out, parts=None):
-    run_parts("edges", STEPS, parts, out)

@@ -55,7 +55,7 @@ from manykernels.kernels import RBF, KernelCollection
 from manykernels.kernels.grids import auto_bank
 from manykernels.thresholds import lowered, thresholds
 
-from .common import DATA, once, read, run_parts, table
+from .common import DATA, once, read, table
 
 ROWS = {
     500: ("ijcnn1", "covtype", "usps"),
@@ -341,6 +341,15 @@ def _medians(models, X, y, repeats=None):
 
 STEPS = {run.__name__: run for run in (rows, grids, races, searches, classes, texts, losses)}
 SPLIT = {"rows": "ROWS", "grids": "GRIDS", "searches": "SEARCHES"}
+GUESSED = {
+    "rows": 250,
+    "grids": 90,
+    "races": 600,
+    "searches": 60,
+    "classes": 200,
+    "texts": 300,
+    "losses": 400,
+}
 QUICK = {
     "ROWS": {200: ("letter",)},
     "SMALL": ("liver",),
@@ -354,7 +363,3 @@ QUICK = {
     "NORMS": (1.0, 2.0),
     "REPEATS": 1,
 }
-
-
-def main(out, parts=None):
-    run_parts("fits", STEPS, parts, out)

@@ -25,7 +25,7 @@ from manykernels._loops import rbf
 from manykernels.losses import Hinge
 from manykernels.machines import DenseMachine
 
-from .common import best_of, in_new_process, in_turns, run_parts, table
+from .common import best_of, in_new_process, in_turns, table
 
 POINTS, FAMILIES, NORMS, STARTS = (500, 2000, 4000), (455, 2000), (1.0, 1.33, 2.0), 4
 WARM = "compiled before"
@@ -193,7 +193,3 @@ def printed(part):
 
 STEPS = {part.__name__: printed(part) for part in (machine, family, memory, startup)}
 QUICK = {"POINTS": (500,), "FAMILIES": (455,), "NORMS": (1.33,), "STARTS": 2, "CACHES": (WARM,)}
-
-
-def main(out, parts=None):
-    run_parts("foundations", STEPS, parts, out)

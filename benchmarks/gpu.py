@@ -15,7 +15,6 @@ bandwidth.
 """
 
 import time
-import warnings
 
 import numpy as np
 from sklearn.datasets import make_classification
@@ -25,7 +24,7 @@ from manykernels import MKLClassifier, thresholds
 from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.kernels.vector import dense
 
-from .common import load, read, run_parts, table
+from .common import load, read, table
 from .gpu_pieces import pieces, shortest
 from .gpu_regret import regret
 from .million import PAPER_HOURS, kernels
@@ -342,8 +341,3 @@ GUESSED = {
     "small": 60,
 }
 QUICK = {"REPEATS": 1}
-
-
-def main(out, parts=None):
-    warnings.simplefilter("ignore")
-    run_parts("gpu", STEPS, parts, out)

@@ -20,7 +20,6 @@ Without a GPU PyTorch on the CPU takes a small part of it, to see that it runs.
 """
 
 import time
-import warnings
 from collections import defaultdict
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -34,7 +33,7 @@ from manykernels.kernels import RBF
 from manykernels.kernels.vector import dense
 from manykernels.lowrank import Nystroem
 
-from .common import at_most, read, run_parts, table
+from .common import at_most, read, table
 
 GAMMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
 HELD_OUT, WARM, SMALL = 20_000, 20_000, 4000
@@ -386,8 +385,3 @@ STEPS = {
 NEEDS = {"": ("GPU", "covtype.npz"), "peers": ("torchkm",)}
 GUESSED = {"ranks": 120, "profile": 120, "losses": 120, "streaming": 60, "sums": 30, "peers": 260}
 QUICK = {"HELD_OUT": 1000}
-
-
-def main(out, parts=None):
-    warnings.simplefilter("ignore")
-    run_parts("gpu_lowrank", STEPS, parts, out)

@@ -144,4 +144,5 @@ def _features():
 
 
 def pieces():
+    """SMO of a working set, rows and sums of kernels on a GPU."""
     return _working_sets() + _rows() + _features()

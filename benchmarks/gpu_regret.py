@@ -114,7 +114,7 @@ def timed(problem, device):
 
 
 def regret():
-    """The table, and what is worst."""
+    """Seconds of ``device="auto"`` beside the better place, on 60 problems."""
     warnings.simplefilter("ignore")
     rows = []
     for problem in drawn():

@@ -50,7 +50,7 @@ from manykernels.kernels import RBF, Linear, on_groups
 
 from . import peers
 from .cells import correlated, save, simulate
-from .common import file_of, once, run_parts, table
+from .common import file_of, once, table
 
 ROWS, GROUPS, SIZE, TRUE = 200, 30, 5, 3
 STRENGTHS = np.linspace(0.0, 1.8, 10)
@@ -346,6 +346,16 @@ STEPS = {
 }
 SPLIT = {"scmkl": "SIZES"}
 NEEDS = {"scmkl": ("scmkl",), "correlated": ("scmkl",), "as_many": ("scmkl",)}
+GUESSED = {
+    "stability": 400,
+    "price": 60,
+    "entries": 120,
+    "density": 300,
+    "scmkl": 200,
+    "correlated": 200,
+    "as_many": 300,
+    "large": 300,
+}
 QUICK = {
     "STRENGTHS": (0.0, 1.0),
     "TABLES": 1,
@@ -369,7 +379,3 @@ QUICK = {
     "GENES": 500,
     "SETS": 30,
 }
-
-
-def main(out, parts=None):
-    run_parts("groups", STEPS, parts, out)

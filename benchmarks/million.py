@@ -20,7 +20,7 @@ import numpy as np
 
 from manykernels.kernels import KernelCollection
 
-from .common import describe_machine, exponent, in_new_process, read, run_parts, table
+from .common import exponent, in_new_process, read, table
 
 SIZES, LARGEST = (10**3, 10**4, 10**5), 10**6
 PAPER_HOURS = 105.62
@@ -91,44 +91,6 @@ def _exponent(rows):
     return exponent([row["kernels"] for row in rows], [row["seconds"] for row in rows])
 
 
-def picture(results, path):
-    """Seconds against the number of kernels."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4.5), layout="constrained")
-    for rows, marker in zip(results.values(), "os", strict=False):
-        if rows:
-            label = f"p = {rows[0]['p']:g}"
-            axes.loglog(
-                [row["kernels"] for row in rows],
-                [row["seconds"] for row in rows],
-                marker=marker,
-                label=label,
-            )
-    axes.loglog(
-        [LARGEST],
-        [3600 * PAPER_HOURS],
-        "k*",
-        markersize=10,
-        linestyle="none",
-        label="SPG-GMKL, 2012, p = 1.33",
-    )
-    axes.set(xlabel="number of kernels", ylabel="seconds")
-    cores = describe_machine()["cores"]
-    caption = f"Sonar, 208 points, C = 100: to a certified gap of 1e-3, {cores} cores\n"
-    axes.set_title(
-        f"{caption}star: the paper's {PAPER_HOURS} hours for $10^6$ kernels, one core of 2012",
-        fontsize=10,
-    )
-    axes.grid(True, which="major", alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=150)
-    print(f"picture in {path}")
-
-
 def ball(full=False):
     """More and more Gaussians on sonar, hinge, p = 1.33, C = 100, unit trace, a gap of 1e-3."""
     return grown(1.33, full)
@@ -141,8 +103,3 @@ def simplex(full=False):
 
 STEPS = {"ball": ball, "simplex": simplex}
 QUICK = {"SIZES": (2000,)}
-
-
-def main(out, full=False, parts=None):
-    results = run_parts("million", STEPS, parts, out, full)
-    picture(results, out / "million.png")

@@ -39,7 +39,7 @@ from manykernels import MKLClassifier
 from manykernels.banks import make_bank
 from manykernels.kernels import on_groups
 
-from .common import file_of, in_turns, run_parts, table
+from .common import file_of, in_turns, table
 
 SHARES = (0.0, 0.2, 0.4, 0.6)
 SETS = {"mfeat": (300, 500, 3), "tcga_breast": (100, 50, 10)}  # rows, test rows, splits
@@ -227,7 +227,3 @@ def cost():
 
 STEPS = {"shares": shares, "one_view": one_view, "lost_view": lost_view, "cost": cost}
 QUICK = {"SETS": {"tcga_breast": (100, 50, 2)}, "SHARES": (0.0, 0.4), "POINTS": 500}
-
-
-def main(out, parts=None):
-    run_parts("missing", STEPS, parts, out)

@@ -28,7 +28,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
-from .common import load, run_parts, table, until
+from .common import load, table, until
 from .papers import MKLGL_TABLES_2_3
 
 CURVES, SECONDS, POINTS_OF_CURVE = (
@@ -176,7 +176,3 @@ QUICK = {
     "TRIALS": 2,
     "TUNED_TRIALS": 1,
 }
-
-
-def main(out, parts=None):
-    run_parts("mklgl", STEPS, parts, out)

@@ -22,7 +22,6 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +33,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 from threadpoolctl import threadpool_limits
 
-from .common import run_parts, table
+from .common import table
 
 CHECKOUT = Path(__file__).parents[1]
 COUNT, SEED = 300, 0
@@ -254,7 +253,7 @@ def prepare():
     numba.njit(lambda x: x)(0.0)  # the first call of all fills numba's tables of types
 
 
-def sampled(every=False):
+def sampled():
     """Mutants of a sample, and whether the tests notice them."""
     prepare()
     package = CHECKOUT / "src" / "manykernels"
@@ -264,7 +263,7 @@ def sampled(every=False):
         for source in sorted(package.glob(part.sources))
         for mutant in mutants_of(part, source)
     ]
-    chosen = sample(mutants, len(mutants) if every else COUNT)
+    chosen = sample(mutants, COUNT)
     print(f"{len(chosen)} of {len(mutants)} mutants")
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
         copy = Copy(folder)
@@ -286,7 +285,3 @@ def sampled(every=False):
 STEPS = {"sampled": sampled}
 NEEDS = {"": ("cosmic_ray",)}
 QUICK = {"COUNT": 2, "PARTS": PARTS[2:3]}
-
-
-def main(out, full=False):
-    run_parts("mutants", {"sampled": partial(sampled, full)}, None, out)

@@ -30,7 +30,7 @@ from sklearn.svm import SVC
 from manykernels import MKLClassifier, MKLClassifierCV
 from manykernels.kernels import auto_bank, on_groups
 
-from .common import file_of, once, read, run_parts, table
+from .common import file_of, once, read, table
 
 SETS = (
     *("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc", "heart"),
@@ -178,7 +178,3 @@ QUICK = {
     "PAIRS": {"C": [1.0, 10.0], "gamma": ["scale"]},
     "BOOSTED": {"learning_rate": [0.1]},
 }
-
-
-def main(out, parts=None):
-    run_parts("pays", STEPS, parts, out)

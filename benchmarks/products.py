@@ -85,7 +85,7 @@ from manykernels.regularizers import L1, SquaredPNorm
 from manykernels.solvers import SPG, QuasiNewton, solve
 
 from . import gpu_lowrank
-from .common import DATA, file_of, in_new_process, load, megabytes, once, run_parts, table, until
+from .common import DATA, file_of, in_new_process, load, megabytes, once, table, until
 from .papers import SPG_TABLES_5_9
 
 SETS = ("australian", "liver", "sonar", "breast_cancer", "diabetes", "wpbc", "leukemia")
@@ -445,7 +445,3 @@ QUICK = {
     "WHOLE_LETTER": 1000,
     "MADELON": (300, 5, 5, 20),
 }
-
-
-def main(out, parts=None):
-    run_parts("products", STEPS, parts, out)

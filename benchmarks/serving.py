@@ -35,7 +35,7 @@ from sklearn.svm import SVC
 from manykernels import MKLClassifier, save
 from manykernels.kernels import paper_bank
 
-from .common import in_new_process, run_parts, table
+from .common import in_new_process, table
 
 POINTS, COLUMNS, ROWS = 2500, 57, 10_000
 CALLS, BATCHES, TIMES = 400, (1, 10, 100), 3
@@ -226,8 +226,5 @@ def sizes():
 
 
 STEPS = {run.__name__: run for run in (latency, many, start, sizes)}
+GUESSED = {"latency": 60, "many": 60, "start": 40, "sizes": 40}
 QUICK = {"POINTS": 300, "COLUMNS": 8, "ROWS": 1000, "CALLS": 20, "TIMES": 1}
-
-
-def main(out, parts=None):
-    run_parts("serving", STEPS, parts, out)

@@ -47,7 +47,7 @@ from manykernels.regularizers import PNormBall
 from manykernels.solvers import choose_solver, solve
 
 from . import papers
-from .common import best_of, in_new_process, load, once, run_parts, table, until
+from .common import best_of, in_new_process, load, once, table, until
 
 SETS = ("wpbc", "sonar", "liver", "ionosphere", "breast_cancer", "australian", "diabetes")
 SMOOTH = ("newton", "spg", "smo", "group_lasso", "pgd", "alignment", "uniform")
@@ -264,7 +264,3 @@ QUICK = {
     "TIMES": 1,
     "SYNTHETIC": 400,
 }
-
-
-def main(out, parts=None):
-    run_parts("small", STEPS, parts, out)

@@ -23,7 +23,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import SquaredPNorm
 from manykernels.solvers import choose_solver, solve
 
-from .common import fit_within, load, once, read, run_parts, table, until
+from .common import fit_within, load, once, read, table, until
 from .large import gaussians
 from .million import kernels as masked_kernels
 from .small import accuracy
@@ -149,7 +149,3 @@ QUICK = {
     "SIZES": {"a9a": (500, 1000)},
     "LIMIT": 3,
 }
-
-
-def main(out, parts=None):
-    run_parts("smo", STEPS, parts, out)

@@ -22,7 +22,7 @@ from manykernels.problem import Problem
 from manykernels.regularizers import SquaredPNorm
 from manykernels.solvers import SPG, solve
 
-from .common import load, once, read, run_parts, table, until
+from .common import load, once, read, table, until
 from .large import gaussians
 from .million import kernels as masked_kernels
 from .products import PARTS, solver
@@ -129,7 +129,3 @@ QUICK = {
     "CURVES": {"a9a": 500},
     "MASKED": 500,
 }
-
-
-def main(out, parts=None):
-    run_parts("spg", STEPS, parts, out)

@@ -48,7 +48,7 @@ from manykernels import MKLClassifier, MKLClassifierCV
 from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.lowrank import Nystroem
 
-from .common import read, run_parts, table
+from .common import read, table
 from .small import SETS
 
 COSTS, NORMS = np.logspace(-2.0, 1.5, 8), (1.0, 1.33, 2.0, float("inf"))
@@ -208,6 +208,7 @@ def _timed(model, X, y):
 
 STEPS = {"grid": grid, "calibration": calibration, "device": device}
 NEEDS = {"device": ("GPU",)}
+GUESSED = {"device": 250}
 QUICK = {
     "SETS": ("liver",),
     "ROWS": {},
@@ -215,7 +216,3 @@ QUICK = {
     "NORMS": (1.0, 2.0),
     "MOST": 150,
 }
-
-
-def main(out, parts=None):
-    run_parts("tuning", STEPS, parts or ["grid", "calibration"], out)

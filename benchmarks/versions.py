@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from .common import run_parts, table
+from .common import table
 
 HERE = Path(__file__).parents[1] / "src"
 ROUNDS, FITS = 2, 2
@@ -137,7 +137,3 @@ STEPS = {
     "gpu": partial(_beside, "gpu", "gpu, low rank"),
     "dask": partial(_beside, "dask"),
 }
-
-
-def main(out, parts=None):
-    run_parts("versions", STEPS, parts, out)

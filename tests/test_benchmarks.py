@@ -117,6 +117,14 @@ class TestQueue:
         assert self.taken(queue) == "a"
         assert [job.part for job in queue.jobs] == ["b"]
 
+    def test_what_goes_on_another_time_begins_last(self, jobs, monkeypatch):
+        monkeypatch.setattr(harness, "expected", lambda job: {"a": 10.0}.get(job.part, 1000.0))
+        monkeypatch.setattr(harness, "goes_on", lambda job: job.part == "c")
+        queue = harness.Queue(jobs, minutes=3, longest_first=True)
+        assert self.taken(queue) == "a"
+        assert self.taken(queue) == "c"
+        assert self.taken(queue) is None
+
 
 def test_a_job_that_was_ended_says_what_it_had(tmp_path):
     assert "nothing" in harness.made(tmp_path / "none")
@@ -156,6 +164,7 @@ class TestRecords:
     @pytest.fixture
     def job(self, tmp_path, monkeypatch):
         monkeypatch.setattr(records, "RESULTS", tmp_path)
+        monkeypatch.setattr(records, "package_digest", lambda: "")  # of hundreds of files
         return records.Job("shape", "package", "quick")
 
     def record(self, job, **changes):

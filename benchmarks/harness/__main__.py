@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -16,10 +17,11 @@ from pathlib import Path
 from ..common import describe_machine
 from ..report.write import write
 from .job import in_child
-from .plan import LIMIT, chosen, expected, on_gpu, why_not
+from .plan import LIMIT, chosen, expected, goes_on, on_gpu, why_not
 from .records import CHECKOUT, Record, commit, load, state
 
 WIDTH = 24
+LEAST = 120  # seconds that are worth beginning what will not end
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 # a server that imports once what all jobs import, and forks a process for each
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -48,7 +50,8 @@ def main():
     failed = run(queue, given.logs / given.size, cores)
     if queue.jobs:
         print(f"no time for {len(queue.jobs)}: {', '.join(map(str, queue.jobs))}")
-    write()
+    if importlib.util.find_spec("matplotlib"):
+        write()
     if failed:
         sys.exit(f"{len(failed)} failed: {', '.join(map(str, failed))}; see {given.logs}")
 
@@ -100,7 +103,8 @@ def shares(count):
 
 class Queue:
     """Jobs that are to run, and what is next: in their order, or the longest that fits into the
-    time that is left; one at a time of those that need the GPU.
+    time that is left, and if none does one that can go on another time; one at a time of those that
+    need the GPU.
 
     Parameters
     ----------
@@ -128,12 +132,10 @@ class Queue:
     def take(self):
         """The next job; None if there is none that could begin now."""
         with self._lock:
-            fit = [
-                job
-                for job in self.jobs
-                if min(expected(job), LIMIT[job.size]) <= self.left
-                and not (on_gpu(job) and self.gpu_is_taken)
-            ]
+            free = [job for job in self.jobs if not (on_gpu(job) and self.gpu_is_taken)]
+            fit = [job for job in free if min(expected(job), LIMIT[job.size]) <= self.left]
+            if not fit and self.left > LEAST:
+                fit = [job for job in free if goes_on(job)]
             if not fit:
                 return None
             job = max(fit, key=expected) if self.longest_first else fit[0]

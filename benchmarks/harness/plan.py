@@ -129,6 +129,11 @@ def needs(job):
     return (*table.get("", ()), *table.get(job.part, ()))
 
 
+def goes_on(job):
+    """Whether a job that was ended begins with what it had: its benchmark calls `common.once`."""
+    return "once(" in (BENCHMARKS / f"{job.benchmark}.py").read_text()
+
+
 def on_gpu(job):
     return "GPU" in needs(job)
 
