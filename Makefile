@@ -49,7 +49,8 @@ demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
 # All benchmarks: small in minutes, or the whole in hours. What has a record of these files is not
-# run again, so that a run that was ended goes on; both make benchmarks/RESULTS.md anew.
+# run again, so that a run that was ended goes on; both make benchmarks/RESULTS.md anew. With
+# `--list` the harness says what is stale, with `--minutes 9` it ends by then.
 bench-quick: $(VENV)/bench
 	$(BIN)/python -m benchmarks.harness --size quick
 

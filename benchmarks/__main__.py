@@ -2,37 +2,18 @@
 
 import argparse
 import importlib
-import pkgutil
 import warnings
 from pathlib import Path
 
 import benchmarks
 
 from .common import run_parts
-
-NO_BENCHMARKS = (
-    "gpu_regret",
-    "cells",
-    "choices",
-    "common",
-    "exactly",
-    "gpu_pieces",
-    "harness",
-    "papers",
-    "peers",
-    "report",
-    "sparse_mkl",
-    "views",
-    "__main__",
-)
+from .harness.plan import ORDER
 
 
 def main():
-    names = sorted(
-        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in NO_BENCHMARKS
-    )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
-    parser.add_argument("name", choices=names)
+    parser.add_argument("name", choices=sorted(ORDER))
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the JSON")
     parser.add_argument(
         "--full",

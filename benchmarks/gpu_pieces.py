@@ -14,7 +14,7 @@ import numpy as np
 
 from .common import best_of, table
 
-STEPS = 10**6
+MOST_STEPS = 10**6
 
 
 def shortest(work):
@@ -46,7 +46,7 @@ def _working_sets():
 
         def host(K=K, y=y, own=own, bounds=bounds):
             beta = np.zeros(y.size)
-            return beta, smo(K, own, bounds, beta, -y, 1e-2, STEPS)[0]
+            return beta, smo(K, own, bounds, beta, -y, 1e-2, MOST_STEPS)[0]
 
         square, there = device.put(K, np.float32), [device.put(part) for part in (own, *bounds)]
         given = device.put(-y), device.indices([q]), device.put([1e-2])
@@ -55,7 +55,7 @@ def _working_sets():
             beta, steps = device.put(np.zeros(q)), device.indices([0])
             slopes, count, tol = given
             sets = square[None], there, (beta[None], slopes[None])
-            solve_sets(*sets, count, tol, steps, STEPS, rough)
+            solve_sets(*sets, count, tol, steps, MOST_STEPS, rough)
             return beta.cpu().numpy(), int(steps)
 
         row = {"points": q}

@@ -26,14 +26,34 @@ from functools import cache
 from ..common import DATA
 from .records import BENCHMARKS, Job, load
 
-# in the order of the report: the papers' tables, peers, when it pays, everything else
-ORDER = (
+
+@cache
+def _assigned(name):
+    """What the module of a benchmark assigns, by name."""
+    found = {}
+    for node in ast.parse((BENCHMARKS / f"{name}.py").read_text()).body:
+        for target in getattr(node, "targets", ()):
+            if not isinstance(target, ast.Tuple):
+                found[ast.unparse(target)] = node.value
+            elif isinstance(node.value, ast.Tuple):
+                found |= zip(map(ast.unparse, target.elts), node.value.elts, strict=True)
+    return found
+
+
+# in the order of the report: the papers' tables, peers, when it pays, everything else; benchmarks
+# that are not named here come last
+FIRST = (
     *("small", "large", "products", "million", "spg", "smo", "mklgl", "mwu", "lowrank"),
     *("compare", "groups", "proof", "shapley", "coverage", "compression", "pays", "defaults"),
     *("fits", "tuning"),
     *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
     *("dask", "gpu", "gpu_lowrank"),
+)
+MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+ORDER = (
+    *FIRST,
+    *(name for name in MODULES if name not in FIRST and "STEPS" in _assigned(name)),
 )
 LIMIT = {"quick": 300, "full": 1200}  # seconds of a job
 UNKNOWN = {"quick": 20, "full": 300}  # seconds of a job that never ran and has no guess
@@ -47,19 +67,6 @@ def jobs(size):
         for part in parts(name)
         for piece in (pieces(name, part) if size == "full" else ("",))
     ]
-
-
-@cache
-def _assigned(name):
-    """What the module of a benchmark assigns, by name."""
-    found = {}
-    for node in ast.parse((BENCHMARKS / f"{name}.py").read_text()).body:
-        for target in getattr(node, "targets", ()):
-            if not isinstance(target, ast.Tuple):
-                found[ast.unparse(target)] = node.value
-            elif isinstance(node.value, ast.Tuple):
-                found |= zip(map(ast.unparse, target.elts), node.value.elts, strict=True)
-    return found
 
 
 def _table(name, which):

@@ -7,6 +7,8 @@ from ..harness.plan import ORDER, parts, pieces
 from ..harness.records import every
 from .markdown import pieces as tables_in
 
+NAMED = 4  # missing pieces of a part that are named
+
 
 @dataclass
 class Found:
@@ -71,6 +73,8 @@ class Found:
         missing = [piece for piece in every_one if piece not in done]
         if len(missing) == len(every_one):
             return [name + why]
+        if len(missing) > NAMED:
+            return [f"{name}, {len(missing)} of {len(every_one)} pieces"]
         return [f"{name}, {piece}" for piece in missing]
 
     def origin(self):
