@@ -208,6 +208,15 @@ class TestRecords:
         assert {row["set"] for row in found.full("smo-norms")} == {"sonar", "liver"}
         assert found.lacking("smo-norms") == ["smo-norms, australian", "smo-norms, ionosphere"]
 
+    def test_pieces_take_as_long_as_others_did(self, job):
+        sonar, liver = (records.Job("smo", "norms", "full", piece) for piece in ("sonar", "liver"))
+        self.record(records.Job("smo", "norms", "full"), seconds=400.0).save()
+        assert plan.expected(liver) == 100.0
+        self.record(sonar, piece="sonar", seconds=30.0).save()
+        assert plan.expected(liver) == 30.0
+        self.record(liver, piece="liver", seconds=5.0).save()
+        assert plan.expected(liver) == 5.0
+
     def test_skipped_is_no_result(self, job):
         self.record(job, status="skipped", reason="needs a GPU", rows=None).save()
         found = Found.here()

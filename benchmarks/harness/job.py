@@ -19,7 +19,7 @@ import numpy as np
 
 from ..common import ABSENT, call, describe_machine, megabytes
 from .plan import split_by
-from .records import Record, commit
+from .records import TABLES, Record, commit
 
 SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -126,7 +126,7 @@ def constants(module):
     """The constants of a module that are numbers, words or collections of them."""
     found = {}
     for name, value in vars(module).items():
-        if name.isupper() and name not in ("STEPS", "QUICK"):
+        if name.isupper() and name not in ("STEPS", "QUICK", *TABLES):
             try:
                 value = plain(value)
                 text = json.dumps(value)

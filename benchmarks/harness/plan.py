@@ -117,15 +117,19 @@ def chosen(names, size):
 
 
 def expected(job):
-    """Seconds that a job should take: those of its last record, or of that of the whole part, or
-    those that were guessed.
+    """Seconds that a job should take: those of its last record, or the mean of its other pieces, or
+    its share of a record of the whole part, or those that were guessed.
     """
     record = load(job)
     if record is not None and record.status == "done":
         return record.seconds
+    others = [Job(job.benchmark, job.part, job.size, p) for p in pieces(job.benchmark, job.part)]
+    known = [one.seconds for other in others if (one := load(other)) and one.status == "done"]
+    if known and job.piece:
+        return sum(known) / len(known)
     whole = load(Job(job.benchmark, job.part, job.size))
     if whole is not None and whole.status == "done":
-        return whole.seconds / len(pieces(job.benchmark, job.part))
+        return whole.seconds / len(others)
     guessed = _table(job.benchmark, "GUESSED") if job.size == "full" else {}
     return guessed.get(job.part, UNKNOWN[job.size])
 
