@@ -1,6 +1,7 @@
 """Run all jobs of a size, or some: ``python -m benchmarks.harness --size quick``."""
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import json
@@ -182,9 +183,11 @@ def execute(job, log, cores, limit):
     child = CONTEXT.Process(target=in_child, args=arguments)
     child.start()
     child.join(limit)
-    if child.exitcode is None:
+    late = child.exitcode is None
+    with contextlib.suppress(ProcessLookupError):  # with all that it started
         os.killpg(child.pid, signal.SIGKILL)
-        child.join()
+    child.join()
+    if late:
         return "cut", f"ended by time after {limit:.0f} s; {made(partial)}"
     if child.exitcode == 0:
         partial.unlink(missing_ok=True)

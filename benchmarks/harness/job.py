@@ -10,8 +10,10 @@ import os
 import random
 import resource
 import signal
+import sys
 import threading
 import time
+import traceback
 import warnings
 from multiprocessing.connection import wait
 
@@ -38,7 +40,15 @@ def in_child(job, log, partial, cores, on_gpu):
     os.environ["MANYKERNELS_PARTIAL"] = str(partial)
     if not on_gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    run(job, on_gpu)
+    code = 1
+    try:
+        run(job, on_gpu)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)  # without waiting for workers of joblib, which may never end
 
 
 def end_with_parent():
