@@ -302,3 +302,21 @@ class TestOneSVM:
 def test_held_products_are_those_of_the_bank():
     point = HeldPoint.at(RunState(problem()), np.ones((1, 60)))
     np.testing.assert_allclose(point.products[:, 0], BANK.products(np.ones(60)))
+
+
+def test_a_kernel_of_weights_that_keep_most_is_updated():
+    """``c before + a few`` costs a few kernels, and is the kernel of these weights."""
+    bank = make_bank(paper_bank(X), X)
+    run = RunState(Problem(bank, y, 1.0, PNormBall(1.0)))
+    before = np.full(bank.m, 1.0 / bank.m)
+    weights = 0.3 * before
+    weights[[1, 4]] += 0.35
+    asked = []
+    run.held_kernel(before)
+    combine = bank.combine
+    bank.combine = lambda given, rows=None: asked.append(np.count_nonzero(given)) or combine(given)
+    K = run.held_kernel(weights)
+    assert asked == [2]
+    np.testing.assert_allclose(K, combine(weights), atol=1e-6)
+    run.held_kernel(np.arange(bank.m) / bank.m)  # keeps nothing
+    assert asked == [2, bank.m - 1]

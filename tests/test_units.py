@@ -19,6 +19,7 @@ from manykernels import (
 from manykernels.banks import make_bank
 from manykernels.banks.torch.tiled import DeviceTiledBank
 from manykernels.display.facts import training_rows
+from manykernels.banks.divided import divided
 from manykernels.estimators.data.silent import silent_kernels
 from manykernels.estimators.data.units import in_units
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed, auto_bank, on_groups
@@ -258,6 +259,15 @@ class TestSilent:
         found = silent_kernels(make_bank(KernelCollection(kernels), table))
         assert found["identity"].tolist() == [0]
         assert found["constant"].tolist() == [3, 4]
+
+    def test_kernels_as_their_factors(self):
+        wide = [RBF(g, features=[c]) for c in range(2) for g in (1e-9, 0.5)]
+        table = np.hstack([np.random.default_rng(0).normal(size=(300, 2)), np.ones((300, 1))])
+        kernels = [*wide, RBF(1e3), Linear(features=[2]), RBF(2.0, features=[2]), RBF(1e-9)]
+        bank = make_bank(KernelCollection(kernels), table)
+        plain, parts = silent_kernels(bank), silent_kernels(divided(bank))
+        assert plain["constant"].tolist() == parts["constant"].tolist() == [0, 2, 5, 6, 7]
+        assert plain["identity"].tolist() == parts["identity"].tolist() == [4]
 
     def test_many_small_similarities_are_not_nothing(self):
         """A typical point has no near neighbor, but a thousand far ones."""

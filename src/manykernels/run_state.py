@@ -34,6 +34,8 @@ from .thresholds import thresholds
 GIGABYTE = 2**30
 # Coefficients of all outputs from which on threads share them: fewer take as long as to begin.
 FEWEST_COEFFICIENTS = 10_000
+# Part of a weight below which a difference of two is rounding.
+ROUNDING = 1e-12
 
 Outcome = TypeVar("Outcome")
 
@@ -390,8 +392,14 @@ class RunState:
         of, bank, kernel = self._last
         if bank is self.bank and np.array_equal(of, weights):
             return kernel
-        self._last = np.empty(0), None, None  # two do not fit where one does
-        kernel = self.bank.combine(weights)
+        kept = _kept_share(weights, of) if bank is self.bank else 0.0
+        if kept and 3 * kernel.nbytes <= self.memory_budget:
+            kernel = kernel * kernel.dtype.type(kept)
+            kernel += self.bank.combine(_without_rounding(weights, kept * of))
+        else:
+            self._last = np.empty(0), None, None
+            del kernel  # two do not fit where one does
+            kernel = self.bank.combine(weights)
         self._last = np.array(weights, dtype=float), self.bank, kernel
         return kernel
 
@@ -426,3 +434,21 @@ class RunState:
             self.counters.kernel_passes += 1
         else:
             self._parts += share
+
+
+def _kept_share(weights: np.ndarray, before: np.ndarray) -> float:
+    """The share c of earlier weights that new ones keep, ``weights = c before + rest``, if the rest
+    is of few kernels; else zero. A step that goes some way towards a few kernels is like this.
+    """
+    if not before.size:
+        return 0.0
+    used = before > 0.0
+    share = float((weights[used] / before[used]).min())
+    few = np.count_nonzero(_without_rounding(weights, share * before))
+    return share if 2 * few < np.count_nonzero(weights) else 0.0
+
+
+def _without_rounding(weights: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """``weights - part``, where what rounding has left is zero."""
+    rest = weights - part
+    return np.where(rest > ROUNDING * weights, rest, 0.0)

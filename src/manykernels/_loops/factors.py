@@ -3,10 +3,11 @@
 import math
 
 from .jit import cached_njit
+from .rbf import LOG2_E, start_chain
 
 
 @cached_njit()
-def gaussian_factor(x, gamma, error, left, factor):
+def gaussian_factor(x, gamma, error, left, powers, factor):
     """The pivoted Cholesky factor of ``exp(-gamma (x_i - x_j)^2)``, row by row.
 
     What a factor leaves of the matrix is positive semidefinite, so that none of its entries is
@@ -17,8 +18,8 @@ def gaussian_factor(x, gamma, error, left, factor):
     x : (n,) array
     gamma, error : float
         The factor is complete when no diagonal entry of what it leaves is larger than `error`.
-    left : (n,) array
-        Scratch: the diagonal of what is left.
+    left, powers : (n,) arrays
+        Scratch: the diagonal of what is left, and powers of two.
     factor : (most, n) array
         Its first rows are filled.
 
@@ -27,7 +28,7 @@ def gaussian_factor(x, gamma, error, left, factor):
     int
         The rank, or -1 if it is larger than the rows that there are.
     """
-    n = x.size
+    n, unit = x.size, gamma * LOG2_E
     left[:] = 1.0
     pivot = 0
     for rank in range(factor.shape[0] + 1):
@@ -38,7 +39,10 @@ def gaussian_factor(x, gamma, error, left, factor):
         row = factor[rank]
         for i in range(n):
             apart = x[i] - x[pivot]
-            row[i] = math.exp(-gamma * apart * apart)
+            row[i] = unit * apart * apart
+        start_chain(row, powers, n)
+        for i in range(n):
+            row[i] = 1.0 - row[i]
         for before in range(rank):
             other = factor[before]
             share = other[pivot]

@@ -93,6 +93,15 @@ def dot_each(factors, offsets, coefficients, out):
                 out[k, i, c] = inner(coefficients[c, own], factors[i, own])
 
 
+@fast
+def square_each(factors, offsets, out):
+    """``out[k, i]``, the squared length of ``factors[i, own]`` for every kernel k."""
+    for i in range(factors.shape[0]):
+        for k in range(offsets.size - 1):
+            own = factors[i, offsets[k] : offsets[k + 1]]
+            out[k, i] = inner(own, own)
+
+
 # --- polynomials of a number per pair of points ---------------------------------------------------
 
 

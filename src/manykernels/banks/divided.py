@@ -217,18 +217,20 @@ def divided(bank: Any) -> Any:
     candidates = of_small_rank(bank)
     if not candidates.size:
         return bank
+    most = most_columns(bank.n)
     factors = bank.threads.map(
-        lambda k: _factor(bank, k),
+        lambda k: _factor(bank, k, most),
         candidates.tolist(),
-        entries=candidates.size * bank.n * most_columns(bank.n),
+        entries=candidates.size * bank.n * most,
     )
     found = [(k, one) for k, one in zip(candidates, factors, strict=True) if one is not None]
     if not found:
         return bank
     kernels = np.array([k for k, _ in found])
     offsets = np.append(0, np.cumsum([len(one) for _, one in found]))
-    side_by_side = np.empty((bank.n, offsets[-1]), bank.dtype)
-    np.concatenate([one for _, one in found], out=side_by_side.T, casting="same_kind")
+    rows = np.empty((offsets[-1], bank.n), bank.dtype)
+    np.concatenate([one for _, one in found], out=rows, casting="same_kind")
+    side_by_side = np.ascontiguousarray(rows.T)
     some = KernelFactors(side_by_side, offsets, bank.take_kernels(kernels), bank.threads)
     parts, others = [Part(kernels, some)], np.setdiff1d(np.arange(bank.m), kernels)
     if others.size:
@@ -244,13 +246,13 @@ def holding(bank: Any, held: Callable = DenseBank.from_bank) -> Any:
     return DividedBank(bank.source, tuple(parts))
 
 
-def _factor(bank: Any, k: int) -> np.ndarray | None:
+def _factor(bank: Any, k: int, most: int) -> np.ndarray | None:
     """The factor of a kernel, (r, n), or None if it has too many columns."""
     kernel, scale = bank.spec.kernels[k], np.sqrt(bank.spec.scales[k])
     seen = bank.spec.seen(k, bank.right)
     if type(kernel) is Linear:
         return scale * np.asarray(seen, dtype=float).T
     x = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=float).ravel()
-    factor, left = np.empty((most_columns(bank.n), bank.n)), np.empty(bank.n)
-    rank = gaussian_factor(x, kernel.gamma, ERRORS[bank.dtype], left, factor)
+    factor, left, powers = np.empty((most, bank.n)), np.empty(bank.n), np.empty(bank.n)
+    rank = gaussian_factor(x, kernel.gamma, ERRORS[bank.dtype], left, powers, factor)
     return None if rank < 0 else scale * factor[:rank]

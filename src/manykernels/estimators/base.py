@@ -106,7 +106,9 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             prepared = self._data(X, y, sample_weight)
             run.begin(prepared)
             self._choose(X, y, sample_weight, run)
-            run.solve(run.at_hand(prepared))
+            prepared = run.at_hand(prepared)
+            run.note_silent(prepared.bank)
+            run.solve(prepared)
             self._finish(run)
             words = self._words_on_silence()
             if words:

@@ -24,6 +24,7 @@ from ..solvers.wrappers import FromIterate
 from .checkpoints import Journal, Termination
 from .checks import check_sizes, choose_regularizer, limited, memory_budget
 from .data.prepare import Prepared, request
+from .data.silent import silent_kernels
 from .engine import Engine, Job
 
 SECONDS_AFTER_THE_END = 1.0  # for an SVM of each output whose turn had not come
@@ -101,6 +102,11 @@ class FitSession:
         solver, budget = self.estimator.solver, memory_budget(self.estimator.cache_size)
         bank = plan_bank(prepared.bank, solver, self.regularizer, budget, **how)
         return prepared._replace(bank=bank)
+
+    def note_silent(self, bank):
+        """Which kernels of a bank say nothing about other points, unless that is known."""
+        if self.prepared.silent is None and not bank.is_remote:
+            self.prepared = self.prepared._replace(silent=silent_kernels(bank))
 
     def solve(self, prepared, start=None):
         """From a prepared problem to its `outcome`, by an engine.

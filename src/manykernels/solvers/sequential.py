@@ -169,7 +169,8 @@ def _searched(
     # far from the solution the dual value decides, and the next program's weights go as far
     if new.iterate.certificate.absolute_gap > TOLERANCES.good_step_leaves * gap:
         new = _best([tried[-1], _judged(run, weights, tried[-1].point)])
-        moved = state.around + size * (target.d - state.around)
+        aimed = _without_light(target.d, TOLERANCES.drop_weight_below)
+        moved = state.around + size * (aimed - state.around)
         around = _without_light(moved, TOLERANCES.drop_weight_below)
     return new._replace(around=around), size
 

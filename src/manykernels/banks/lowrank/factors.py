@@ -338,6 +338,9 @@ class FactorBank(ColumnBank):
         out = self.zeros((self.m, self.n_rows))
 
         def fill(part, block):
+            if isinstance(out, np.ndarray):
+                loops.square_each(block, self.offsets, out[:, part])
+                return
             for k in range(self.m):
                 out[k, part] = squared_lengths(block[:, self._own(k)])
 

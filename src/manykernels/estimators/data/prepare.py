@@ -139,8 +139,10 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     X = in_units(estimator, X)
     held = X if table is None else table.held(X)
     bank = make_kernels(estimator, held, distinct.weight)
-    silent, bank = silent_kernels(bank), estimator._placed(bank)
-    prepared = Prepared(bank, *targets, distinct, silent, missing=missing, table=table)
+    placed = estimator._placed(bank)
+    # a bank that stays here is asked once it is at hand, where that costs less
+    silent = None if placed is bank else silent_kernels(bank)
+    prepared = Prepared(placed, *targets, distinct, silent, missing=missing, table=table)
     if estimator.checkpoint is None:
         return prepared
     marks = fingerprint(estimator, X, prepared.targets, prepared.cost)

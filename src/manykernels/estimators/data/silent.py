@@ -9,6 +9,7 @@ kernels matter must hear that these do not.
 import numpy as np
 
 from ...banks import MissingBank
+from ...banks.divided import DividedBank, KernelFactors
 
 SAMPLE = 8  # points that are compared with all
 MOST = 2**20  # values in a row of all kernels
@@ -42,8 +43,10 @@ def silent_kernels(bank):
     """
     if not bank.is_sum or bank.n < 2 or bank.m * bank.n > MOST:
         return None
-    if isinstance(bank, MissingBank):
+    if isinstance(bank, MissingBank | DividedBank):
         return _of_parts(bank.parts)
+    if isinstance(bank, KernelFactors):
+        return _of_factors(bank)
     chosen = np.unique(np.linspace(0, bank.n - 1, SAMPLE + 2).astype(int)[1:-1])
     diagonal, everything = np.asarray(bank.diagonal(), dtype=float), np.arange(bank.n)
     sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
@@ -67,8 +70,22 @@ def silent_kernels(bank):
     }
 
 
+def _of_factors(bank):
+    """The same of kernels with factors of few columns: none is like the identity, whose rank is
+    the number of points, and rows of a constant one are equal, since ``|v_i - v_j|^2 = K_ii + K_jj
+    - 2 K_ij``.
+    """
+    ranges = np.ptp(bank.factors, axis=0).astype(float)
+    apart = np.add.reduceat(ranges**2, bank.offsets[:-1])
+    largest = bank.diagonal().max(axis=1)
+    constant = (largest > 0.0) & (apart <= 2.0 * SAME * largest)
+    return {"identity": np.empty(0, dtype=int), "constant": np.flatnonzero(constant)}
+
+
 def _of_parts(parts):
-    """The same among the points that have the kernels: those that lack them say nothing."""
+    """The same of banks with some of the kernels each; among the points that have them, since
+    those that lack them say nothing.
+    """
     found = [(part.kernels, silent_kernels(part.bank)) for part in parts]
     if any(silent is None for _, silent in found):
         return None
