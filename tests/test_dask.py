@@ -151,10 +151,10 @@ class TestByPoints:
         "approximation",
         [
             Nystroem(15, random_state=3),
-            Nystroem(15, "kmeans", random_state=3),
-            Nystroem(15, "leverage", random_state=3),
+            pytest.param(Nystroem(15, "kmeans", random_state=3), marks=pytest.mark.long),
+            pytest.param(Nystroem(15, "leverage", random_state=3), marks=pytest.mark.long),
             RandomFourier(15, random_state=3),
-            IncompleteCholesky(15),
+            pytest.param(IncompleteCholesky(15), marks=pytest.mark.long),
         ],
         ids=["uniform", "kmeans", "leverage", "frequencies", "pivots"],
     )
@@ -206,7 +206,15 @@ class TestByPoints:
         assert there.status.converged
         assert Problem(bank, *aims).certificate(there.weights, there.beta).gap <= 0.1
 
-    @pytest.mark.parametrize("kind", ["array", "frame", "parquet", "zarr"])
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "array",
+            "frame",
+            pytest.param("parquet", marks=pytest.mark.long),
+            pytest.param("zarr", marks=pytest.mark.long),
+        ],
+    )
     def test_tables_of_dask(self, client, data, kind, tmp_path):
         X, y = data
         names = [f"c{f}" for f in range(X.shape[1])]

@@ -121,9 +121,15 @@ class TestModels:
         [
             MKLClassifier(),
             MKLClassifier(MIXED, p=2.0, normalize="center", share_weights=False),
-            MKLClassifier(MIXED, p=2.0, normalize="variance", multiclass="ovo"),
+            pytest.param(
+                MKLClassifier(MIXED, p=2.0, normalize="variance", multiclass="ovo"),
+                marks=pytest.mark.long,
+            ),
             MKLClassifier(combination=Product(groups=[0, 0, 1, 1, 2, 2], starts=1)),
-            MKLClassifier(combination=PolynomialMixture(degree=2, starts=1)),
+            pytest.param(
+                MKLClassifier(combination=PolynomialMixture(degree=2, starts=1)),
+                marks=pytest.mark.long,
+            ),
             MKLClassifier(MIXED, p=2.0, approximation=Nystroem(rank=20), tol=1e-6),
             MKLClassifierCV(on_groups({"a": [0, 1], "b": [2, 3, 4, 5]}), Cs=[1.0], ps=[2], cv=3),
             MKLOneClass(),

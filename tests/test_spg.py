@@ -155,7 +155,16 @@ def test_separable_points_with_opposite_duplicates():
 
 
 @pytest.mark.parametrize(
-    "name", ["sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"]
+    "name",
+    [
+        "sonar",
+        "liver",
+        "wpbc",
+        *[
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("ionosphere", "breast_cancer", "australian", "diabetes")
+        ],
+    ],
 )
 @pytest.mark.parametrize(
     "p",

@@ -76,15 +76,15 @@ class TestScores:
     @pytest.mark.parametrize(
         "plain",
         [
-            MKLClassifier(FIXED, tol=1e-5),
+            pytest.param(MKLClassifier(FIXED, tol=1e-5), marks=LONG),
             MKLClassifier("auto", tol=1e-5),
             pytest.param(MKLClassifier(FIXED, tol=1e-5, normalize="cosine"), marks=LONG),
             MKLClassifier(FIXED, tol=1e-5, normalize="trace", class_weight="balanced"),
             pytest.param(
                 MKLClassifier(FIXED, tol=1e-5, normalize=None, loss="squared_hinge"), marks=LONG
             ),
-            MKLClassifier(FIXED, tol=1e-5, loss="logistic"),
-            MKLClassifier(FIXED, tol=1e-5, normalize="center"),
+            pytest.param(MKLClassifier(FIXED, tol=1e-5, loss="logistic"), marks=LONG),
+            pytest.param(MKLClassifier(FIXED, tol=1e-5, normalize="center"), marks=LONG),
             MKLClassifier(FIXED, tol=1e-5, approximation=Nystroem(20, random_state=0)),
             pytest.param(MKLRegressor(FIXED, tol=1e-5), marks=LONG),
             MKLRegressor("auto", tol=1e-5, loss="squared"),
@@ -101,7 +101,14 @@ class TestScores:
         # a kernel alone has one p
         np.testing.assert_allclose(ours.scores_, theirs[:, :, : ours.ps_.size], atol=3e-3)
 
-    @pytest.mark.parametrize("options", [{}, {"share_weights": False}, {"multiclass": "ovo"}])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            pytest.param({"share_weights": False}, marks=LONG),
+            pytest.param({"multiclass": "ovo"}, marks=LONG),
+        ],
+    )
     def test_several_classes(self, options):
         points, labels = load_wine(return_X_y=True)
         plain = MKLClassifier(KernelCollection([RBF(0.1), Linear(), RBF(1e-4)]), **options)

@@ -17,9 +17,9 @@ from manykernels import (
     save,
 )
 from manykernels.banks import make_bank
+from manykernels.banks.divided import divided
 from manykernels.banks.torch.tiled import DeviceTiledBank
 from manykernels.display.facts import training_rows
-from manykernels.banks.divided import divided
 from manykernels.estimators.data.silent import silent_kernels
 from manykernels.estimators.data.units import in_units
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed, auto_bank, on_groups
