@@ -1,5 +1,7 @@
 """Kernels that are not sums: products, mixtures of polynomials, a user's own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -7,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from conftest import toy
-from manykernels import MKLClassifier, MKLRegressor
+from manykernels import MKLClassifier, MKLRegressor, combinations
 from manykernels.banks import CombinationBank
 from manykernels.combinations import Combination, PolynomialMixture, Product, namespace
 from manykernels.losses import (
@@ -33,6 +35,7 @@ from manykernels.testing import check_combination, check_solver
 
 X, y = toy(60)
 NUMBERS = X[:, 0] * X[:, 1]
+FEW_ROWS = replace(combinations.TOLERANCES, rows_per_product=7)
 
 
 class Bump(Combination):
@@ -119,6 +122,19 @@ class TestProduct:
         expected[some] = bank.weight_gradient(weights, beta)[some]
         np.testing.assert_allclose(bank.weight_gradient(weights, beta, some), expected)
 
+    @pytest.mark.parametrize("some", [None, np.array([0, 2])], ids=["all", "some"])
+    @pytest.mark.parametrize("outputs", [1, 2])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_slopes_by_a_known_kernel(self, dtype, outputs, some, monkeypatch):
+        monkeypatch.setattr(combinations, "TOLERANCES", FEW_ROWS)
+        bank = CombinationBank(Product(list("uvwu")).fit(X + 5.0), dtype=dtype)
+        weights = np.linspace(0.0, 1.0, bank.m)
+        beta = np.random.default_rng(0).normal(size=(outputs, 60)) * (np.arange(60) % 3 > 0)
+        expected = bank.weight_gradient(weights, beta, some)
+        slopes = bank.weight_gradient(weights, beta, some, kernel=bank.combine(weights))
+        error = 1e-12 if dtype == np.float64 else 1e-5
+        np.testing.assert_allclose(slopes, expected, atol=error * np.abs(expected).max())
+
     def test_single_precision(self):
         combination, weights = Product().fit(X), np.array([0.5, 0.0, 2.0, 0.1])
         bank = CombinationBank(combination, dtype=np.float32)
@@ -168,9 +184,9 @@ class TestQuasiNewton:
         problem = Problem(CombinationBank(Product().fit(points)), targets, np.full(80, 3.0), L1(2))
         asked, whole = [], CombinationBank.weight_gradient
 
-        def counted(bank, weights, beta, some=None):
+        def counted(bank, weights, beta, some=None, **known):
             asked.append(30 if some is None else len(some))
-            return whole(bank, weights, beta, some)
+            return whole(bank, weights, beta, some, **known)
 
         monkeypatch.setattr(CombinationBank, "weight_gradient", counted)
         result = solve(problem, QuasiNewton())

@@ -332,10 +332,12 @@ class RunState:
         zero, and their gradient is that of the regularizer.
         """
         self.counters.kernel_passes += 1
-        if some is None or self.bank.is_sum:
-            forms = self.bank.weight_gradient(at.weights, at.beta)
-        else:
-            forms = self.bank.weight_gradient(at.weights, at.beta, some)
+        options = {}
+        if some is not None and not self.bank.is_sum:
+            options["some"] = some
+        if self.bank.reads_kernel and self._knows_kernel(at.weights):
+            options["kernel"] = self._last[2]
+        forms = self.bank.weight_gradient(at.weights, at.beta, **options)
         if self.bank.is_sum:  # quadratic forms, which rounding must not make negative
             forms = np.maximum(forms, 0.0)
         certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
@@ -387,13 +389,16 @@ class RunState:
         """The combined kernel; the last one is kept, since an SVM and the program around its
         solution have the same.
         """
-        of, bank, kernel = self._last
-        if bank is self.bank and np.array_equal(of, weights):
-            return kernel
+        if self._knows_kernel(weights):
+            return self._last[2]
         self._last = np.empty(0), None, None  # two do not fit where one does
         kernel = self.bank.combine(weights)
         self._last = np.array(weights, dtype=float), self.bank, kernel
         return kernel
+
+    def _knows_kernel(self, weights: np.ndarray) -> bool:
+        of, bank, _ = self._last
+        return bank is self.bank and np.array_equal(of, weights)
 
     def newton_sums(self, weights: np.ndarray, beta: np.ndarray, J: Curvature) -> Sums:
         """Sums over the products of all kernels for Newton's method; see `SumBank.newton_sums`."""
