@@ -22,7 +22,7 @@ from manykernels.losses import (
 )
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, ElasticNet, PNormBall, SquaredPNorm
-from manykernels.run_state import RunState
+from manykernels.run_state import Point, RunState
 from manykernels.solvers import (
     SOLVERS,
     SPG,
@@ -168,6 +168,15 @@ class TestQuasiNewton:
         ours, theirs = (solve(problem, solver) for solver in (QuasiNewton(), SPG()))
         assert ours.status.converged
         assert ours.objective <= 1.001 * theirs.objective
+
+    @pytest.mark.parametrize("p", [1.1, 2.0])
+    def test_penalties_that_are_steep_at_zero(self, p):
+        """Weights of a mixture have no roots, and some of these are zero."""
+        bank, r = CombinationBank(PolynomialMixture().fit(X)), SquaredPNorm(p)
+        start = Point(np.array([1.0, 0.0, 0.0, 0.0]), np.zeros((1, 60)))
+        problem = Problem(bank, y, np.full(60, 3.0), r)
+        ours, theirs = (solve(problem, one(), start=start) for one in (QuasiNewton, SPG))
+        assert ours.objective <= 1.01 * theirs.objective
 
     def test_classes_share_weights(self):
         targets = np.where(np.arange(60) % 3 == np.arange(3)[:, None], 1.0, -1.0)

@@ -378,7 +378,7 @@ def _model_step(
     smooth = gradient - r.gradient(x)
     if not space.is_orthant:
         found = _over_set(r, x, smooth, memory, True)
-    elif r.has_hessian and x.size <= MANY_WEIGHTS:
+    elif space.is_bent and x.size <= MANY_WEIGHTS:
         found = _by_newton(r, x, smooth, memory.matrix)
     else:
         found = _over_orthant(r, x, smooth, memory, kept)
@@ -421,6 +421,9 @@ def _by_newton(
     for _ in range(TOLERANCES.model_steps):
         slope = smooth + bent + r.gradient(x)
         free = np.flatnonzero((x > 0.0) | (slope < 0.0))
+        left = float(np.abs(slope[free]).sum() * (x.max() or 1.0))
+        if left <= TOLERANCES.model_accuracy * total:
+            break
         H = (B + r.hessian(x).matrix)[np.ix_(free, free)]
         step = np.zeros_like(x)
         step[free] = np.linalg.solve(H, -slope[free])

@@ -39,6 +39,8 @@ class Coordinates:
     regularizer : Regularizer
     is_orthant : bool
         All variables that are not negative are feasible, with a finite gradient.
+    is_bent : bool
+        The regularizer has second derivatives, also at zero.
     is_apart : bool
         A model of W has the regularizer as it is, and not its curvature along past steps.
     """
@@ -47,6 +49,9 @@ class Coordinates:
         self.regularizer, anything = regularizer, 1.0 + np.arange(m)
         with np.errstate(divide="ignore", invalid="ignore"):
             finite = bool(np.isfinite(regularizer.gradient(np.zeros(m))).all())
+            self.is_bent = regularizer.has_hessian and bool(
+                np.isfinite(regularizer.hessian(np.zeros(m)).diagonal).all()
+            )
         self.is_orthant = finite and np.array_equal(regularizer.project(anything), anything)
         self.is_apart = not regularizer.needs_bank and (regularizer.has_prox or self.is_orthant)
 
