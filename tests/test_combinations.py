@@ -1,5 +1,7 @@
 """Kernels that are not sums: products, mixtures of polynomials, a user's own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -7,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from conftest import toy
-from manykernels import MKLClassifier, MKLRegressor
+from manykernels import MKLClassifier, MKLRegressor, combinations
 from manykernels.banks import CombinationBank
 from manykernels.combinations import Combination, PolynomialMixture, Product, namespace
 from manykernels.losses import (
@@ -20,7 +22,7 @@ from manykernels.losses import (
 )
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, ElasticNet, PNormBall, SquaredPNorm
-from manykernels.run_state import RunState
+from manykernels.run_state import Point, RunState
 from manykernels.solvers import (
     SOLVERS,
     SPG,
@@ -33,6 +35,7 @@ from manykernels.testing import check_combination, check_solver
 
 X, y = toy(60)
 NUMBERS = X[:, 0] * X[:, 1]
+FEW_ROWS = replace(combinations.TOLERANCES, rows_per_product=7)
 
 
 class Bump(Combination):
@@ -119,6 +122,19 @@ class TestProduct:
         expected[some] = bank.weight_gradient(weights, beta)[some]
         np.testing.assert_allclose(bank.weight_gradient(weights, beta, some), expected)
 
+    @pytest.mark.parametrize("some", [None, np.array([0, 2])], ids=["all", "some"])
+    @pytest.mark.parametrize("outputs", [1, 2])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_slopes_by_a_known_kernel(self, dtype, outputs, some, monkeypatch):
+        monkeypatch.setattr(combinations, "TOLERANCES", FEW_ROWS)
+        bank = CombinationBank(Product(list("uvwu")).fit(X + 5.0), dtype=dtype)
+        weights = np.linspace(0.0, 1.0, bank.m)
+        beta = np.random.default_rng(0).normal(size=(outputs, 60)) * (np.arange(60) % 3 > 0)
+        expected = bank.weight_gradient(weights, beta, some)
+        slopes = bank.weight_gradient(weights, beta, some, kernel=bank.combine(weights))
+        error = 1e-12 if dtype == np.float64 else 1e-5
+        np.testing.assert_allclose(slopes, expected, atol=error * np.abs(expected).max())
+
     def test_single_precision(self):
         combination, weights = Product().fit(X), np.array([0.5, 0.0, 2.0, 0.1])
         bank = CombinationBank(combination, dtype=np.float32)
@@ -153,6 +169,15 @@ class TestQuasiNewton:
         assert ours.status.converged
         assert ours.objective <= 1.001 * theirs.objective
 
+    @pytest.mark.parametrize("p", [1.1, 2.0])
+    def test_penalties_that_are_steep_at_zero(self, p):
+        """Weights of a mixture have no roots, and some of these are zero."""
+        bank, r = CombinationBank(PolynomialMixture().fit(X)), SquaredPNorm(p)
+        start = Point(np.array([1.0, 0.0, 0.0, 0.0]), np.zeros((1, 60)))
+        problem = Problem(bank, y, np.full(60, 3.0), r)
+        ours, theirs = (solve(problem, one(), start=start) for one in (QuasiNewton, SPG))
+        assert ours.objective <= 1.01 * theirs.objective
+
     def test_classes_share_weights(self):
         targets = np.where(np.arange(60) % 3 == np.arange(3)[:, None], 1.0, -1.0)
         problem = Problem(CombinationBank(Product().fit(X)), targets, np.full(60, 3.0), L1(0.5))
@@ -168,9 +193,9 @@ class TestQuasiNewton:
         problem = Problem(CombinationBank(Product().fit(points)), targets, np.full(80, 3.0), L1(2))
         asked, whole = [], CombinationBank.weight_gradient
 
-        def counted(bank, weights, beta, some=None):
+        def counted(bank, weights, beta, some=None, **known):
             asked.append(30 if some is None else len(some))
-            return whole(bank, weights, beta, some)
+            return whole(bank, weights, beta, some, **known)
 
         monkeypatch.setattr(CombinationBank, "weight_gradient", counted)
         result = solve(problem, QuasiNewton())

@@ -21,6 +21,7 @@ from manykernels.regularizers import (
     SquaredPNorm,
 )
 from manykernels.solvers import SPG, solve
+from manykernels.solvers.roots import Rooted
 from manykernels.testing import check_regularizer
 
 NORMS = [1, 1.05, 1.1, 1.33, 2, 3, 4, np.inf]
@@ -63,6 +64,18 @@ def test_gradient_is_that_of_the_value(r, rng):
     step = 1e-6
     numeric = [(r.value(d + step * e) - r.value(d - step * e)) / (2 * step) for e in np.eye(d.size)]
     np.testing.assert_allclose(r.gradient(d), numeric, rtol=1e-6)
+
+
+TWICE = [r for r in smooth(PENALTIES) if r.has_hessian]
+
+
+@pytest.mark.parametrize("r", [*TWICE, *map(Rooted, TWICE)], ids=repr)
+def test_hessian_is_that_of_the_gradient(r, rng):
+    d, step = rng.random(6) + 0.1, 1e-6
+    numeric = [
+        (r.gradient(d + step * e) - r.gradient(d - step * e)) / (2 * step) for e in np.eye(6)
+    ]
+    np.testing.assert_allclose(r.hessian(d).matrix, numeric, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("r", BALLS, ids=repr)

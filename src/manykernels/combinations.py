@@ -31,6 +31,8 @@ class Tolerances:
     ----------
     rows_per_block : int
         Rows of a kernel that are computed for a part of its diagonal. More take more memory.
+    rows_per_product : int
+        Rows of a kernel whose products are summed in its own precision. More are less precise.
     largest_exponent : float
         Exponents beyond are all the same: the kernel is zero there.
     largest_coordinate : float
@@ -41,6 +43,7 @@ class Tolerances:
     """
 
     rows_per_block: int = 256
+    rows_per_product: int = 1024
     largest_exponent: float = 1e15
     largest_coordinate: float = 1e140
     largest_value: float = 1e280
@@ -66,6 +69,8 @@ class Combination(ABC):
         Whether float32 holds every kernel, as where entries are at most one.
     by_roots : bool
         Whether solvers look for the roots of the weights, as is faster for scales of features.
+    reads_kernel : bool
+        Whether `partial_gradient` also takes the kernel of the training points at the weights.
     X : (n, d) array
         The training points, after `fit`.
     threads : Threads
@@ -75,6 +80,7 @@ class Combination(ABC):
     starts: int = 1
     fits_single_precision: bool = False
     by_roots: bool = False
+    reads_kernel: bool = False
     threads: Threads = Threads(1)
     X: np.ndarray
 
@@ -203,6 +209,11 @@ class Product(Combination):
             check_range(self, np.square(self.X - self._center).sum())
 
     @property
+    def reads_kernel(self) -> bool:  # type: ignore[override]
+        kind = type(self)  # and not a subclass with something of its own
+        return kind.gram is Product.gram and kind.gradient is Product.gradient
+
+    @property
     def m(self) -> int:
         return len(self._labels)
 
@@ -257,10 +268,39 @@ class Product(Combination):
         return self._slopes(weights, beta, np.arange(self.m))
 
     def partial_gradient(
-        self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray
+        self,
+        weights: np.ndarray,
+        beta: np.ndarray,
+        some: np.ndarray,
+        kernel: np.ndarray | None = None,
     ) -> np.ndarray:
-        own = type(self).gradient is Product.gradient
-        return (self._slopes if own else super().partial_gradient)(weights, beta, some)
+        if type(self).gradient is not Product.gradient:
+            return super().partial_gradient(weights, beta, some)
+        if kernel is None or len(beta) > 1:  # of many, products cost more
+            return self._slopes(weights, beta, some)
+        return self._slopes_of(kernel, beta[0], some)
+
+    def _slopes_of(self, kernel: np.ndarray, beta: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Slopes of one output, from products of the kernel with the coefficients, and with these
+        times the points.
+        """
+        support, wanted = np.flatnonzero(beta), np.flatnonzero(np.isin(self._group, some))
+        points = self.X[:, wanted] - self._center[wanted]
+        factors = np.vstack([beta, beta * points.T])
+
+        def products(part: np.ndarray) -> np.ndarray:
+            return (factors[:, part].astype(kernel.dtype) @ kernel[part]).astype(float)
+
+        step = TOLERANCES.rows_per_product
+        parts = [support[start : start + step] for start in range(0, support.size, step)]
+        total = sum(self.threads.map(products, parts), np.zeros(factors.shape))
+        # sum_ij beta_i beta_j K_ij (x_i - x_j)^2 for every feature at once
+        sums = np.square(points).T @ (beta * total[0])
+        sums -= np.einsum("fi,fi->f", factors[1:], total[1:])
+        return self._by_group(wanted, -2.0 * sums)[some]
+
+    def _by_group(self, wanted: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        return np.bincount(self._group[wanted], weights=sums, minlength=self.m)
 
     def _slopes(self, weights: np.ndarray, beta: np.ndarray, some: np.ndarray) -> np.ndarray:
         support = np.flatnonzero(beta.any(axis=0))
@@ -281,7 +321,7 @@ class Product(Combination):
         step = rows_at_once(support.size)
         parts = [slice(start, start + step) for start in range(0, support.size, step)]
         total = 2.0 * sum(self.threads.map(scatter, parts), np.zeros(wanted.size))
-        return -np.bincount(self._group[wanted], weights=total, minlength=self.m)[some]
+        return self._by_group(wanted, -total)[some]
 
     def diagonal(self, weights: np.ndarray, points: np.ndarray) -> np.ndarray:
         return np.ones(len(points))

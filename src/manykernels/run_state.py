@@ -334,10 +334,12 @@ class RunState:
         zero, and their gradient is that of the regularizer.
         """
         self.counters.kernel_passes += 1
-        if some is None or self.bank.is_sum:
-            forms = self.bank.weight_gradient(at.weights, at.beta)
-        else:
-            forms = self.bank.weight_gradient(at.weights, at.beta, some)
+        options = {}
+        if some is not None and not self.bank.is_sum:
+            options["some"] = some
+        if self.bank.reads_kernel and self._knows_kernel(at.weights):
+            options["kernel"] = self._last[2]
+        forms = self.bank.weight_gradient(at.weights, at.beta, **options)
         if self.bank.is_sum:  # quadratic forms, which rounding must not make negative
             forms = np.maximum(forms, 0.0)
         certificate = self.certificate(at.weights, at.beta, scores=at.scores, forms=forms)
@@ -390,9 +392,9 @@ class RunState:
         solution have the same.
         """
         of, bank, kernel = self._last
-        if bank is self.bank and np.array_equal(of, weights):
+        if self._knows_kernel(weights):
             return kernel
-        kept = _kept_share(weights, of) if bank is self.bank else 0.0
+        kept = _kept_share(weights, of) if bank is self.bank and bank.is_sum else 0.0
         if kept and 3 * kernel.nbytes <= self.memory_budget:
             kernel = kernel * kernel.dtype.type(kept)
             kernel += self.bank.combine(_without_rounding(weights, kept * of))
@@ -402,6 +404,10 @@ class RunState:
             kernel = self.bank.combine(weights)
         self._last = np.array(weights, dtype=float), self.bank, kernel
         return kernel
+
+    def _knows_kernel(self, weights: np.ndarray) -> bool:
+        of, bank, _ = self._last
+        return bank is self.bank and np.array_equal(of, weights)
 
     def newton_sums(self, weights: np.ndarray, beta: np.ndarray, J: Curvature) -> Sums:
         """Sums over the products of all kernels for Newton's method; see `SumBank.newton_sums`."""

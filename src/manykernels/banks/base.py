@@ -123,6 +123,9 @@ class Bank(KernelSet):
     themselves where they are zero.
     """
 
+    reads_kernel: bool = False
+    """True if `weight_gradient` also takes the combined kernel, where somebody has it."""
+
     by_blocks: bool = False
     """True if the factors of one kernel can be had at a time, which is all that
     `Blocks` asks for.

@@ -80,6 +80,10 @@ class CombinationBank(Bank):
     def is_sum(self) -> bool:
         return False
 
+    @property
+    def reads_kernel(self) -> bool:  # type: ignore[override]
+        return self.combination.reads_kernel
+
     def collection(self) -> None:
         return None
 
@@ -123,16 +127,22 @@ class CombinationBank(Bank):
         )
 
     def weight_gradient(
-        self, weights: ArrayLike, beta: ArrayLike, some: Indices | None = None
+        self,
+        weights: ArrayLike,
+        beta: ArrayLike,
+        some: Indices | None = None,
+        **known: np.ndarray,
     ) -> np.ndarray:
-        """As `Bank.weight_gradient`; where some weights are given, zero for all others."""
+        """As `Bank.weight_gradient`; where some weights are given, zero for all others. The
+        ``kernel`` at these weights may be given where the bank `reads_kernel`.
+        """
         self._needs_square("weight_gradient")
         weights, beta = np.asarray(weights, dtype=float), as_outputs(beta, self.n)
-        if some is None:
+        if some is None and not known:
             slopes = np.asarray(self.combination.gradient(weights, beta), dtype=float)
         else:
-            slopes = np.zeros(self.m)
-            slopes[some] = self.combination.partial_gradient(weights, beta, np.asarray(some))
+            slopes, some = np.zeros(self.m), np.arange(self.m) if some is None else np.asarray(some)
+            slopes[some] = self.combination.partial_gradient(weights, beta, some, **known)
         check_range(self.combination, np.abs(slopes).max(initial=0.0))
         return slopes
 

@@ -23,6 +23,11 @@ class Curvature(NamedTuple):
     factor: float
     vector: np.ndarray
 
+    @property
+    def matrix(self) -> np.ndarray:
+        """All its entries, (m, m)."""
+        return np.diag(self.diagonal) + self.factor * np.outer(self.vector, self.vector)
+
 
 class Regularizer(ABC):
     """Base of all regularizers; weights d and quadratic forms s have shape (m,).
@@ -110,6 +115,10 @@ class Regularizer(ABC):
         """
         raise self._lacks("proximal map")
 
+    def hessian(self, d: np.ndarray) -> Curvature:
+        """Second derivatives of r; they may be infinite at weights of zero."""
+        raise self._lacks("second derivatives in closed form")
+
     def conjugate(self, s: np.ndarray) -> float:
         """``phi(s) = max_{d >= 0} d's/2 - r(d)``, which the dual and every certificate need."""
         raise self._lacks("conjugate in closed form")
@@ -153,6 +162,11 @@ class Regularizer(ABC):
     def has_prox(self) -> bool:
         """True if there is `prox`."""
         return self._overrides("prox")
+
+    @property
+    def has_hessian(self) -> bool:
+        """True if there is `hessian`."""
+        return self._overrides("hessian")
 
     @property
     def has_conjugate(self) -> bool:

@@ -178,6 +178,18 @@ class SquaredPNorm(_PNorm):
             return np.zeros_like(d)
         return self.strength * norm * (d / norm) ** (self.p - 1.0)
 
+    @property
+    def has_hessian(self) -> bool:
+        return bool(np.isfinite(self.p))  # the ray of equal weights has no interior
+
+    def hessian(self, d: np.ndarray) -> Curvature:
+        u = d / max(p_norm(d, self.p), np.finfo(float).tiny)
+        with np.errstate(divide="ignore"):
+            diagonal = (self.p - 1.0) * u ** (self.p - 2.0) if self.p > 1.0 else np.zeros(d.size)
+        return Curvature(
+            self.strength * diagonal, self.strength * (2.0 - self.p), u ** (self.p - 1.0)
+        )
+
     def project(self, d: np.ndarray) -> np.ndarray:
         if np.isinf(self.p):
             return np.full(d.size, max(d.mean(), 0.0))

@@ -22,6 +22,9 @@ class L1(Regularizer):
     def gradient(self, d: np.ndarray) -> np.ndarray:
         return np.full(d.size, self.strength)
 
+    def hessian(self, d: np.ndarray) -> Curvature:
+        return Curvature(np.zeros(d.size), 0.0, np.zeros(d.size))
+
     @property
     def smooth(self) -> bool:
         return False
@@ -66,6 +69,9 @@ class ElasticNet(Regularizer):
 
     def gradient(self, d: np.ndarray) -> np.ndarray:
         return self.l1 + self.l2 * d
+
+    def hessian(self, d: np.ndarray) -> Curvature:
+        return Curvature(np.full(d.size, self.l2), 0.0, np.zeros(d.size))
 
     def prox(self, d: np.ndarray, step: float) -> np.ndarray:
         return np.maximum((d - step * self.l1) / (1.0 + step * self.l2), 0.0)

@@ -14,7 +14,7 @@ too soon: the objective of leukemia was 3 % higher.
 import numpy as np
 
 from ..regularizers import PNormBall
-from ..regularizers.base import Regularizer
+from ..regularizers.base import Curvature, Regularizer
 from ..run_state import Evaluation, RunState
 
 # Weight that a run begins with at least, as a part of the largest. Larger: columns that a sample of
@@ -30,16 +30,30 @@ class Coordinates:
     Parameters
     ----------
     regularizer : Regularizer
-        Of the weights.
+        Of the variables.
+    m : int
+        Number of weights.
 
     Attributes
     ----------
     regularizer : Regularizer
-        Of the variables.
+    is_orthant : bool
+        All variables that are not negative are feasible, with a finite gradient.
+    is_bent : bool
+        The regularizer has second derivatives, also at zero.
+    is_apart : bool
+        A model of W has the regularizer as it is, and not its curvature along past steps.
     """
 
-    def __init__(self, regularizer: Regularizer) -> None:
-        self.regularizer = regularizer
+    def __init__(self, regularizer: Regularizer, m: int) -> None:
+        self.regularizer, anything = regularizer, 1.0 + np.arange(m)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(regularizer.gradient(np.zeros(m))).all())
+            self.is_bent = regularizer.has_hessian and bool(
+                np.isfinite(regularizer.hessian(np.zeros(m)).diagonal).all()
+            )
+        self.is_orthant = finite and np.array_equal(regularizer.project(anything), anything)
+        self.is_apart = not regularizer.needs_bank and (regularizer.has_prox or self.is_orthant)
 
     def of(self, weights: np.ndarray) -> np.ndarray:
         """The variables of weights."""
@@ -68,14 +82,16 @@ class Roots(Coordinates):
     Parameters
     ----------
     regularizer : Regularizer
+        Of the weights.
+    m : int
     lifts : bool
         Begin with weights above zero.
     """
 
     regularizer: "Rooted"
 
-    def __init__(self, regularizer: Regularizer, lifts: bool) -> None:
-        super().__init__(Rooted(regularizer))
+    def __init__(self, regularizer: Regularizer, m: int, lifts: bool) -> None:
+        super().__init__(Rooted(regularizer), m)
         self.lifts = lifts
 
     def of(self, weights: np.ndarray) -> np.ndarray:
@@ -105,8 +121,8 @@ def coordinates(run: RunState) -> Coordinates:
     regularizer, lifts = run.problem.regularizer, run.bank.smooth_in_roots
     by_roots = run.bank.by_roots and run.bank.m <= MOST_ROOTS
     if lifts or (by_roots and Rooted(regularizer).is_exact):
-        return Roots(regularizer, lifts)
-    return Coordinates(regularizer)
+        return Roots(regularizer, run.bank.m, lifts)
+    return Coordinates(regularizer, run.bank.m)
 
 
 class Rooted(Regularizer):
@@ -137,6 +153,17 @@ class Rooted(Regularizer):
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = 2.0 * x * self.of_weights.gradient(np.square(x))
         return np.where(x > 0.0, slopes, 0.0)
+
+    @property
+    def has_hessian(self) -> bool:
+        return self.of_weights.has_hessian
+
+    def hessian(self, x: np.ndarray) -> Curvature:
+        d = np.square(x)
+        of_weights = self.of_weights.hessian(d)
+        bend = np.where(x > 0.0, of_weights.diagonal, 0.0)
+        diagonal = 2.0 * self.of_weights.gradient(d) + 4.0 * d * bend
+        return Curvature(diagonal, 4.0 * of_weights.factor, x * of_weights.vector)
 
     def project(self, x: np.ndarray) -> np.ndarray:
         x = np.maximum(x, 0.0)

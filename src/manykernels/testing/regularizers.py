@@ -12,8 +12,8 @@ def check_regularizer(regularizer: Regularizer, m: int = 5, seed: int = 0) -> No
     """Check that a regularizer of m kernel weights keeps the laws that solvers rely on.
 
     Start and projections are feasible, the gradient is that of the value, and what else it has
-    (``prox``, ``conjugate``, ``weights``, ``curvature``) belongs to the same value. Laws are tried
-    at random points, so passing is evidence, not proof.
+    (``hessian``, ``prox``, ``conjugate``, ``weights``, ``curvature``) belongs to the same value.
+    Laws are tried at random points, so passing is evidence, not proof.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ def check_regularizer(regularizer: Regularizer, m: int = 5, seed: int = 0) -> No
     _check_start(regularizer, m)
     _check_projection(regularizer, m, rng)
     _check_gradient(regularizer, m, rng)
+    if regularizer.has_hessian:
+        _check_hessian(regularizer, m, rng)
     if regularizer.has_prox:
         _check_prox(regularizer, m, rng)
     if regularizer.has_conjugate:
@@ -89,6 +91,21 @@ def _check_gradient(r, m, rng):
             numeric[k] = (r.value(ahead) - r.value(behind)) / (2.0 * step[k])
         noise = NOISE * abs(r.value(d)) / (STEP * d[d > 0.0].min(initial=np.inf))
         agree("gradient(d)", exact, numeric, NUMERIC, "finite differences of value", noise)
+
+
+def _check_hessian(r, m, rng):
+    d = 0.5 + rng.random(m)
+    steps = STEP * np.diag(d)
+    numeric = [(r.gradient(d + step) - r.gradient(d - step)) / (2.0 * step.max()) for step in steps]
+    noise = NOISE * np.abs(r.gradient(d)).max() / steps.max(axis=0).min()
+    agree(
+        "hessian(d)",
+        r.hessian(d).matrix,
+        np.stack(numeric),
+        NUMERIC,
+        "finite differences of gradient",
+        noise,
+    )
 
 
 def _check_prox(r, m, rng):

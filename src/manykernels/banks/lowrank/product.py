@@ -122,6 +122,7 @@ class ProductFeatureBank(CombinationBank):
     """
 
     smooth_in_roots = True
+    reads_kernel = False
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class ProductFeatureBank(CombinationBank):
         """The primal solution, (t, width): all that predictions need besides the map."""
         return self.factors(weights).correlate(as_outputs(beta, self.n))
 
-    def weight_gradient(
+    def weight_gradient(  # type: ignore[override]
         self, weights: ArrayLike, beta: ArrayLike, some: Indices | None = None
     ) -> np.ndarray:
         """As `Bank.weight_gradient`, for all weights: zero for those that are zero, along whose

@@ -29,6 +29,7 @@ class DeviceProductBank(DeviceBank, CombinationBank):
     """
 
     combination: Product
+    reads_kernel = False
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class DeviceProductBank(DeviceBank, CombinationBank):
             self.device.sparing(fill, part)
         return out
 
-    def weight_gradient(
+    def weight_gradient(  # type: ignore[override]
         self, weights: ArrayLike, beta: ArrayLike, some: Indices | None = None
     ) -> np.ndarray:
         self._needs_square("weight_gradient")
