@@ -179,6 +179,7 @@ class RunState:
         self.carried: Any = getattr(start, "carried", None)
         self._columns, self._parts = 0, 0.0
         self._last: Any = np.empty(0), None, None  # weights, bank and kernel
+        self._is_update = False  # whether that kernel is an update of another one
         regularizer = problem.regularizer
         if start is None:
             self.start = Point(problem.bank.start(regularizer), np.zeros_like(problem.targets))
@@ -394,8 +395,10 @@ class RunState:
         of, bank, kernel = self._last
         if self._knows_kernel(weights):
             return kernel
-        kept = _kept_share(weights, of) if bank is self.bank and bank.is_sum else 0.0
-        if kept and 3 * kernel.nbytes <= self.memory_budget:
+        can = bank is self.bank and bank.is_sum and not self._is_update  # or rounding adds up
+        kept = _kept_share(weights, of) if can else 0.0
+        self._is_update = kept > 0.0 and 3 * kernel.nbytes <= self.memory_budget
+        if self._is_update:
             kernel = kernel * kernel.dtype.type(kept)
             kernel += self.bank.combine(_without_rounding(weights, kept * of))
         else:
