@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels.vector import chosen_rows
 from ..compute import Points
 from ..kernel_set import Indices
 
@@ -92,7 +93,8 @@ class OneKernel(Family):
         self.left, self.right = points
 
     def _block(self, tile: Tile) -> Any:
-        block = self.kernel.block(self.left[tile.rows], self.right[tile.cols]) * self.scale
+        points = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
+        block = self.kernel.block(*points) * self.scale
         if self.factors is not None:
             left, right = self.factors
             block = block * left[tile.rows, None] * right[tile.cols]
