@@ -12,6 +12,7 @@ ORDER = (
     *("fits", "tuning"),
     *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
+    *("molecules",),
     *("dask", "gpu", "gpu_lowrank"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"

@@ -264,7 +264,6 @@ class OneKernel:
             if weight:
                 of_output += weight * block
 
-
     def block(self, A: np.ndarray) -> Any:
         """The kernel between rows and the points."""
         return self.kernel.block(A, self.points)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...machines.device import FEW, DeviceMatrix
 from ...kernels.overlaps import Overlap
+from ...machines.device import FEW, DeviceMatrix
 from ..base import as_outputs, support_of
 from ..compute import Compute, Points
 from ..spec import SINGLE, grouped
