@@ -94,7 +94,9 @@ class OneKernel(Family):
 
     def _block(self, tile: Tile) -> Any:
         points = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
-        block = self.kernel.block(*points) * self.scale
+        block = self.kernel.block(*points)
+        if self.scale != 1.0:
+            block = block * self.scale
         if self.factors is not None:
             left, right = self.factors
             block = block * left[tile.rows, None] * right[tile.cols]
@@ -102,6 +104,9 @@ class OneKernel(Family):
 
     def values(self, tile: Tile) -> np.ndarray:
         return self._block(tile)[None]
+
+    def write(self, tile: Tile, out: np.ndarray) -> None:
+        out[:, self.members[0]] = self._block(tile)
 
     def combine(self, prepared: Any, tile: Tile, out: np.ndarray) -> None:
         out += (prepared[0] * self._block(tile)).astype(self.dtype)
