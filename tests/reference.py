@@ -121,6 +121,16 @@ def _loss_dual(cp, beta, y, cost, loss, unit):
     return cp.sum(alpha), [balanced, alpha >= 0, alpha <= cost]
 
 
+def shared_part(A, B):
+    """The part of the counts of two rows that is common, entry by entry; one if there are none."""
+    return np.array(
+        [
+            [np.minimum(a, b).sum() / np.maximum(a, b).sum() if (a + b).any() else 1.0 for b in B]
+            for a in A
+        ]
+    )
+
+
 def share_of_equal_entries(A, B, weights=None):
     """The weighted share of columns in which two rows are equal, entry by entry."""
     weights = [1.0] * len(A[0]) if weights is None else weights

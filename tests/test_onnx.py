@@ -26,9 +26,11 @@ from manykernels.kernels import (
     KernelCollection,
     Laplacian,
     Linear,
+    MinMax,
     Polynomial,
     Precomputed,
     Spectrum,
+    Tanimoto,
     on_groups,
 )
 from manykernels.lowrank import IncompleteCholesky, Nystroem, RandomFourier
@@ -110,6 +112,17 @@ def cases(table):
     return [
         pytest.param(values, id=name, marks=rare.get(name, ())) for name, values in table.items()
     ]
+
+
+def test_what_rows_share():
+    counts = rng.poisson(0.4, (ROWS, 40)).astype(float)
+    counts[[3, 7]] = 0.0
+    table = np.hstack([counts, counts[::-1] > 0.0])
+    kernels = [MinMax(range(40)), Tanimoto(range(40, 80)), Tanimoto(range(45, 60))]
+    for normalize in ("diagonal", "cosine"):
+        model = MKLClassifier(kernels, p=2.0, normalize=normalize).fit(table, TWO)
+        rows = table[::-1].astype(np.float32)
+        compare(model, rows, outputs(to_onnx(model), X=rows))
 
 
 @pytest.mark.parametrize("kernels", cases(KERNELS))

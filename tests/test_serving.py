@@ -37,7 +37,9 @@ from manykernels.kernels import (
     KernelCollection,
     Laplacian,
     Linear,
+    MinMax,
     Polynomial,
+    Tanimoto,
     on_groups,
 )
 from manykernels.lowrank import Nystroem
@@ -70,13 +72,14 @@ SETS = {
         RBF(1.0),
     ],
     "binary": [RBF(0.5), RBF(0.1, [0, 1, 2]), Linear()],
+    "shared": [RBF(0.5), Tanimoto(), Tanimoto([0, 2, 3]), MinMax(), MinMax([1, 4])],
     "far away": [RBF(1e3), Laplacian(1e3), RBF(1e3, [0])],
 }
 
 
 def rows(name, count, seed):
     X = np.random.default_rng(seed).standard_normal((count, FEATURES))
-    if name in ("binary", "others"):
+    if name in ("binary", "others", "shared"):
         return (X > 0).astype(float) + (name == "others") * (X > 1)
     return X * 1e4 + 1e6 if name == "far away" else X
 
@@ -95,7 +98,8 @@ def check_packed(name, normalize):
     """A packed decision says what its bank says, on every way."""
     kernels, X = SETS[name], rows(name, N, 0)
     rng = np.random.default_rng(1)
-    new = np.concatenate([rows(name, 12, 2), X[:3], 30.0 * rows(name, 1, 3)])
+    far = 1.0 if name == "shared" else 30.0
+    new = np.concatenate([rows(name, 12, 2), X[:3], far * rows(name, 1, 3)])
     bank = make_bank(KernelCollection(kernels), X, normalize=normalize)
     assert type(bank) is TiledBank
     support = np.sort(rng.permutation(N)[:25])

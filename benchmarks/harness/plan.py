@@ -48,6 +48,7 @@ FIRST = (
     *("fits", "tuning"),
     *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
+    *("molecules",),
     *("dask", "gpu", "gpu_lowrank"),
 )
 MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))

@@ -324,7 +324,7 @@ def _ones(typing_context, word):
     def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
 
-    return types.uint64(types.uint64), generate
+    return word(word), generate
 
 
 @fast

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import Threads, thread_count
 from ..kernels.collection import KernelCollection
+from ..kernels.overlaps import Overlap
 from ..kernels.points import as_points, has_holes
 from ..kernels.precomputed import Precomputed, check_gram
 from ..kernels.vector import dense
@@ -217,7 +218,7 @@ def _hold(spec: Any, X: Any, memory_budget: Any) -> Any:
     size, held = 8 * X.shape[0] ** 2, cast(dict[int, Precomputed], {})
     for k in spec.alive:
         kernel = spec.kernels[k]
-        if type(kernel) in PAIRWISE or isinstance(kernel, Precomputed):
+        if type(kernel) in PAIRWISE or isinstance(kernel, (Precomputed, Overlap)):
             continue
         A = spec.seen(k, X)
         if (len(held) + 1) * size > memory_budget:

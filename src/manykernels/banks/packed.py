@@ -13,6 +13,7 @@ import numpy as np
 
 from .._threads import Threads
 from ..kernels.categorical import Hamming
+from ..kernels.overlaps import Overlap
 from ..kernels.vector import middle, squared_norms
 from .column_functions import ColumnFunctions
 from .powers import polynomial_parameters, power_coefficients
@@ -101,8 +102,7 @@ class PackedExpansion:
                 self.functions = self.terms[-1].functions(self.beta)
         for k in alone:
             if used[k]:
-                term = Matches if type(spec.kernels[k]) is Hamming else OneKernel
-                self.terms.append(term(k, expansion))
+                self.terms.append(_alone(spec.kernels[k])(k, expansion))
         self.entries = self.beta.shape[1] * sum(term.passes for term in self.terms)
 
     def scores(self, X: np.ndarray, threads: Threads) -> np.ndarray:
@@ -232,6 +232,13 @@ def _term(kind: str, columns: Any, members: np.ndarray, expansion: Expansion) ->
     return (Distances if kind == "distance" else Manhattan)(members, expansion)
 
 
+def _alone(kernel: Any) -> Any:
+    """The term of a kernel by itself."""
+    if type(kernel) is Hamming:
+        return Matches
+    return Overlaps if isinstance(kernel, Overlap) else OneKernel
+
+
 class OneKernel:
     """A kernel by itself, through its `block`."""
 
@@ -241,20 +248,36 @@ class OneKernel:
         spec, self.members = expansion.spec, np.array([k])
         self.kernel, self.columns = spec.kernels[k], spec.columns[k]
         self.weights = expansion.factors(np.array([k]))[:, 0]
-        self.points = expansion.seen(self.columns)
+        seen = expansion.seen(self.columns)
+        self.points = self.kernel.laid_out(seen)
         self._roots = None
         if spec.normalize == "cosine" and not self.kernel.unit_diagonal:
-            self._roots = inverse_roots(self.kernel.diagonal(self.points))
+            self._roots = inverse_roots(self.kernel.diagonal(seen))
 
     def add(self, X: np.ndarray, K: np.ndarray) -> None:
         """Add the kernel at rows X to each of K, (g, n_new, s)."""
         A = X if self.columns is None else X[:, self.columns]
-        block = self.kernel.block(A, self.points)
+        block = self.block(A)
         if self._roots is not None:
             block = block * inverse_roots(self.kernel.diagonal(A))[:, None] * self._roots
         for of_output, weight in zip(K, self.weights, strict=True):
             if weight:
                 of_output += weight * block
+
+    def block(self, A: np.ndarray) -> Any:
+        """The kernel between rows and the points."""
+        return self.kernel.block(A, self.points)
+
+
+class Overlaps(OneKernel):
+    """A kernel of what rows share, which visits every octet of their bits, or about as much."""
+
+    def __init__(self, k: int, expansion: Expansion) -> None:
+        super().__init__(k, expansion)
+        self.passes = 2 + expansion.seen(self.columns).shape[1] // 8
+
+    def block(self, A: np.ndarray) -> Any:
+        return self.kernel.few_rows(A, self.points)
 
 
 class Matches:

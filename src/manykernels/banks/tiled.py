@@ -433,8 +433,8 @@ def one_kernel(spec: Any, k: int, points: Any, dtype: DTypeLike, held: Any) -> A
         index = Points.square(np.arange(points.right.shape[0])[:, None])
         return OneKernel(k, held[k], spec.scales[k], index, dtype)
     seen = spec.points(k, points)
-    factors = spec.factors(k, seen)
-    return OneKernel(k, spec.kernels[k], spec.scales[k], seen, dtype, factors)
+    kernel, factors = spec.kernels[k], spec.factors(k, seen)
+    return OneKernel(k, kernel, spec.scales[k], seen.each(kernel.laid_out), dtype, factors)
 
 
 def _family(spec: Any, key: Any, members: Indices, points: Any, dtype: DTypeLike) -> Any:

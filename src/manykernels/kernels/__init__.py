@@ -6,6 +6,7 @@ from .categorical import Hamming
 from .collection import KernelCollection
 from .grids import auto_bank, paper_bank
 from .groups import on_groups
+from .overlaps import MinMax, Tanimoto
 from .precomputed import Precomputed
 from .strings import Spectrum
 from .vector import RBF, Laplacian, Linear, Polynomial
@@ -18,9 +19,11 @@ __all__ = [
     "KernelCollection",
     "Laplacian",
     "Linear",
+    "MinMax",
     "Polynomial",
     "Precomputed",
     "Spectrum",
+    "Tanimoto",
     "auto_bank",
     "on_groups",
     "paper_bank",

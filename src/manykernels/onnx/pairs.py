@@ -126,9 +126,7 @@ def _center(points):
 def _pairs(nodes, kind, x, points):
     """Distances or dot products of rows (n, d) and points (d, s), an array or a name."""
     if kind is Laplacian:
-        points = nodes("Unsqueeze", points, np.array([0]))
-        apart = nodes("Abs", nodes("Sub", nodes("Unsqueeze", x, np.array([2])), points))
-        return nodes.total(apart, 1)
+        return differences(nodes, x, points)
     dots = nodes("MatMul", x, points)
     if kind is Polynomial:
         return dots
@@ -140,6 +138,13 @@ def _pairs(nodes, kind, x, points):
     # rounding can make a squared distance negative
     squared = nodes("Sub", norms, nodes("Mul", dots, np.array(2.0)))
     return nodes("Max", squared, np.array(0.0))
+
+
+def differences(nodes: Nodes, x: str, points: Any) -> str:
+    """Sums of absolute differences of rows (n, d) and points (d, s), an array or a name."""
+    points = nodes("Unsqueeze", points, np.array([0]))
+    apart = nodes("Abs", nodes("Sub", nodes("Unsqueeze", x, np.array([2])), points))
+    return nodes.total(apart, 1)
 
 
 def _parameters(kernel):

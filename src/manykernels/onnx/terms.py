@@ -19,15 +19,19 @@ from ..kernels import (
     Hamming,
     Laplacian,
     Linear,
+    MinMax,
     Polynomial,
     Precomputed,
     Spectrum,
+    Tanimoto,
 )
+from ..kernels.overlaps import EMPTY
 from ..lowrank import FourierMap
 from .inputs import Columns
 from .nodes import Nodes
 from .pairs import (
     Summand,
+    differences,
     inverse_roots,
     squares,
     write_gaussians,
@@ -176,6 +180,25 @@ def _text_table(nodes, x, table):
     return nodes.total(nodes("Gather", values, code, axis=0), 1)
 
 
+# --- kernels of what rows share -------------------------------------------------------------------
+
+
+def _overlaps(nodes, columns, summands):
+    """Kernels of sizes and of sums of absolute differences, of which bits have products."""
+    parts = []
+    for one in summands:
+        x, points = columns.seen(nodes, one.columns), one.points
+        both = nodes("Add", nodes.total(x, 1, keepdims=True), points.sum(axis=1))
+        if type(one.kernel) is Tanimoto:
+            apart = nodes("Sub", both, nodes("MatMul", x, 2.0 * points.T))
+        else:
+            apart = differences(nodes, x, points.T)
+        both = nodes("Add", both, np.array(EMPTY))
+        similar = nodes("Div", nodes("Sub", both, apart), nodes("Add", both, apart))
+        parts.append(nodes("MatMul", similar, one.coefficients.T))
+    return parts
+
+
 # --- random features ------------------------------------------------------------------------------
 
 
@@ -209,4 +232,6 @@ WRITERS = {
     Linear: _linear,
     Polynomial: write_polynomials,
     Hamming: _hamming,
+    Tanimoto: _overlaps,
+    MinMax: _overlaps,
 }

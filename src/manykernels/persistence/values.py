@@ -54,7 +54,10 @@ class CannotSave(TypeError):
 
 KERNELS = {
     name: getattr(kernels, name)
-    for name in ("RBF", "Laplacian", "Linear", "Polynomial", "Hamming", "Spectrum")
+    for name in (
+        *("RBF", "Laplacian", "Linear", "Polynomial"),
+        *("Hamming", "Spectrum", "Tanimoto", "MinMax"),
+    )
 }
 
 

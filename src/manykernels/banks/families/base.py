@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels.vector import chosen_rows
 from ..compute import Points
 from ..kernel_set import Indices
 
@@ -92,7 +93,10 @@ class OneKernel(Family):
         self.left, self.right = points
 
     def _block(self, tile: Tile) -> Any:
-        block = self.kernel.block(self.left[tile.rows], self.right[tile.cols]) * self.scale
+        points = chosen_rows(self.left, tile.rows), chosen_rows(self.right, tile.cols)
+        block = self.kernel.block(*points)
+        if self.scale != 1.0:
+            block = block * self.scale
         if self.factors is not None:
             left, right = self.factors
             block = block * left[tile.rows, None] * right[tile.cols]
@@ -100,6 +104,9 @@ class OneKernel(Family):
 
     def values(self, tile: Tile) -> np.ndarray:
         return self._block(tile)[None]
+
+    def write(self, tile: Tile, out: np.ndarray) -> None:
+        out[:, self.members[0]] = self._block(tile)
 
     def combine(self, prepared: Any, tile: Tile, out: np.ndarray) -> None:
         out += (prepared[0] * self._block(tile)).astype(self.dtype)

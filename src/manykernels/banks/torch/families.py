@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ...kernels.overlaps import Tanimoto, similarities
 from ...kernels.vector import dense, middle
 from ..compute import Points
 from ..families import Tile
@@ -216,6 +217,28 @@ class Polynomials(_Points):
         gamma, coef0, degree = self.parameters[place]
         values = (gamma * pairs).add_(coef0)
         return (values if degree == 1 else values.pow_(degree)).to(self.device.entry(self.dtype))
+
+
+class Overlaps(_Points):
+    """A kernel of what bits or counts share."""
+
+    centered = False
+
+    def __init__(self, device: Device, members: Indices, kernel: Any, *of: Any) -> None:
+        super().__init__(device, members, *of)
+        self.of_bits = type(kernel) is Tanimoto
+        of[-1].each(kernel.laid_out)  # which refuses what it is not for
+
+    def pairs(self, rows: Any, cols: Any) -> Any:
+        """The kernel itself, in float64."""
+        left, right = self.left[rows], self.right[cols]
+        both = left.sum(dim=1)[:, None] + right.sum(dim=1)
+        if self.of_bits:
+            return similarities(both, both - 2.0 * (left @ right.T))
+        return similarities(both, self.device.torch.cdist(left, right, p=1.0))
+
+    def value(self, pairs: Any, place: int) -> Any:
+        return pairs.to(self.device.entry(self.dtype))
 
 
 class FromHost(DeviceFamily):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...kernels.overlaps import Overlap
 from ...machines.device import FEW, DeviceMatrix
 from ..base import as_outputs, support_of
 from ..compute import Compute, Points
@@ -21,6 +22,7 @@ from .families import (
     FromHost,
     Gaussians,
     Laplacians,
+    Overlaps,
     Polynomials,
 )
 
@@ -54,8 +56,16 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         alone, groups = grouped(self.spec, self.held)
         of = Points(self.left, self.right), self.dtype.type, self.held
         shape, budget = (self.n_rows, self.n), HELD_SHARE * self.device.free() / max(len(alone), 1)
-        hosts = (one_kernel(self.spec, k, *of) for k in alone)
-        return [FromHost(self.device, family, self.dtype, shape, budget) for family in hosts] + [
+
+        def by_itself(k: int) -> Any:
+            kernel = self.spec.kernels[k]
+            if isinstance(kernel, Overlap):
+                seen = self.spec.points(k, of[0])
+                return Overlaps(self.device, [k], kernel, self.spec.scales[[k]], self.dtype, seen)
+            family = one_kernel(self.spec, k, *of)
+            return FromHost(self.device, family, self.dtype, shape, budget)
+
+        return [by_itself(k) for k in alone] + [
             _translated(self, key, np.array(members)) for key, members in groups.items()
         ]
 
