@@ -16,11 +16,7 @@ CANDIDATES = 2000  # points to choose from, at most. More make the choice slower
 FEW_CANDIDATES = 300  # the same for each round of points that are then moved
 FIRST = 8  # points of the first round
 GROWTH = 1.3  # from round to round. Less makes more rounds, and fewer points too many.
-ITERATIONS = 60  # of moving the points, in each round, at most
-# The same with many points, which begin where the round before has left them.
-FEWEST_ITERATIONS = 10
-# Points times iterations of a round, at most: what its time grows with.
-MOVES = 2**13
+ITERATIONS = 60  # of moving the points, in each round
 # Values of kernels between the rows of a sample and all candidates. More take more memory.
 VALUES = 2**25
 
@@ -97,9 +93,7 @@ class Search:
         points, share = None, 0.0
         while points is None or len(points) < self.most:
             sample = self._sample(FEW_CANDIDATES)
-            grown = self._grown(points, sample)
-            iterations = min(ITERATIONS, max(FEWEST_ITERATIONS, MOVES // len(grown)))
-            points = moved(self.kernels, sample, grown, iterations)
+            points = moved(self.kernels, sample, self._grown(points, sample), ITERATIONS)
             if self.choice is not None:
                 K = self.kernels.between(sample.rows, points, sample.categories)
                 agrees = self._agreeing(points, coefficients(K, sample.scores))

@@ -88,7 +88,9 @@ class Machine(ABC):
         )
 
     def most_steps(self, n: int) -> int:
-        """A million, or a hundred per point if that is more: only hopeless problems need so many."""
+        """A million steps, or a hundred per point if that is more: only hopeless problems need so
+        many.
+        """
         return max(1_000_000, 100 * n)
 
     @abstractmethod
