@@ -20,9 +20,13 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 # What `pytest` leaves out, and the property tests, which take more examples here.
 REST := "long or device or browser or hypothesis"
 
-.PHONY: test test-all coverage mutants lint demo bench bench-quick docs linkcheck package wheels clean
+.PHONY: test test-threads test-all coverage mutants lint demo bench bench-quick docs linkcheck package wheels clean
 
 test: $(VENV)/test
+	$(PYTEST)
+
+# For Python without a global lock, with the packages that have wheels for it.
+test-threads: $(VENV)/test-threads
 	$(PYTEST)
 
 test-all: $(VENV)/test-all

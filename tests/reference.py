@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pytest
 
 
 def gaussian_chain(t, length):
@@ -35,7 +36,7 @@ def mkl_optimum(grams, targets, cost, regularizer, loss=None):
     The power cones of p near 1 do not always allow the finest accuracy, and solvers like variables
     of order one, so a few accuracies and units of beta are tried until one succeeds.
     """
-    import cvxpy as cp
+    cp = pytest.importorskip("cvxpy")
 
     for accuracy in (1e-10, 1e-9, 1e-8, 3e-8):
         for unit in (cost.max(), 1.0, np.sqrt(cost.max()), 0.1, 100.0):

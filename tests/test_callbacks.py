@@ -220,7 +220,14 @@ def test_log(caplog):
     told = [text for text in caplog.messages if text.startswith("iteration")]
     assert len(told) == len(model.result_.history)
     assert all("gap" in text for text in told)
-    assert "OPTIMAL" in caplog.messages[-1]
+    assert ["OPTIMAL" in text for text in caplog.messages[-2:]] == [False, True]  # once
+
+
+def test_log_elsewhere(caplog):
+    with caplog.at_level(logging.INFO, logger="mine"):
+        MKLClassifier(KERNELS, callbacks=[Log("mine")]).fit(X, y)
+    said = [text for name, _, text in caplog.record_tuples if name == "mine"]
+    assert "OPTIMAL" in said[-1]
 
 
 class Terminal(io.StringIO):

@@ -1,5 +1,7 @@
 """Models with fewer points: what they promise, and for which models."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,12 +21,12 @@ from manykernels import (
 from manykernels.compression import compressor, search
 from manykernels.compression.compressor import _Compressor
 from manykernels.compression.fitting import coefficients, greedy, values
-from manykernels.compression.judgment import Likeness, Shares
+from manykernels.compression.judgment import Likeness, Shares, Target, tell
 from manykernels.compression.kernels import kernels_of
 from manykernels.compression.rows import known_rows
 from manykernels.kernels import RBF, Hamming, Laplacian, Linear, Polynomial, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
-from manykernels.result import binomial_bound
+from manykernels.result import Compression, binomial_bound
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(420, 3))
@@ -243,3 +245,17 @@ def test_nothing_is_gained_where_too_much_is_asked(model, monkeypatch):
     for points in ("free", "support", "auto"):
         with pytest.raises(ValueError, match="Nothing can be gained"):
             compress(model, X[ROWS], points=points, random_state=0)
+
+
+@pytest.mark.parametrize(("agreeing", "why"), [(98, "by chance"), (80, "were too few")])
+def test_less_than_was_asked_is_told(agreeing, why):
+    found = Compression(5, 50, 1, 1, 10, 100, 100, agreeing, 0, 0.1, 0.2, 100, "free")
+    with pytest.warns(UserWarning, match=why):
+        tell(found, Target.of(0.99, None, None, None))
+
+
+def test_as_much_as_was_asked_is_not():
+    found = Compression(5, 50, 1, 1, 10, 100, 100, 99, 0, 0.1, 0.2, 100, "free")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tell(found, Target.of(0.99, None, None, None))

@@ -12,11 +12,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier, load, save
+from manykernels import MKLClassifier, MKLOneClass, load, run_state, save
 from manykernels.banks import ResolvedKernels, make_bank
-from manykernels.kernels import RBF, KernelCollection
+from manykernels.kernels import RBF, KernelCollection, Linear, Polynomial
 from manykernels.losses import HardMargin, Hinge, Logistic, Squared, SquaredHinge
 from manykernels.lowrank import Nystroem
+from manykernels.machines.base import Machine
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
 from manykernels.result import Status, merged
@@ -251,3 +252,27 @@ class TestCuttingPlanes:
         nothing = SimpleNamespace(x=None, nit=0)
         monkeypatch.setattr(simplex, "linprog", lambda *_, **__: nothing)
         assert solve(self.problem(), choose_solver("silp")).status is Status.STALLED
+
+
+def test_kernels_of_very_large_values_end_with_advice(monkeypatch):
+    monkeypatch.setattr(Machine, "most_steps", lambda self, n: 50_000)
+    monkeypatch.setattr(run_state, "FEWEST_STEPS", 1000)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 4))
+    sides = np.sign(A[:, 0] * A[:, 1] + 0.3 * A[:, 2])
+    model = MKLClassifier([Polynomial(2), Linear()], normalize=None)
+    with pytest.warns(ConvergenceWarning, match="standardize the columns"):
+        model.fit(1e3 * A, sides)
+    assert 0.0 <= model.result_.certificate.dual <= model.result_.certificate.primal
+
+
+def test_rows_around_the_origin_have_no_half_space():
+    A = np.random.default_rng(0).standard_normal((40, 3))
+    with pytest.warns(ConvergenceWarning, match="origin of the feature space lies among"):
+        MKLOneClass([Linear()]).fit(A - A.mean(axis=0))
+    assert MKLOneClass([Linear()]).fit(A + 5.0).result_.status.converged
+
+
+def test_no_iterations_are_none():
+    with pytest.warns(ConvergenceWarning, match="limit on iterations"):
+        assert MKLClassifier([RBF(1.0), Linear()], max_iter=0).fit(X, Y).n_iter_ == 0

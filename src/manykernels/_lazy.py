@@ -1,6 +1,8 @@
 """Packages whose public names are imported when they are first asked for."""
 
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -17,11 +19,17 @@ def lazy_names(
     where : mapping
         From names to the modules that have them, relative to the package.
     """
+    # Threads that begin with different modules of a circle would wait for each other, of which
+    # Python makes an error. No module asks for a name of the outermost package while it is
+    # imported, so that this lock is taken before theirs.
+    outermost = "." not in package
+    alone: AbstractContextManager = threading.RLock() if outermost else nullcontext()
 
     def get(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(where[name], package), name)
+        with alone:
+            found = getattr(import_module(where[name], package), name)
         setattr(import_module(package), name, found)
         return found
 

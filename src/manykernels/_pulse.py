@@ -7,10 +7,10 @@ of one.
 """
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 PULSE_INTERVAL = 0.2  # seconds between two calls of a listener
 
@@ -30,20 +30,27 @@ class _Listener:
             self.due = time.monotonic() + PULSE_INTERVAL
 
 
-# of the computation in this thread
-_listening: ContextVar[_Listener | None] = ContextVar("listening", default=None)
+class _Computation(threading.local):
+    """That of one thread. (A context variable would be handed on to the threads that a computation
+    starts where Python has no global lock, and they would all call its listener.)
+    """
+
+    listener: _Listener | None = None
+
+
+_here = _Computation()
 
 
 def pulse() -> None:
     """Let the listener of this computation end it, if there is one."""
-    listener = _listening.get()
+    listener = _here.listener
     if listener is not None:
         listener.hear()
 
 
 def has_listener() -> bool:
     """Whether anybody listens to this computation."""
-    return _listening.get() is not None
+    return _here.listener is not None
 
 
 @contextmanager
@@ -51,8 +58,9 @@ def listening(listener: Callable[[], None] | None) -> Iterator[None]:
     """A context in which a listener, or nobody, hears the pulse of this thread's computation,
     whoever listens outside: a fit inside of a callback is none of theirs.
     """
-    token = _listening.set(None if listener is None else _Listener(listener))
+    before = _here.listener
+    _here.listener = None if listener is None else _Listener(listener)
     try:
         yield
     finally:
-        _listening.reset(token)
+        _here.listener = before

@@ -4,19 +4,15 @@ import numbers
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import AbstractContextManager
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ._pulse import PULSE_INTERVAL, has_listener, pulse
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
 
 CACHED = 2**19  # entries of rows that are computed together, so that they stay in cache
 # Rows that are computed together at least: more may not stay in cache.
@@ -69,7 +65,7 @@ class Threads:
 
     def algebra(self) -> AbstractContextManager:
         """A context in which a single matrix operation may use all threads."""
-        return _libraries().limit(limits=self.count, user_api="blas")
+        return MATRIX_LIBRARY.limited(self.count)
 
     def map(
         self,
@@ -132,14 +128,52 @@ def _outcome(future: "Future[Outcome]") -> Outcome:
 
 def one_thread() -> AbstractContextManager:
     """A context in which matrix operations use one thread: the work is shared out otherwise."""
-    return _libraries().limit(limits=1, user_api="blas")
+    return MATRIX_LIBRARY.limited(1)
 
 
-@cache
-def _libraries() -> "ThreadpoolController":
-    from threadpoolctl import ThreadpoolController
+class _MatrixLibrary:
+    """The number of threads of matrix operations.
 
-    return ThreadpoolController()  # looks at every library of the process, which takes milliseconds
+    It is one for the whole process with most libraries. A context that ends puts back what it
+    found, and if it began inside of one of another thread, that is what the other one had set: so
+    after the last of contexts that overlap, what was before the first of them is put back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside, self._overlap = 0, False
+        self._libraries: Any = None
+        self._before: Any = None
+
+    @contextmanager
+    def limited(self, count: int) -> Iterator[None]:
+        """A context in which matrix operations use so many threads."""
+        with self._lock:
+            if self._libraries is None:  # looks at every library of the process, which takes long
+                from threadpoolctl import ThreadpoolController
+
+                self._libraries = ThreadpoolController()
+            if not self._inside:
+                self._before, self._overlap = self._libraries.limit(limits=None), False
+            self._inside, self._overlap = self._inside + 1, self._overlap or self._inside > 0
+        try:
+            with self._libraries.limit(limits=count, user_api="blas"):
+                yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside and self._overlap:
+                    with self._before:
+                        pass
+
+    def forked(self) -> None:
+        """In a new process there are no other threads."""
+        self.__init__()  # type: ignore[misc]
+
+
+MATRIX_LIBRARY = _MatrixLibrary()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=MATRIX_LIBRARY.forked)
 
 
 # --- factorizations of large matrices, during which Ctrl-C and callbacks are heard ----------------

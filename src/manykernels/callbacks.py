@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ._log import logger as library_logger
 from .result import Record, Result, describe_record
 
 __all__ = ["Callback", "EarlyStop", "Lines", "Log", "Progress"]
@@ -99,6 +100,8 @@ class EarlyStop(Callback):
 class Log(Callback):
     """Writes every iteration to a logger.
 
+    The result, too, but to the logger of the library, which has it in any case at the level INFO.
+
     Parameters
     ----------
     logger : logging.Logger or str
@@ -111,8 +114,10 @@ class Log(Callback):
         self.logger, self.level = logger, level
 
     def _log(self, text: str) -> None:
-        logger = logging.getLogger(self.logger) if isinstance(self.logger, str) else self.logger
-        logger.log(self.level, text)
+        self._own().log(self.level, text)
+
+    def _own(self) -> logging.Logger:
+        return logging.getLogger(self.logger) if isinstance(self.logger, str) else self.logger
 
     def on_fit_begin(self, estimator: Any) -> None:
         self._log(f"{type(estimator).__name__}: fit begins")
@@ -121,7 +126,10 @@ class Log(Callback):
         self._log(describe_record(record))
 
     def on_fit_end(self, estimator: Any, result: Result | None) -> None:
-        self._log(f"{type(estimator).__name__}: fit failed" if result is None else str(result))
+        if result is None:
+            self._log(f"{type(estimator).__name__}: fit failed")
+        elif self._own() is not library_logger or self.level != logging.INFO:
+            self._log(str(result))
 
 
 class Lines(Callback):

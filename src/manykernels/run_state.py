@@ -36,6 +36,9 @@ GIGABYTE = 2**30
 FEWEST_COEFFICIENTS = 10_000
 # Part of a weight below which a difference of two is rounding.
 ROUNDING = 1e-12
+# Steps of a machine for one SVM, where those before it ran out of them; more: hopeless runs are
+# longer.
+FEWEST_STEPS = 20_000
 
 Outcome = TypeVar("Outcome")
 
@@ -177,7 +180,7 @@ class RunState:
         self.limit: int | None = None
         self.subsets: Subsets | None = None
         self.carried: Any = getattr(start, "carried", None)
-        self._columns, self._parts = 0, 0.0
+        self._columns, self._parts, self._exhausted = 0, 0.0, 0
         self._last: Any = np.empty(0), None, None  # weights, bank and kernel
         self._is_update = False  # whether that kernel is an update of another one
         regularizer = problem.regularizer
@@ -254,6 +257,22 @@ class RunState:
         machine, kernel = self.machine(weights)
         return self.solve(machine, kernel, weights, beta, tol, gap)
 
+    def machine_steps(self, most: int) -> int:
+        """Steps of a machine for one SVM: fewer where it ran out of them before. Kernels that are
+        hopelessly conditioned would take all of them every time.
+        """
+        return max(FEWEST_STEPS, most >> 2 * self._exhausted)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True if machines ran out of steps again and again."""
+        return self._exhausted > 1
+
+    def count_steps(self, steps: int, allowed: int) -> None:
+        """Take note of the steps of one SVM."""
+        self.counters.machine_steps += steps
+        self._exhausted = max(0, self._exhausted + (1 if steps >= allowed else -1))
+
     def solve(
         self,
         machine: Machine,
@@ -267,10 +286,11 @@ class RunState:
         problem = self.problem
         beta, tol = np.array(beta, dtype=float), tol * problem.unit
         self.latest = Point(weights, beta)
+        allowed = self.machine_steps(machine.most_steps(beta.shape[1]))
 
         def solved_from(c: int, start: np.ndarray) -> MachineResult:
             y, cost = problem.targets[c], problem.cost[c]
-            return machine.solve(kernel, problem.loss, y, cost, start, tol, gap=gap)
+            return machine.solve(kernel, problem.loss, y, cost, start, tol, allowed, gap=gap)
 
         if len(beta) > 1 and isinstance(machine, DenseMachine):
             # from copies: threads that are left to themselves after an interrupt must not write to
@@ -281,7 +301,8 @@ class RunState:
             with self.algebra():
                 solved = [solved_from(c, start) for c, start in enumerate(beta)]
         self.counters.svm_solves += len(solved)
-        self.counters.machine_steps += sum(one.steps for one in solved)
+        for one in solved:
+            self.count_steps(one.steps, allowed)
         dual = sum(one.dual for one in solved)
         noise = max(0.0, sum(one.primal for one in solved) - dual)
         scores = np.stack([one.scores for one in solved])

@@ -209,13 +209,17 @@ def judged(
 
 def tell(found: Compression, wanted: Target) -> None:
     """Warn of what should not be believed."""
-    # what is seen may be less by chance
-    most = 1.0 - binomial_bound(found.rows - found.agreeing, found.rows, 0.95)
-    if wanted.agreement is not None and most < wanted.agreement:
+    if wanted.agreement is not None and found.agreement < wanted.agreement:
+        most = 1.0 - binomial_bound(found.rows - found.agreeing, found.rows, 0.95)
+        why = (
+            "the rows on which the number of points was chosen were too few"
+            if most < wanted.agreement
+            else "so many rows may say less by chance"
+        )
         warnings.warn(
             f"On {found.rows} rows that were used for nothing else the models agree at "
-            f"{found.agreement:.2%}, less than {wanted.agreement:.2%}: the rows on which the "
-            "number of points was chosen were too few. Give more rows, or ask for more agreement.",
+            f"{found.agreement:.2%}, less than {wanted.agreement:.2%}: {why}. Give more rows, or "
+            "ask for more agreement.",
             stacklevel=user_stacklevel(),
         )
     if found.training_rows > 0.5 * found.rows:

@@ -154,8 +154,8 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         """The attributes of a model with this result."""
         result.missing = prepared.missing
         self.result_, self.kernel_weights_ = result, result.weights
-        # the first weights were a round too, even if they were the best
-        self.n_iter_ = max(result.n_iter, 1)
+        # the first weights were a round too, even if they were the best, unless none was allowed
+        self.n_iter_ = result.n_iter if self.max_iter == 0 else max(result.n_iter, 1)
         beta = prepared.distinct.expand(result.beta)
         self.support_ = np.flatnonzero(beta.any(axis=0))
         self.dual_coef_ = beta[:, self.support_]

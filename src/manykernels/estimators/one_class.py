@@ -28,6 +28,9 @@ from .checks import (
 from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
+LOOKED_AT = 1000  # rows that tell how long rows are in the feature space
+ORIGIN = 1e-8  # part of the squares of rows that the square of their mean is, if it is rounding
+
 
 class MKLOneClass(OutlierMixin, MKLEstimator):
     """One-class support vector machine with a learned combination of kernels.
@@ -151,6 +154,16 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         targets = Targets(np.zeros((1, distinct.rows.size)), distinct.weight)
         return prepare(self, X, distinct, targets, kernels)
 
+    def _warn(self, bank):
+        result = self.result_
+        if not result.status.converged and _holds_origin(bank, result):
+            result.advice = (
+                "The origin of the feature space lies among the rows, to rounding, as for linear "
+                "kernels on centered columns: the optimum is zero, and no half-space without the "
+                "origin holds the rows. Use kernels such as RBF, or do not center the columns."
+            )
+        super()._warn(bank)
+
     def _loss(self):
         return OneClass(self.nu)
 
@@ -185,3 +198,11 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         X : as for `fit`
         """
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+
+def _holds_origin(bank, result):
+    """Whether rows that are no origin have a mean that is, as far as the heaviest of them tell."""
+    beta = result.beta[0]
+    heaviest = np.sort(np.argsort(-np.abs(beta))[:LOOKED_AT])
+    squares = np.square(beta[heaviest]) @ bank.combine(result.weights, heaviest).diagonal()
+    return result.objective <= ORIGIN * squares

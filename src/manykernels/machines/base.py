@@ -64,13 +64,12 @@ class Machine(ABC):
         tol : float
             On the violation of the optimality conditions, as in LIBSVM.
         max_steps : int, optional
-            By default a million, or a hundred per point if that is more: only hopeless problems
-            need so many.
+            `most_steps` by default.
         gap : float
             Relative duality gap of the SVM that is good enough whatever the violation, for machines
             that look at it.
         """
-        max_steps = max(1_000_000, 100 * len(y)) if max_steps is None else max_steps
+        max_steps = self.most_steps(len(y)) if max_steps is None else max_steps
         box = loss.box(y, cost)
         beta = np.zeros(len(y)) if start is None else start
         beta[:] = box.feasible(beta)
@@ -87,6 +86,12 @@ class Machine(ABC):
         return MachineResult(
             beta, scores, intercept, primal, box.value(beta) - norm, violation, steps
         )
+
+    def most_steps(self, n: int) -> int:
+        """A million steps, or a hundred per point if that is more: only hopeless problems need so
+        many.
+        """
+        return max(1_000_000, 100 * n)
 
     @abstractmethod
     def multiply(self, kernel: Any, beta: np.ndarray) -> np.ndarray:

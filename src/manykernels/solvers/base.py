@@ -171,6 +171,12 @@ class Solver(ABC):
             reached += f" to a relative duality gap of {gap:.1e}; the tolerance is {tol:g}"
         if result.status.broken_off:
             return f"{reached}."
+        if run.is_exhausted:
+            return (
+                f"{reached}. Its SVMs were given up, as where values of kernels are very large or "
+                "C is: standardize the columns, leave normalize at its default, or take a smaller "
+                "C."
+            )
         better = self._certifier(run) if np.isfinite(gap) else None
         if better is not None:
             return f"{reached}. solver={better!r} certifies that on such problems."

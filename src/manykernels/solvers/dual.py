@@ -145,9 +145,10 @@ def maximizer(
             if len(beta) > 1:
                 F += machine.multiply(kernel, target[c] - beta[c]) + program.coupling(c)
             before = F.copy()
+            allowed = run.machine_steps(TOLERANCES.machine_steps)
             with run.algebra():
-                steps, _ = machine.ascend(kernel, box, target[c], F, tol, TOLERANCES.machine_steps)
-            run.counters.machine_steps += steps
+                steps, _ = machine.ascend(kernel, box, target[c], F, tol, allowed)
+            run.count_steps(steps, allowed)
             change = target[c] - last[c]
             program.moved(c, target[c] - beta[c], F - before - box.ridge * change)
         moved, whole = np.abs(target - last).max(), np.abs(target - beta).max()
