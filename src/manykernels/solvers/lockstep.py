@@ -44,6 +44,8 @@ class Tolerances:
     jitter: float = 1e-13
     # Steps at most; larger: problems that get stuck hinder the others longer.
     steps: int = 60
+    # Halvings of a step that goes too far; larger: surer, and a little more work.
+    halvings: int = 6
     # Sum of the coefficients that counts as right, as a part of their sizes.
     sum_error: float = 1e-9
 
@@ -208,6 +210,7 @@ class Lockstep:
         v["simplex"] = (v["p"] == 1.0)[:, None] & (v["is_kernel"] > 0.0)
         v["t"] = torch.zeros_like(v["p"])
         v["w"] = torch.ones_like(v["d"])
+        v["M"] = self._products(v["beta"])
         self._evaluate()
         largest = v["s"].amax(1)
         v["t"] = 0.5 * largest + 0.25 * (largest + v["s"].mean(1))
@@ -235,9 +238,8 @@ class Lockstep:
         return torch.where(p == 1.0, top, norm), s / norm[:, None], q
 
     def _evaluate(self) -> None:
-        """Products, forms, weights and slopes at the coefficients."""
+        """Forms, weights and slopes at the coefficients."""
         torch, v = self.torch, self.v
-        v["M"] = self._products(v["beta"])
         v["s"] = (v["M"] @ v["beta"][:, :, None])[:, :, 0].clamp(min=0.0)
         norm, u, q = self._norm(v["s"])
         v["norm"] = norm
@@ -307,10 +309,39 @@ class Lockstep:
         center = (after / mu.clamp(min=1e-300)).clamp(0.0, 1.0) ** 3 * mu
         move = self._direction(solver, border, sides, bend, center, aim)
         length = self._length(sides, move, TOLERANCES.way_to_bound)
+        D = self._products(move["beta"])
+        length = length * self._share(sides, move["beta"], D, length, center)
+        v["M"] = v["M"] + length[:, None, None] * D
         for name in ("beta", "zl", "zu", "d", "w", "t", "b"):
             change = move[name]
             v[name] = v[name] + (length if change.dim() == 1 else length[:, None]) * change
         self._evaluate()
+
+    def _share(self, sides: Any, change: Any, D: Any, length: Any, center: Any) -> Any:
+        """The share of a step after which the dual is no smaller, where phi is no parabola: less
+        what keeps the coefficients from their bounds.
+        """
+        torch, v = self.torch, self.v
+        above, below, has_low, has_high = sides
+        size, out = length[:, None] * change, torch.ones_like(length)
+        slope = (v["M"] @ size[:, :, None])[:, :, 0]
+        curve = length[:, None] * (D @ size[:, :, None])[:, :, 0]
+        linear = (v["linear"] * size).sum(1) - v["b"] * size.sum(1)
+        bend = (v["ridge"] * size * v["beta"]).sum(1), (v["ridge"] * size.square()).sum(1)
+
+        def risen(share: Any) -> Any:
+            t = share[:, None]
+            norm = self._norm((v["s"] + 2.0 * t * slope + t.square() * curve).clamp(min=0.0))[0]
+            walls = has_low * torch.log1p((t * size / above).clamp(min=-1.0 + 1e-12))
+            walls = walls + has_high * torch.log1p((-t * size / below).clamp(min=-1.0 + 1e-12))
+            value = 0.5 * (norm - v["norm"]) + share * (bend[0] - linear)
+            return value + 0.5 * share.square() * bend[1] - center * walls.sum(1)
+
+        is_curved = (v["p"] > 1.0) & v["p"].isfinite()
+        slack = 1e-12 * v["norm"]
+        for _ in range(TOLERANCES.halvings if bool(is_curved.any()) else 0):
+            out = torch.where(is_curved & (risen(out) > slack), 0.5 * out, out)
+        return out
 
     def _bend(self) -> Bend:
         """The curvature of the dual between the forms."""
