@@ -21,6 +21,7 @@ from ...banks import Bank, TiledBank
 from ...banks.compute import Compute, Points
 from ...banks.lowrank.factors import FactorBank
 from ...banks.torch.device import Device
+from ...banks.torch.factors import DeviceFactorBank
 from ...banks.torch.stacks import FactorStack, MatrixStack
 from ...banks.torch.tiled import DeviceTiledBank
 from ...kernels.collection import MaskedCollection
@@ -183,8 +184,12 @@ def _approximate(device: Device, task: Any, fold: int) -> Place | None:
     held = Held.factors(bank.width, bank.n, len(test), device.free())
     if not (held.fits and isinstance(new, FactorBank)):
         return None
-    # both in one basis: that of the factors between which the values of kernels are products
-    stack = FactorStack(device, device.put(new.right), device.put(new.factors), new.offsets)
+    points = bank.points
+    directions = np.eye(bank.width) if points is bank else bank.P
+    is_there = isinstance(points, DeviceFactorBank) and points.has_all_dimensions
+    basis = points.store.factors if is_there else points.factors
+    there = [device.put(one) for one in (basis, directions, new.factors)]
+    stack = FactorStack(device, *there, new.offsets)
     prepared = prepared._replace(bank=bank)
     task.made.setdefault("prepared", {})[fold] = template, prepared
     return Place(stack, bank, template, prepared, bank.groups)
