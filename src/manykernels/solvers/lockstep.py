@@ -35,11 +35,14 @@ class Tolerances:
 
     # Part of the tolerance that is left where problems end; larger: fewer steps, and more problems
     # whose certificate, with few kernels, is not good enough.
-    share_of_tolerance: float = 0.3
+    share_of_tolerance: float = 0.5
     # Part of the way to the next bound that a step takes at most; larger: faster, until it sticks.
     way_to_bound: float = 0.99
     # Slack of the first multipliers, as a part of the largest slope; larger: a longer way.
-    first_slack: float = 0.1
+    first_slack: float = 1.0
+    # Distance of the first coefficients from their bounds, as a part of their mean size; larger: the
+    # same.
+    first_aside: float = 0.1
     # Curvature that is added to every system, as a part of the kernels' diagonal: rounding.
     jitter: float = 1e-13
     # Steps at most; larger: problems that get stuck hinder the others longer.
@@ -134,6 +137,9 @@ class Lockstep:
         problems = [groups[g].problems[k] for g, k in self.rows]
         self.n = max(one.kernels.n for one in groups)
         self.m = max(one.kernels.m for one in groups)
+        # points whose coefficient can only be zero, besides those behind a problem's own
+        self.has_fixed = any((one.boxes[0].upper <= one.boxes[0].lower).any() for one in problems)
+        self.is_curved = any(1.0 < one.regularizer.p < np.inf and one.bank.m > 1 for one in problems)
         self._state(problems)
 
     def _state(self, problems: list[Problem]) -> None:
@@ -200,7 +206,7 @@ class Lockstep:
         beta = size[:, None] * balanced
         room = v["upper"] - v["lower"]
         inside = torch.where(room.isfinite(), 0.5 * room, torch.inf)
-        aside = 0.1 * beta.abs().mean(1, keepdim=True) + 0.0 * beta
+        aside = TOLERANCES.first_aside * beta.abs().mean(1, keepdim=True) + 0.0 * beta
         low = torch.minimum(aside, 0.5 * inside)
         v["beta"] = point * torch.minimum(
             torch.maximum(beta, v["lower"] + low), v["upper"] - low
@@ -322,6 +328,8 @@ class Lockstep:
         what keeps the coefficients from their bounds.
         """
         torch, v = self.torch, self.v
+        if not self.is_curved:
+            return torch.ones_like(length)
         above, below, has_low, has_high = sides
         size, out = length[:, None] * change, torch.ones_like(length)
         slope = (v["M"] @ size[:, :, None])[:, :, 0]
@@ -339,7 +347,7 @@ class Lockstep:
 
         is_curved = (v["p"] > 1.0) & v["p"].isfinite()
         slack = 1e-12 * v["norm"]
-        for _ in range(TOLERANCES.halvings if bool(is_curved.any()) else 0):
+        for _ in range(TOLERANCES.halvings):
             out = torch.where(is_curved & (risen(out) > slack), 0.5 * out, out)
         return out
 
@@ -373,10 +381,11 @@ class Lockstep:
             across = (bend.vector[:, None] @ v["M"])[:, 0]
             left += (bend.factor[:, None] * bend.vector)[:, :, None] * across[:, None]
             H.baddbmm_(left.transpose(1, 2), v["M"])
-            kept = v["is_point"]
-            H *= kept[:, :, None]
-            H *= kept[:, None]
-            H.diagonal(dim1=1, dim2=2).add_(1.0 - kept)
+            if self.has_fixed:
+                kept = v["is_point"]
+                H *= kept[:, :, None]
+                H *= kept[:, None]
+                H.diagonal(dim1=1, dim2=2).add_(1.0 - kept)
             own = H.diagonal(dim1=1, dim2=2)
             own *= 1.0 + TOLERANCES.jitter
             return Cholesky(self.torch, H).solve

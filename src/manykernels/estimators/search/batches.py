@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +32,12 @@ from ...result import Counters, Result, Status
 from ...run_state import RunState
 from ...solvers import lockstep
 from ...solvers.base import fewest
-from ..checks import is_limited, memory_budget
+from ..checks import choose_regularizer, is_limited, memory_budget
 from ..copies import like
 from ..data.prepare import Prepared, make_kernels, request
 from ..data.units import in_units, learn_units
 from ..session import run_state
+from .costs import on_device
 from .folds import Recorder, make_folds
 from .tuning import made_cell
 
@@ -103,7 +105,7 @@ def in_batches(task: Any) -> bool:
     """Whether cells of a task may be solved in batches, as far as its parameters tell."""
     one = task.template
     return (
-        one.device not in ("cpu", "auto")
+        on_device(one)
         and one.solver == "auto"
         and one.max_iter is None
         and one.combination == "sum"
@@ -126,14 +128,21 @@ def _chunks(device: Device, tasks: list, done: dict, wanted: Callable) -> Iterat
             found = _fold(device, task, fold)
             if found is None:
                 continue
-            problems = [_problem(task, found, cell) for cell in cells]
+            problems = _problems(task, found, cells)
             if all(map(lockstep.takes, problems)):
                 yield Chunk(task, found, cells, problems)
 
 
-def _problem(task: Any, place: Place, cell: Any) -> Problem:
-    model = task.model(cell, place.template)
-    return run_state(model, place.prepared._replace(bank=place.bank), None).problem
+def _problems(task: Any, place: Place, cells: list) -> list[Problem]:
+    """The problems of some cells, made of one of them."""
+    one = run_state(
+        task.model(cells[0], place.template), place.prepared._replace(bank=place.bank), None
+    ).problem
+    share, made = one.cost / task.costs[cells[0].cost], []
+    for cell in cells:
+        norm = choose_regularizer(task.norms[cell.norm], None)
+        made.append(replace(one, cost=task.costs[cell.cost] * share, regularizer=norm))
+    return made
 
 
 def _fold(device: Device, task: Any, fold: int) -> Place | None:
