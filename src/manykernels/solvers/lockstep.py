@@ -475,7 +475,7 @@ class Lockstep:
 
 # --- factorizations of many matrices at once ------------------------------------------------------
 
-BLOCK = 128  # columns that are factorized at a time
+BLOCK = 256  # columns that are factorized at a time
 
 
 class Cholesky:

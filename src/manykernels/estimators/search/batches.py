@@ -186,7 +186,7 @@ def _approximate(device: Device, task: Any, fold: int) -> Place | None:
     counts = seen.distinct.weight
     X = taken(seen.X, seen.distinct.rows)
     learn_units(template, X, counts)
-    bank = make_kernels(template, in_units(template, X), counts)
+    bank = make_kernels(template, in_units(template, X), counts, small=True)
     if not (isinstance(bank, FactorBank) or bank.factored):
         return None
     new = bank.cross(in_units(template, seen.X[test]))
