@@ -1,11 +1,10 @@
 """Grids on one GPU: C, p, folds and choices of kernels at once.
 
-``grids``: `MKLClassifierCV` at its defaults on 1,000 and 5,000 rows, on the GPU and, where asked
-for with ``cpu``, on all cores; a9a, five folds and ten C with ten Gaussians of rank 100 each, and
-with one of them. Everything is timed from NumPy arrays to the model, the training on everything
-included, after a run on other data that warms up. ``gap`` is the relative gap of the model, its
-certificate computed anew from the kernels of the host in float64; ``largest gap`` that of the cells,
-as their certificates say.
+``defaults``: `MKLClassifierCV` at its defaults on 1,000 and 5,000 rows. ``a9a``: five folds and ten
+C with ten Gaussians of rank 100 each, and with one. ``grids``: both. Everything is timed from NumPy
+arrays to the model, the training on everything included, after a run on other data that warms up.
+``gap`` is the relative gap of the model: of exact kernels computed anew in float64 on the host, of
+low-rank ones what its certificate says.
 """
 
 import time
@@ -88,11 +87,14 @@ def a9a_grids():
     for rank, kernels in ((100, ten), (100, one), (500, one)):
         for loss in ("squared_hinge", "hinge"):
             name = f"{len(kernels)} Gaussians, rank {rank} each, {loss}"
-            yield name, {
-                "kernels": kernels,
-                "loss": loss,
-                "approximation": Nystroem(rank=rank, random_state=0),
-            }
+            yield (
+                name,
+                {
+                    "kernels": kernels,
+                    "loss": loss,
+                    "approximation": Nystroem(rank=rank, random_state=0),
+                },
+            )
 
 
 def a9a(device="cuda"):

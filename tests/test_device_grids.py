@@ -1,5 +1,7 @@
 """Problems in lockstep on PyTorch's devices: against the engine, Problem and NumPy."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_regression
@@ -10,7 +12,14 @@ from manykernels.banks import make_bank
 from manykernels.banks.torch.device import Device
 from manykernels.estimators.search.batches import certified
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
-from manykernels.losses import EpsilonInsensitive, HardMargin, Hinge, Logistic, Squared, SquaredHinge
+from manykernels.losses import (
+    EpsilonInsensitive,
+    HardMargin,
+    Hinge,
+    Logistic,
+    Squared,
+    SquaredHinge,
+)
 from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall
@@ -82,7 +91,7 @@ def test_factors_are_the_matrices_that_they_make(device, loss):
     Q, P = rng.normal(size=(len(Y), 6)), rng.normal(size=(9, 6))
     offsets = [0, 2, 5, 9]
     V = Q @ P.T
-    K = np.stack([V[:, a:b] @ V[:, a:b].T for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
+    K = np.stack([V[:, a:b] @ V[:, a:b].T for a, b in pairwise(offsets)])
     rows = np.arange(len(Y), dtype=float)[:, None]
     collection = KernelCollection([Precomputed(one) for one in K])
     bank = make_bank(collection, rows, dtype=np.float64, normalize=None)
@@ -100,18 +109,18 @@ def test_factors_are_the_matrices_that_they_make(device, loss):
     np.testing.assert_allclose(*device.fetched(*values), rtol=1e-9)
 
 
-@pytest.mark.parametrize("n, size", [(1, 1), (300, 4), (513, 1)])
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (300, 4), (513, 1)])
 def test_cholesky_factors_of_many_matrices(device, n, size):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(size, n, n))
     H, right = A @ A.transpose(0, 2, 1) + n * np.eye(n), rng.normal(size=(size, n, 2))
-    solver = lockstep.Cholesky(torch, device.put(H))
+    solver = lockstep.Cholesky(torch, device.put(H.copy()))  # which it overwrites
     (found,) = device.fetched(solver.solve(device.put(right)))
     np.testing.assert_allclose(found, np.linalg.solve(H, right), rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "regularizer, loss",
+    ("regularizer", "loss"),
     [
         (PNormBall(2), Logistic()),
         (PNormBall(2), HardMargin()),
@@ -133,7 +142,9 @@ GRID = {"Cs": [0.1, 1.0, 10.0], "ps": [1, 2], "cv": 3, "exhaustive": True}
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_a_grid_is_that_of_the_host(name, approximation, loss):
     models = [
-        MKLClassifierCV(KERNELS, device=one, approximation=approximation, loss=loss, tol=1e-6, **GRID)
+        MKLClassifierCV(
+            KERNELS, device=one, approximation=approximation, loss=loss, tol=1e-6, **GRID
+        )
         for one in ("cpu", name)
     ]
     here, there = (model.fit(X, Y) for model in models)

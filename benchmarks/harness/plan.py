@@ -12,12 +12,13 @@ ORDER = (
     *("fits", "tuning"),
     *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
-    *("dask", "gpu", "gpu_lowrank"),
+    *("dask", "gpu", "gpu_lowrank", "gpu_grids"),
 )
 DEVICE = "needs a GPU, which is not here: `python -m benchmarks {} --out FOLDER` on one that has it"
 ON_DEVICE = {
     ("gpu", "all"),
     ("gpu_lowrank", "all"),
+    ("gpu_grids", "all"),
     ("tuning", "device"),
     ("products", "covertype"),
 }

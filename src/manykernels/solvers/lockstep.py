@@ -40,8 +40,8 @@ class Tolerances:
     way_to_bound: float = 0.99
     # Slack of the first multipliers, as a part of the largest slope; larger: a longer way.
     first_slack: float = 1.0
-    # Distance of the first coefficients from their bounds, as a part of their mean size; larger: the
-    # same.
+    # Distance of the first coefficients from their bounds, as a part of their mean size; larger:
+    # a longer way.
     first_aside: float = 0.1
     # Curvature that is added to every system, as a part of the kernels' diagonal: rounding.
     jitter: float = 1e-13
@@ -139,7 +139,9 @@ class Lockstep:
         self.m = max(one.kernels.m for one in groups)
         # points whose coefficient can only be zero, besides those behind a problem's own
         self.has_fixed = any((one.boxes[0].upper <= one.boxes[0].lower).any() for one in problems)
-        self.is_curved = any(1.0 < one.regularizer.p < np.inf and one.bank.m > 1 for one in problems)
+        self.is_curved = any(
+            1.0 < one.regularizer.p < np.inf and one.bank.m > 1 for one in problems
+        )
         self._state(problems)
 
     def _state(self, problems: list[Problem]) -> None:
@@ -147,7 +149,9 @@ class Lockstep:
         self.v: dict[str, Any] = {}  # vectors of all problems
         for name in ("linear", "lower", "upper", "ridge"):
             self.v[name] = self._padded([getattr(box, name) for box in boxes], self.n)
-        self.v["is_point"] = self._padded([(b.upper > b.lower).astype(float) for b in boxes], self.n)
+        self.v["is_point"] = self._padded(
+            [(b.upper > b.lower).astype(float) for b in boxes], self.n
+        )
         self.v["is_kernel"] = self._padded([np.ones(p.bank.m) for p in problems], self.m)
         p = [np.inf if len(one.regularizer.start(one.bank.m)) == 1 else one.regularizer.p
              for one in problems]  # fmt: skip
@@ -309,9 +313,9 @@ class Lockstep:
         # how far it would go if the products were to be zero
         zero = torch.zeros_like(v["p"])
         aim = self._direction(solver, border, sides, bend, zero, None)
-        mu, count = self._mu(sides, None, 0.0)
+        mu = self._mu(sides, None, 0.0)
         length = self._length(sides, aim, 1.0)
-        after, _ = self._mu(sides, aim, length)
+        after = self._mu(sides, aim, length)
         center = (after / mu.clamp(min=1e-300)).clamp(0.0, 1.0) ** 3 * mu
         move = self._direction(solver, border, sides, bend, center, aim)
         length = self._length(sides, move, TOLERANCES.way_to_bound)
@@ -457,8 +461,8 @@ class Lockstep:
             out = torch.minimum(out, limit.amin(1))
         return out
 
-    def _mu(self, sides: Any, move: dict[str, Any] | None, length: Any) -> tuple[Any, Any]:
-        """The mean product of distances and multipliers, here or after a step, and their number."""
+    def _mu(self, sides: Any, move: dict[str, Any] | None, length: Any) -> Any:
+        """The mean product of distances and multipliers, here or after a step."""
         v = self.v
         above, below, has_low, has_high = sides
         simplex = v["simplex"].to(above.dtype)
@@ -470,7 +474,7 @@ class Lockstep:
             d, w = d + size * move["d"], w + size * move["w"]
         sums = (has_low * above * zl + has_high * below * zu).sum(1) + (simplex * d * w).sum(1)
         count = has_low.sum(1) + has_high.sum(1) + simplex.sum(1)
-        return sums / count.clamp(min=1.0), count
+        return sums / count.clamp(min=1.0)
 
 
 # --- factorizations of many matrices at once ------------------------------------------------------

@@ -59,10 +59,8 @@ def moved_to_device(bank: Bank, name: str, small: bool = False) -> Bank:
     return bank if translated is None else translated(bank, device)
 
 
-def device_for_factors(name: str, n: int, width: int, small: bool = False) -> Device | None:
-    """The device for factors of n points with so many columns; None if the host is as fast, unless
-    small ones are to be there too.
-    """
+def device_for_factors(name: str, n: int, width: int) -> Device | None:
+    """The device for factors of n points with so many columns; None if the host is as fast."""
     is_large = n * width**2 >= thresholds().device_operations_on_factors
     if name == "auto":
         name = "cuda" if is_large and gpu_is_here() else "cpu"
@@ -70,7 +68,7 @@ def device_for_factors(name: str, n: int, width: int, small: bool = False) -> De
         return None
     device = Device(name)
     device.torch  # noqa: B018  (an error now, if it is not there)
-    if not (small or name == "torch" or is_large):
+    if name != "torch" and not is_large:
         return None
     device.tidy()
     return device

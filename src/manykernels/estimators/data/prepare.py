@@ -211,10 +211,8 @@ def distinct_rows(estimator, X, codes, sample_weight):
     return fixed_rows(sample_weight)
 
 
-def make_kernels(estimator, X, sample_weight, small=False):
-    """The kernels that an estimator asks for, on the training rows; low-rank factors on its device
-    even if they are small, where that is asked for.
-    """
+def make_kernels(estimator, X, sample_weight):
+    """The kernels that an estimator asks for, on the training rows."""
     combination = choose_combination(estimator.combination)
     if combination is not None:
         return _combination_bank(estimator, combination, X)
@@ -239,16 +237,15 @@ def make_kernels(estimator, X, sample_weight, small=False):
         on_machine |= {"device": estimator.device, "missing": rule}
         return make_bank(kernels, X, **on_points, **on_machine)
     kernels = ResolvedKernels.from_data(kernels, X, **on_points)
-    return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose}, small)
+    return _factors(estimator, kernels, X, on_machine | {"verbose": estimator.verbose})
 
 
-def _factors(estimator, kernels, X, options, small=False):
+def _factors(estimator, kernels, X, options):
     """The bank of an approximation, in the small space of its factors if there is one."""
     approximation, n = estimator.approximation, X.shape[0]
     if plan_blocks(request(estimator), kernels, n):
         return approximation.fit(kernels, X, **options, on_demand=True)
-    width = kernels.m * min(approximation.rank, n)
-    device = device_for_factors(estimator.device, n, width, small)
+    device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
     fitted = approximation.fit(kernels, X, **options, device=device)
     # a search for some of the kernels asks for the factors of each
     return fitted if is_limited(estimator) else reduced(fitted, options["memory_budget"])

@@ -1,9 +1,9 @@
 """Cells of a grid in batches on a device: all C, p, folds and choices of kernels at once.
 
-Kernels of a fold are computed there once, as matrices or as low-rank factors, and problems on all of
-them go through `manykernels.solvers.lockstep` side by side. What comes back has a certificate of
-`Problem`, by products of its own; a problem whose certificate is not good enough, or that the method
-does not take, is left to the engine, which solves it as it solves every other.
+Kernels of a fold are computed there once, as matrices or as low-rank factors, and problems on all
+of them go through `manykernels.solvers.lockstep` side by side. What comes back has a certificate of
+`Problem`; a problem whose certificate is not good enough, or that the method does not take, is left
+to the engine, which solves it as it solves every other.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _approximate(device: Device, task: Any, fold: int) -> Place | None:
     counts = seen.distinct.weight
     X = taken(seen.X, seen.distinct.rows)
     learn_units(template, X, counts)
-    bank = make_kernels(template, in_units(template, X), counts, small=True)
+    bank = make_kernels(template, in_units(template, X), counts)
     if not (isinstance(bank, FactorBank) or bank.factored):
         return None
     new = bank.cross(in_units(template, seen.X[test]))
@@ -311,4 +311,3 @@ def _plan(device: Device, chunk: Chunk) -> Any:
     run = RunState(problem, memory_budget=memory_budget(task.template.cache_size))
     batch = task.batch(len(chunk.cells))
     return plan_batches(run, request(chunk.place.template), device.name, batch, chunk.place.stack)
-
