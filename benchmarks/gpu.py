@@ -10,8 +10,9 @@ bandwidth.
 
 ``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``auto``, ``regret``
 (`benchmarks.gpu_regret`: ``device="auto"`` on 60 problems), ``small``, ``pieces``
-(`benchmarks.gpu_pieces`: SMO of a working set, rows, sums), and ``lowrank``, whose parts
-`benchmarks.gpu_lowrank` also runs one by one; ``--out`` keeps a JSON.
+(`benchmarks.gpu_pieces`: SMO of a working set, rows, sums), and ``lowrank`` and ``grids``, whose
+parts `benchmarks.gpu_lowrank` and `benchmarks.gpu_grids` also run one by one; ``--out`` keeps a
+JSON.
 """
 
 import time
@@ -26,6 +27,7 @@ from manykernels.kernels import RBF, KernelCollection, paper_bank
 from manykernels.kernels.vector import dense
 
 from .common import load, read, run_parts, table
+from .gpu_grids import grids
 from .gpu_lowrank import lowrank
 from .gpu_pieces import pieces, shortest
 from .gpu_regret import regret
@@ -327,6 +329,7 @@ def main(out, parts=None):
             "regret": regret,
             "pieces": pieces,
             "small": small,
+            "grids": grids,
         },
         parts,
         out,
