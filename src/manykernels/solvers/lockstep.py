@@ -13,9 +13,9 @@ products are moved from zero to ``mu``, is a system of equations with the matrix
 
 and J the curvature of phi. On the simplex (p = 1), where phi has a kink, the weights are variables
 of their own, with ``d_k (t - s_k / 2) = mu``; once they and t are eliminated, H is the same with
-another J. A step predicts how far mu can fall, and then corrects for it (Mehrotra 1992). How many
-steps a problem takes hardly depends on C, p and the data: ten to sixty, so that problems side by
-side end at about the same time. An SVM's working-set method takes millions for some of them.
+another J. A step predicts how far mu can fall, and then corrects for it (Mehrotra 1992). A
+problem takes four to sixty steps, more of them with a large C; an SVM's working-set method takes
+millions for some of them.
 
 Nothing here is certified: who called computes the certificate of what comes out.
 """
