@@ -10,8 +10,8 @@ bandwidth.
 
 ``ceilings``, ``sonar``, ``covertype``, ``protocols``, ``a9a``, ``middle``, ``auto``, ``regret``
 (`benchmarks.gpu_regret`: ``device="auto"`` on 60 problems), ``small``, ``pieces``
-(`benchmarks.gpu_pieces`: SMO of a working set, rows, sums); low rank is `benchmarks.gpu_lowrank`.
-``--out`` keeps a JSON.
+(`benchmarks.gpu_pieces`: SMO of a working set, rows, sums); low rank is `benchmarks.gpu_lowrank`,
+grids are `benchmarks.gpu_grids`. ``--out`` keeps a JSON.
 """
 
 import time

@@ -37,7 +37,7 @@ from manykernels import MKLRegressor, MKLRegressorCV
 from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection, MinMax, Tanimoto, on_groups
 
-from .common import in_turns, once, run_parts, table
+from .common import in_turns, once, table
 
 MOLECULES, COLUMNS, SHARE = 4200, 2048, 0.025  # of bits that are one
 COUNTED = 1000  # molecules with counts: the usual way takes long
@@ -294,6 +294,9 @@ def summary(name, y, splits):
 
 
 STEPS = {"gram": gram, "accuracy": accuracy}
+SPLIT = {"accuracy": "SETS"}
+NEEDS = {"accuracy": ("rdkit",)}
+GUESSED = {"gram": 60, "accuracy": 600}
 QUICK = {
     "MOLECULES": 1500,
     "COUNTED": 300,
@@ -301,7 +304,3 @@ QUICK = {
     "SPLITS": {"FreeSolv": 2},
     "TREES": 100,
 }
-
-
-def main(out, parts=None):
-    run_parts("molecules", STEPS, parts, out)

@@ -600,6 +600,17 @@ WAYS = {
         ),
         needs="torch",
     ),
+    "in lockstep": Way(
+        {},
+        planning.Way.IN_LOCKSTEP,
+        parameters={"device": "torch"},
+        concerns={"task": TUNED},
+        refused=(
+            Refusal("is for sums and products of kernels", {"kernels": ("polynomial",)}),
+            Refusal("is for exact kernels on the CPU", {"input": ("missing",)}),
+        ),
+        needs="torch",
+    ),
     "on a cluster": Way(
         {},
         planning.Way.ON_CLUSTER,

@@ -49,7 +49,7 @@ FIRST = (
     *("auto", "edges", "foundations", "cross", "missing", "readers", "serving", "kill"),
     *("shape", "structure", "onnx_graphs", "versions", "mutants"),
     *("molecules",),
-    *("dask", "gpu", "gpu_lowrank"),
+    *("dask", "gpu", "gpu_lowrank", "gpu_grids"),
 )
 MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
 ORDER = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import comb
 from typing import Any, NamedTuple, cast
@@ -62,6 +62,7 @@ class Way(Enum):
     MODELS_IN_TURN = "models one after the other"
     FOLDS_IN_TURN = "kernels for every fold"
     ON_DEVICE = "work on a device"
+    IN_LOCKSTEP = "problems in lockstep on a device"
     ON_CLUSTER = "work on a cluster"
 
 
@@ -302,6 +303,86 @@ def plan_rounds(costs: int, side_by_side: int) -> list[range]:
     at_once = min(costs, -(-thresholds().problems_per_batch // side_by_side))
     rounds = -(-costs // at_once)
     return [range(first, costs, rounds) for first in range(rounds)]
+
+
+class Held(NamedTuple):
+    """What kernels of a fold take on a device, for problems that are solved there in lockstep.
+
+    Attributes
+    ----------
+    fits : bool
+        Whether there is room, and the method pays.
+    """
+
+    fits: bool
+
+    @classmethod
+    def matrices(cls, m: int, n: int, rows: int, free: int) -> Held:
+        """Of m kernels between n training points and so many rows in all."""
+        nbytes = 8 * m * n * rows + 16 * n * rows
+        share = thresholds().lockstep_share
+        return cls(n <= thresholds().lockstep_points and nbytes <= share * free)
+
+    @classmethod
+    def factors(cls, width: int, n: int, rows: int, free: int) -> Held:
+        """Of factors with so many columns."""
+        nbytes = 24 * width * (n + rows)
+        share = thresholds().lockstep_share
+        return cls(width <= thresholds().lockstep_columns and nbytes <= share * free)
+
+    @staticmethod
+    def problems(largest: tuple[int, int, bool], free: int) -> int:
+        """How many problems fit beside each other, of so many points and kernels at most, with
+        combined kernels if these are matrices.
+        """
+        n, m, is_exact = largest
+        each = 8 * (5 * m * n + 40 * n) + (28 * n**2 if is_exact else 0)
+        return max(1, int(0.8 * free / each))
+
+
+def plan_batches(run: RunState, request: Request, device: str, batch: Batch, stack: Any) -> Plan:
+    """The plan of problems that are solved in lockstep on a device.
+
+    Parameters
+    ----------
+    run : RunState
+        On one of them.
+    request : Request
+    device : str
+    batch : Batch
+    stack : MatrixStack or FactorStack
+        The kernels on the device.
+    """
+    n, bank = run.bank.n, run.bank
+    if stack.is_exact:
+        nbytes, what = 8 * bank.m * n**2, "all Gram matrices of a fold"
+        machine = f"Cholesky factors of {n:,} rows, of all problems at once"
+    else:
+        nbytes, what = 8 * bank.width * n, f"low-rank factors with {bank.width:,} columns"
+        machine = f"systems of {bank.width:,} equations, of all problems at once"
+    why = "every step of every problem reads them"
+    many = f"{problems_of(replace(batch, at_once=1)).what.split(', one after')[0]}"
+    each = 28 * n**2 if stack.is_exact else 80 * n
+    return Plan(
+        statement=_statement(run, request.tol),
+        kernels=Decision(f"{what} on {device}, {megabytes(nbytes)}", why, ("device",)),
+        precision=Decision("float64", "systems of equations of interior points need it"),
+        place=Decision(f"device {device}", "it was asked for", ("device",)),
+        solver=Decision(
+            "an interior-point method, all problems of a fold in lockstep",
+            "its steps are the same few products of matrices for all of them",
+            ("solver", "max_iter"),
+        ),
+        machine=Decision(machine),
+        problems=Decision(
+            f"{many}, up to {batch.at_once} of a fold side by side",
+            "one launch serves all of them",
+            batch.options,
+        ),
+        memory=nbytes + each * batch.at_once,
+        ways=frozenset({Way.ON_DEVICE, Way.IN_LOCKSTEP}),
+        at_once=batch.at_once,
+    )
 
 
 # --- the plan of a run ----------------------------------------------------------------------------

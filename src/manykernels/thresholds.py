@@ -152,6 +152,15 @@ class Thresholds:
     device_points_of_tables: int = _threshold(
         2000, "points from which on a GPU beats kernels that the host looks up in a table", "gpu"
     )
+    lockstep_points: int = _threshold(
+        10_000, "training points up to which cells of a grid go through a device in lockstep", "gpu"
+    )
+    lockstep_columns: int = _threshold(
+        1000, "columns of low-rank factors up to which they do", "gpu"
+    )
+    lockstep_share: float = _threshold(
+        0.3, "part of a device's free memory that kernels of a fold may take for that", "gpu"
+    )
     uncompiled_entries: int = _threshold(
         2**26,
         "values of kernels at pairs of new rows and support vectors up to which predictions are "

@@ -30,7 +30,7 @@ def check_device(name: Any) -> None:
         raise ValueError(f"device={name!r} is not known; use {NAMES}.")
 
 
-def moved_to_device(bank: Bank, name: str) -> Bank:
+def moved_to_device(bank: Bank, name: str, small: bool = False) -> Bank:
     """The bank on a device; the bank itself if it is one that the host computes as fast.
 
     Parameters
@@ -39,6 +39,8 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
     name : str
         ``"cpu"`` for the host without PyTorch; ``"torch"``, PyTorch on the CPU, takes small banks,
         too; ``"auto"`` is a GPU, if one is here and `pays`, and the host otherwise.
+    small : bool
+        Whether a GPU takes small banks too, as it does where it has other work with them.
     """
     if name == "auto":
         name = "cuda" if pays(bank) and gpu_is_here() else "cpu"
@@ -51,7 +53,7 @@ def moved_to_device(bank: Bank, name: str) -> Bank:
             f"device={device.name!r} is for sums and products of kernels, not for "
             f"{bank.combination!r}: use 'cpu'."
         )
-    if name != "torch" and not _large(bank, thresholds().device_entries):
+    if not (small or name == "torch") and not _large(bank, thresholds().device_entries):
         return bank
     translated = _ON_DEVICE.get(type(bank))
     return bank if translated is None else translated(bank, device)

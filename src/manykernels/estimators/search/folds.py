@@ -107,7 +107,7 @@ def make_folds(template, X, y, sample_weight, splits, fixed=False):
         Whether widths that follow the data follow all rows, and not the training rows alone, so
         that all folds have the same kernels. Normalization is on the training rows in any case.
     """
-    everything, all_rows = _Recorder(), like(template)
+    everything, all_rows = Recorder(), like(template)
     all_rows._data(X, y, None, everything)
     place, rows = everything.distinct.group, everything.distinct.rows
     table, folds = as_points(everything.X[rows], missing=True), []
@@ -121,7 +121,7 @@ def make_folds(template, X, y, sample_weight, splits, fixed=False):
     for train, test in splits:
         weight = np.zeros(len(sample_weight))
         np.add.at(weight, train, sample_weight[train])
-        fold, seen = like(template), _Recorder()
+        fold, seen = like(template), Recorder()
         prepared = fold._data(X, y, weight, seen)
         points = place[seen.distinct.rows]
         if fixed:
@@ -134,7 +134,7 @@ def make_folds(template, X, y, sample_weight, splits, fixed=False):
     return folds
 
 
-class _Recorder:
+class Recorder:
     """Takes the place of what makes a bank, and remembers what it was asked for."""
 
     def __call__(self, estimator, X, distinct):

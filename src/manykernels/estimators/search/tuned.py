@@ -33,6 +33,7 @@ from ..data.frames import as_table, data_frame
 from ..data.inputs import ReadTable
 from ..data.prepare import missing_views
 from ..data.units import MADE
+from .batches import solve_in_batches
 from .costs import default_costs
 from .folds import can_share
 from .grid_checkpoint import GridJournal, kept
@@ -225,6 +226,10 @@ class Tuned:
             def wanted(place, folds=folds, out=frozenset(out)):
                 return place.fold in folds and place[1:] not in out
 
+            try:
+                solve_in_batches(grid.tasks, found, note, wanted)
+            except KeyboardInterrupt:
+                return False
             if not all(cells(task, found, note, wanted) for task in grid.tasks):
                 return False
             if is_race:

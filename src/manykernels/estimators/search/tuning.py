@@ -162,7 +162,13 @@ def fold_model(task: GridTask, place: GridIndex) -> Any:
         train = task.splits[place.fold][0]
         rows, weight = task.table.rows(train), task.sample_weight[train]
         return task.model(place, task.template)._fit(rows, task.y[train], weight)
-    fold, result = made["folds"][place.fold], made["results"][place]
+    result = made["results"][place]
+    if place.fold in made.get("prepared", {}):
+        template, prepared = made["prepared"][place.fold]
+        model = task.model(place, template)
+        model._keep(result, prepared.bank.persistent, prepared)
+        return _lightened(model)
+    fold = made["folds"][place.fold]
     model = task.model(place, fold.template)
     compute = Compute(threads=Threads(thread_count(model.n_jobs)))
     bank = TiledBank(fold.spec, Points.square(fold.table[fold.points]), compute)
@@ -175,7 +181,8 @@ def _fold_by_fold(task, done, wanted):
     """A path for every fold, and predictions for the rows that were held out."""
     for fold, (train, test) in enumerate(task.splits):
         places = [place for place in task.places() if place.fold == fold and wanted(place)]
-        if all(place in done for place in places):
+        places = [place for place in places if place not in done]
+        if not places:
             continue
         costs, norms = (sorted({place[k] for place in places}) for k in (2, 1))
         models = path(
@@ -191,7 +198,7 @@ def _fold_by_fold(task, done, wanted):
             norm, cost = divmod(number, len(costs))
             scores = model._scores(held_out)
             place = GridIndex(fold, norms[norm], costs[cost], task.kernels)
-            done[place] = _cell(model, model.result_, scores, model.bank_.groups)
+            done[place] = made_cell(model, model.result_, scores, model.bank_.groups)
             if task.made is not None:
                 task.made.setdefault("models", {})[place] = _lightened(model)
         plan = models[0].plan_
@@ -236,7 +243,7 @@ def _on_shared_kernels(task, done, wanted):
             for place, (session, result, scores) in solved:
                 task.plans.append(session.plan)
                 results[place], fold = result, folds[place.fold]
-                done[place] = _cell(fold.template, result, scores, fold.spec.groups)
+                done[place] = made_cell(fold.template, result, scores, fold.spec.groups)
             if not all(done[place].finished for place, _ in solved):
                 raise BrokenOff
             yield
@@ -285,7 +292,8 @@ def _at_all_points(bank, result):
     return np.concatenate([bank.everywhere(d, b[None]) for d, b in outputs])
 
 
-def _cell(model, result, scores, groups):
+def made_cell(model, result, scores, groups):
+    """What came of a cell, of the result of its problem."""
     used = np.flatnonzero(np.atleast_2d(result.weights).any(axis=0))
     of_used = [groups[k] for k in used]
     count = len(set(filter(None, of_used))) + of_used.count("")
