@@ -104,10 +104,16 @@ def test_the_case_shows_its_script_and_what_that_printed():
 
 
 @pytest.mark.long
-def test_the_case_prints_what_is_recorded(capfd):
-    subprocess.run([sys.executable, CASE], check=True)
-    recorded = (ROOT / "docs" / "case_output.txt").read_text("utf-8").partition("\n")[2]
-    assert_alike(capfd.readouterr().out, recorded)
+def test_the_case_still_finds_what_is_recorded():
+    """Its accuracies, but for three digits of 160."""
+    run = subprocess.run([sys.executable, CASE], check=True, capture_output=True, encoding="utf-8")
+    recorded = (ROOT / "docs" / "case_output.txt").read_text("utf-8")
+    line = re.compile(r"^(?:  |accuracy without )(\D+?) +(0\.\d{3})$", re.MULTILINE)
+    found, kept = dict(line.findall(run.stdout)), dict(line.findall(recorded))
+    assert found.keys() == kept.keys()
+    assert len(kept) >= 9
+    for name, accuracy in kept.items():
+        assert float(found[name]) == pytest.approx(float(accuracy), abs=0.02), name
 
 
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("*/plot_*.py"))
