@@ -79,7 +79,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": [], "which": [], "start": [], "citing": []}
+NO_SECTIONS = ("index", "which", "start", "case", "believe", "troubleshooting", "citing")
+html_sidebars = {page: [] for page in NO_SECTIONS}
 html_context = {"default_mode": "auto"}
 
 linkcheck_timeout = 10
