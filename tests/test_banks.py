@@ -1,5 +1,6 @@
 """Every bank method equals the plain computation on a stack of Gram matrices."""
 
+import inspect
 import pickle
 import threading
 import time
@@ -619,7 +620,7 @@ def _capabilities():
     names = {
         name
         for base in (Bank, SumBank)
-        for name in (*vars(base), *vars(base)["__annotations__"])
+        for name in (*vars(base), *inspect.get_annotations(base))
         if not name.startswith("_") and not callable(getattr(SumBank, name, None))
     }
     return sorted(names - set(dir(KernelSet)) - {"persistent"})
