@@ -4,6 +4,9 @@
 the data in NumPy arrays to the fitted model, after a fit of few points that warms up; certified
 gap, accuracy on 20,000 held-out points, peak memory of the device.
 
+``hinge``: the same ranks at the default tolerance of 1e-3 and with the default loss, the hinge, for
+p = 1, the default, and p = 2.
+
 ``losses``: rank 500 with the hinge, p = 1, p = 2, the logistic loss and eight outputs (cover type
 and wilderness area).
 
@@ -160,6 +163,20 @@ def by_rank():
         warm_up(rank)
         rows.append(fitted(classifier(rank), *covertype())[0])
     table("Covertype, five Gaussians, squared hinge, C = 10, p = 1.33", rows)
+    return rows
+
+
+def by_rank_at_defaults():
+    """Covertype, five Gaussians of low rank, C = 10, all else at the defaults but for p = 2."""
+    if covertype() is None:
+        return []
+    rows = []
+    for p in (1.0, 2.0):
+        for rank in ranks():
+            options = {"loss": "hinge", "tol": 1e-3, "p": p}
+            warm_up(rank, **options)
+            rows.append(fitted(classifier(rank, **options), *covertype())[0])
+    table("Covertype, five Gaussians, hinge, C = 10, a gap of 1e-3", rows)
     return rows
 
 
@@ -376,6 +393,7 @@ def peers():
 
 STEPS = {
     "ranks": by_rank,
+    "hinge": by_rank_at_defaults,
     "profile": profile,
     "losses": by_loss,
     "streaming": streaming,
@@ -383,5 +401,13 @@ STEPS = {
     "peers": peers,
 }
 NEEDS = {"": ("GPU", "covtype.npz"), "peers": ("torchkm",)}
-GUESSED = {"ranks": 120, "profile": 120, "losses": 120, "streaming": 60, "sums": 30, "peers": 260}
+GUESSED = {
+    "ranks": 120,
+    "hinge": 60,
+    "profile": 120,
+    "losses": 120,
+    "streaming": 60,
+    "sums": 30,
+    "peers": 260,
+}
 QUICK = {"HELD_OUT": 1000}
