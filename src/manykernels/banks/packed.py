@@ -277,7 +277,8 @@ class Overlaps(OneKernel):
         self.passes = 2 + expansion.seen(self.columns).shape[1] // 8
 
     def block(self, A: np.ndarray) -> Any:
-        return self.kernel.few_rows(A, self.points)
+        kernel: Any = self.kernel
+        return kernel.few_rows(A, self.points)
 
 
 class Matches:
