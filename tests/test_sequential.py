@@ -320,3 +320,5 @@ def test_a_kernel_of_weights_that_keep_most_is_updated():
     np.testing.assert_allclose(K, combine(weights), atol=1e-6)
     run.held_kernel(np.arange(bank.m) / bank.m)  # keeps nothing
     assert asked == [2, bank.m - 1]
+    run.held_kernel(np.zeros(bank.m))
+    np.testing.assert_array_equal(run.held_kernel(before), combine(before))

@@ -470,9 +470,9 @@ def _kept_share(weights: np.ndarray, before: np.ndarray) -> float:
     """The share c of earlier weights that new ones keep, ``weights = c before + rest``, if the rest
     is of few kernels; else zero. A step that goes some way towards a few kernels is like this.
     """
-    if not before.size:
-        return 0.0
     used = before > 0.0
+    if not used.any():
+        return 0.0
     share = float((weights[used] / before[used]).min())
     few = np.count_nonzero(_without_rounding(weights, share * before))
     return share if 2 * few < np.count_nonzero(weights) else 0.0
