@@ -21,7 +21,7 @@ Nothing here is certified: who called computes the certificate of what comes out
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -108,6 +108,11 @@ def takes(problem: Problem) -> bool:
     return is_plain and bool(((box.ridge > 0.0) | np.isfinite(box.upper - box.lower)).all())
 
 
+def norm_of(problem: Problem) -> float:
+    """The p of its ball."""
+    return float(cast(PNormBall, problem.regularizer).p)
+
+
 def solve(device: Any, groups: list[Group], tol: float) -> list[list[Answer]]:
     """The answers to the problems of some groups, each to a relative gap of about tol.
 
@@ -139,9 +144,7 @@ class Lockstep:
         self.m = max(one.kernels.m for one in groups)
         # points whose coefficient can only be zero, besides those behind a problem's own
         self.has_fixed = any((one.boxes[0].upper <= one.boxes[0].lower).any() for one in problems)
-        self.is_curved = any(
-            1.0 < one.regularizer.p < np.inf and one.bank.m > 1 for one in problems
-        )
+        self.is_curved = any(1.0 < norm_of(one) < np.inf and one.bank.m > 1 for one in problems)
         self._state(problems)
 
     def _state(self, problems: list[Problem]) -> None:
@@ -153,8 +156,8 @@ class Lockstep:
             [(b.upper > b.lower).astype(float) for b in boxes], self.n
         )
         self.v["is_kernel"] = self._padded([np.ones(p.bank.m) for p in problems], self.m)
-        p = [np.inf if len(one.regularizer.start(one.bank.m)) == 1 else one.regularizer.p
-             for one in problems]  # fmt: skip
+        # a kernel alone has no weight to learn
+        p = [np.inf if one.bank.m == 1 else norm_of(one) for one in problems]
         self.v["p"] = self.device.put(np.array(p))
         self.v["total"] = self.device.put(np.array([box.total for box in boxes]))
 

@@ -197,8 +197,8 @@ def _approximate(device: Device, task: Any, fold: int) -> Place | None:
     directions = np.eye(bank.width) if points is bank else bank.P
     is_there = isinstance(points, DeviceFactorBank) and points.has_all_dimensions
     basis = points.store.factors if is_there else points.factors
-    there = [device.put(one) for one in (basis, directions, new.factors)]
-    stack = FactorStack(device, *there, new.offsets)
+    basis, directions, others = (device.put(one) for one in (basis, directions, new.factors))
+    stack = FactorStack(device, basis, directions, others, new.offsets)
     prepared = prepared._replace(bank=bank)
     task.made.setdefault("prepared", {})[fold] = template, prepared
     return Place(stack, bank, template, prepared, bank.groups)
@@ -244,13 +244,13 @@ def _solve(device: Device, chunks: list[Chunk], done: dict) -> None:
     for chunk, found in zip(chunks, answers, strict=True):
         if not chunk.task.plans:
             chunk.task.plans.append(_plan(device, chunk))
-        results = [
-            certified(problem, answer, tol, seconds)
-            for problem, answer in zip(chunk.problems, found, strict=True)
-        ]
-        good = [k for k, one in enumerate(results) if one is not None]
+        good = {}
+        for cell, problem, answer in zip(chunk.cells, chunk.problems, found, strict=True):
+            result = certified(problem, answer, tol, seconds)
+            if result is not None:
+                good[cell] = result
         if good:
-            _keep(device, chunk, [chunk.cells[k] for k in good], [results[k] for k in good], done)
+            _keep(device, chunk, good, done)
 
 
 def certified(problem: Problem, answer: Any, tol: float, seconds: float) -> Result | None:
@@ -291,16 +291,16 @@ def certified(problem: Problem, answer: Any, tol: float, seconds: float) -> Resu
     )
 
 
-def _keep(device: Device, chunk: Chunk, cells: list, results: list[Result], done: dict) -> None:
+def _keep(device: Device, chunk: Chunk, results: dict[Any, Result], done: dict) -> None:
     """Keep results, and their decision values at the rows that were held out."""
     place, made = chunk.place, chunk.task.made
     weights, beta = (
         device.put(np.stack(rows))
-        for rows in ([one.weights for one in results], [one.beta[0] for one in results])
+        for rows in zip(*((one.weights, one.beta[0]) for one in results.values()), strict=True)
     )
     (scores,) = device.fetched(place.stack.values(weights, beta))
     offset = np.reshape(place.prepared.offset, (-1, 1))
-    for cell, result, row in zip(cells, results, scores, strict=True):
+    for (cell, result), row in zip(results.items(), scores, strict=True):
         at = row[None] + result.intercept[:, None] + offset
         done[cell] = made_cell(place.template, result, at, place.groups)
         made.setdefault("results", {})[cell] = result
