@@ -347,14 +347,14 @@ def run_train(folder, *options, data="iris.csv", code=1):
 def interrupt_cell(monkeypatch, place, number):
     """Send a signal when a cell of the grid is done, by its place in time."""
     monkeypatch.undo()
-    cell, places = tuning._cell, itertools.count()
+    cell, places = tuning.made_cell, itertools.count()
 
     def interrupt(*given):
         if next(places) == place:
             os.kill(os.getpid(), number)
         return cell(*given)
 
-    monkeypatch.setattr(tuning, "_cell", interrupt)
+    monkeypatch.setattr(tuning, "made_cell", interrupt)
 
 
 class TestOptions:

@@ -61,9 +61,11 @@ def assert_alike(found, shown):
     """The same words and numbers but for spaces, and numbers to a hundredth, since results are
     proven to a thousandth of their objective and may differ between machines.
     """
-    words = [" ".join(NUMBER.sub("#", text).split()).replace("[ ", "[") for text in (found, shown)]
+    # machines differ in their cores
+    texts = [re.sub(r"\d+ threads?", "threads", text) for text in (found, shown)]
+    words = [" ".join(NUMBER.sub("#", text).split()).replace("[ ", "[") for text in texts]
     assert words[0] == words[1]
-    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (found, shown)]
+    numbers = [[float(number) for number in NUMBER.findall(text)] for text in texts]
     assert numbers[0] == pytest.approx(numbers[1], abs=0.0101)
 
 

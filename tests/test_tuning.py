@@ -419,7 +419,7 @@ class TestInterrupts:
             MKLClassifierCV(FIXED, Cs=[1.0], cv=3).fit(X, y)
 
     def test_the_best_so_far_is_trained(self, monkeypatch):
-        made, make = [], tuning._cell
+        made, make = [], tuning.made_cell
 
         def interrupted_later(*of):
             made.append(make(*of))
@@ -427,7 +427,7 @@ class TestInterrupts:
                 _thread.interrupt_main()
             return made[-1]
 
-        monkeypatch.setattr(tuning, "_cell", interrupted_later)
+        monkeypatch.setattr(tuning, "made_cell", interrupted_later)
         model = MKLClassifierCV(FIXED, Cs=np.logspace(-1, 3, 12), ps=[1.5, 2.0, 3.0], cv=SPLITS)
         with pytest.warns(ConvergenceWarning, match="broken off"):
             model.fit(X, y)

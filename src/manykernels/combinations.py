@@ -33,6 +33,9 @@ class Tolerances:
         Rows of a kernel that are computed for a part of its diagonal. More take more memory.
     rows_per_product : int
         Rows of a kernel whose products are summed in its own precision. More are less precise.
+    largest_exponent_of_products : float
+        Exponent of a point far out up to which slopes come from such products. A larger one lets
+        rounding grow.
     largest_exponent : float
         Exponents beyond are all the same: the kernel is zero there.
     largest_coordinate : float
@@ -44,6 +47,7 @@ class Tolerances:
 
     rows_per_block: int = 256
     rows_per_product: int = 1024
+    largest_exponent_of_products: float = 1e3
     largest_exponent: float = 1e15
     largest_coordinate: float = 1e140
     largest_value: float = 1e280
@@ -206,7 +210,9 @@ class Product(Combination):
         self._group = np.array([place[label] for label in labels])
         self._center = np.median(self.X, axis=0)
         with np.errstate(over="ignore"):
-            check_range(self, np.square(self.X - self._center).sum())
+            squares = np.square(self.X - self._center)
+            check_range(self, squares.sum())
+        self._squares = squares.max(axis=0, initial=0.0)
 
     @property
     def reads_kernel(self) -> bool:  # type: ignore[override]
@@ -276,7 +282,9 @@ class Product(Combination):
     ) -> np.ndarray:
         if type(self).gradient is not Product.gradient:
             return super().partial_gradient(weights, beta, some)
-        if kernel is None or len(beta) > 1:  # of many, products cost more
+        # of many outputs products cost more, and far from each other points have none but rounding
+        longest = float(weights[self._group] @ self._squares)
+        if kernel is None or len(beta) > 1 or longest > TOLERANCES.largest_exponent_of_products:
             return self._slopes(weights, beta, some)
         return self._slopes_of(kernel, beta[0], some)
 

@@ -1,5 +1,7 @@
 """Weighted sums: of matrices in memory, of the rows and columns of factors, of powers."""
 
+import numpy as np
+
 from .rbf import fast
 
 ENTRIES_PER_BLOCK = 4096  # entries of a sum that stay in cache while all matrices are added to them
@@ -98,8 +100,11 @@ def square_each(factors, offsets, out):
     """``out[k, i]``, the squared length of ``factors[i, own]`` for every kernel k."""
     for i in range(factors.shape[0]):
         for k in range(offsets.size - 1):
-            own = factors[i, offsets[k] : offsets[k + 1]]
-            out[k, i] = inner(own, own)
+            total = 0.0
+            for j in range(offsets[k], offsets[k + 1]):
+                entry = np.float64(factors[i, j])
+                total += entry * entry
+            out[k, i] = total
 
 
 # --- polynomials of a number per pair of points ---------------------------------------------------

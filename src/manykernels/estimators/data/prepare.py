@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._canonical import Canonical, canonical_rows, fixed_rows, taken
-from ...banks import Bank, CombinationBank, ResolvedKernels, make_bank
+from ...banks import Bank, CombinationBank, MissingBank, ResolvedKernels, make_bank
 from ...banks.codes import refuse_categories
 from ...banks.lowrank.basis import reduced
 from ...banks.torch import device_for_factors, moved_to_device
@@ -140,8 +140,9 @@ def prepare(estimator, X, distinct, targets, kernels=None):
     held = X if table is None else table.held(X)
     bank = make_kernels(estimator, held, distinct.weight)
     placed = estimator._placed(bank)
-    # a bank that stays here is asked once it is at hand, where that costs less
-    silent = None if placed is bank else silent_kernels(bank)
+    # others are asked once they are at hand, where that costs less
+    at_once = placed is not bank or isinstance(bank, MissingBank)
+    silent = silent_kernels(bank) if at_once else None
     prepared = Prepared(placed, *targets, distinct, silent, missing=missing, table=table)
     if estimator.checkpoint is None:
         return prepared
