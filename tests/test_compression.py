@@ -24,7 +24,16 @@ from manykernels.compression.fitting import coefficients, greedy, values
 from manykernels.compression.judgment import Likeness, Shares, Target, tell
 from manykernels.compression.kernels import kernels_of
 from manykernels.compression.rows import known_rows
-from manykernels.kernels import RBF, Hamming, Laplacian, Linear, Polynomial, Precomputed, on_groups
+from manykernels.kernels import (
+    RBF,
+    Hamming,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Tanimoto,
+    on_groups,
+)
 from manykernels.lowrank import Nystroem
 from manykernels.result import Compression, binomial_bound
 
@@ -259,3 +268,12 @@ def test_as_much_as_was_asked_is_not():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tell(found, Target.of(0.99, None, None, None))
+
+
+def test_there_is_nothing_between_bits():
+    bits = (np.random.default_rng(0).random((300, 64)) < 0.2).astype(float)
+    labels = bits[:, :5].sum(axis=1) > 1
+    model = MKLClassifier([Tanimoto()]).fit(bits[:150], labels[:150])
+    small = compress(model, bits[150:], agreement=0.9, random_state=0)
+    assert small.compression_.points < model.support_.size
+    assert small.predict(bits[:5]).shape == (5,)

@@ -151,3 +151,11 @@ def test_on_a_device(normalize):
     np.testing.assert_allclose(model.predict(TABLE), here.predict(TABLE), atol=0.05)
     with pytest.raises(ValueError, match="Tanimoto needs bits"):
         make_bank(KernelCollection([Tanimoto()]), TABLE, device="torch").combine(np.ones(1))
+
+
+def test_columns_first():
+    """A sparse matrix by columns, as users of the kernel itself may have."""
+    counts = sparse.csc_matrix(COUNTS)
+    np.testing.assert_allclose(
+        MinMax().block(counts, counts[:7]), MinMax().block(COUNTS, COUNTS[:7]), rtol=1e-12
+    )

@@ -263,7 +263,9 @@ class TestSilent:
     def test_kernels_as_their_factors(self):
         wide = [RBF(g, features=[c]) for c in range(2) for g in (1e-9, 0.5)]
         table = np.hstack([np.random.default_rng(0).normal(size=(300, 2)), np.ones((300, 1))])
-        kernels = [*wide, RBF(1e3), Linear(features=[2]), RBF(2.0, features=[2]), RBF(1e-9)]
+        table = np.hstack([table, 2000.0 + np.arange(300)[:, None] % 3])  # years vary
+        years = Linear(features=[3])
+        kernels = [*wide, RBF(1e3), Linear(features=[2]), RBF(2.0, features=[2]), RBF(1e-9), years]
         bank = make_bank(KernelCollection(kernels), table)
         plain, parts = silent_kernels(bank), silent_kernels(divided(bank))
         assert plain["constant"].tolist() == parts["constant"].tolist() == [0, 2, 5, 6, 7]

@@ -36,9 +36,9 @@ GIGABYTE = 2**30
 FEWEST_COEFFICIENTS = 10_000
 # Part of a weight below which a difference of two is rounding.
 ROUNDING = 1e-12
-# Steps of a machine for one SVM, where those before it ran out of them; more: hopeless runs are
-# longer.
-FEWEST_STEPS = 20_000
+# SVMs that run out of steps before those after them get fewer, and how few they get at least; more:
+# hopeless runs are longer, and fewer of the hard ones are given up.
+PATIENCE, FEWEST_STEPS = 16, 20_000
 
 Outcome = TypeVar("Outcome")
 
@@ -261,7 +261,7 @@ class RunState:
         """Steps of a machine for one SVM: fewer where it ran out of them before. Kernels that are
         hopelessly conditioned would take all of them every time.
         """
-        return max(FEWEST_STEPS, most >> 2 * self._exhausted)
+        return max(FEWEST_STEPS, most >> 2 * max(0, self._exhausted - PATIENCE))
 
     @property
     def is_exhausted(self) -> bool:

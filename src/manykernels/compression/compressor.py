@@ -28,7 +28,7 @@ from .judgment import (
     with_decision,
 )
 from .kernels import MissingKernels, PointKernels, kernels_of
-from .rows import MOST_ROWS, Sample, Source, known_rows, local_means, single, stacked
+from .rows import MOST_ROWS, Sample, Source, known_rows, local_means, single, stacked, unmixed
 from .search import NotReached, Search
 
 KINDS = ("auto", "free", "support", "synthetic")
@@ -271,7 +271,7 @@ class _Compressor:
         rows = source.rows.toarray() if is_sparse(source.rows) else source.rows
         rows = rows[~np.isnan(rows).any(axis=1)]
         seeds = rows[self.random.permutation(len(rows))[:MOST_ROWS]]
-        codes = np.array(sorted(self.categories or {}), dtype=np.intp)
+        codes = unmixed(rows, self.categories)
         return self._without_rows(np.unique(local_means(rows, seeds, codes), axis=0))
 
     def _without_rows(self, points):

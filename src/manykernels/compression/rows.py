@@ -60,7 +60,7 @@ class Source:
         self.decision, self.rows, self.categories, self.random = decision, rows, categories, random
         mixes = mixes and not is_sparse(rows) and rows.shape[0] > NEIGHBORS
         self.mixes = mixes and not np.isnan(rows).any()
-        self.codes = np.array(sorted(categories or {}), dtype=np.intp)
+        self.codes = unmixed(rows, categories)
         self.near = neighbors(rows) if self.mixes else None
 
     def draw(self, most: int = MOST_ROWS) -> Sample:
@@ -80,11 +80,19 @@ class Source:
         second = self.near[first, self.random.integers(NEIGHBORS, size=count)]
         share = self.random.random((count, 1))
         out = self.rows[first] + share * (self.rows[second] - self.rows[first])
-        # of a category there is nothing in between
+        # of a category or a bit there is nothing in between
         out[:, self.codes] = np.where(share < 0.5, self.rows[first], self.rows[second])[
             :, self.codes
         ]
         return out
+
+
+def unmixed(rows: Any, categories: Mapping[int, list] | None) -> np.ndarray:
+    """Columns of which there is nothing between two rows: categories, and bits."""
+    codes = set(categories or {})
+    if not is_sparse(rows):
+        codes |= set(np.flatnonzero(((rows == 0.0) | (rows == 1.0)).all(axis=0)).tolist())
+    return np.array(sorted(codes), dtype=np.intp)
 
 
 def neighbors(rows: np.ndarray, of: np.ndarray | None = None) -> np.ndarray:

@@ -157,6 +157,7 @@ class Counts:
     def of(cls, A: Any) -> "Counts":
         """Rows by their entries; an error if one is below zero."""
         if is_sparse(A):
+            A = A.tocsr()
             starts, columns, values = A.indptr, A.indices, A.data
         else:
             rows, columns = np.nonzero(A)

@@ -71,14 +71,15 @@ def silent_kernels(bank):
 
 
 def _of_factors(bank):
-    """The same of kernels with factors of few columns: none is like the identity, whose rank is
-    the number of points, and rows of a constant one are equal, since ``|v_i - v_j|^2 = K_ii + K_jj
-    - 2 K_ij``.
+    """The same of kernels with factors V of few columns: none is like the identity, whose rank is
+    the number of points. Rows ``c + e_i`` around their mean c make the entries ``c'c + c'e_i +
+    c'e_j + e_i'e_j``, which are equal if neither ``V c`` nor the rows vary.
     """
-    ranges = np.ptp(bank.factors, axis=0).astype(float)
-    apart = np.add.reduceat(ranges**2, bank.offsets[:-1])
+    V, own = bank.factors, bank.offsets[:-1]
+    mean = np.add.reduceat(V * V.mean(axis=0, dtype=float), own, axis=1)
+    apart = np.add.reduceat(np.ptp(V, axis=0).astype(float) ** 2, own)
     largest = bank.diagonal().max(axis=1)
-    constant = (largest > 0.0) & (apart <= 2.0 * SAME * largest)
+    constant = (largest > 0.0) & (np.ptp(mean, axis=0) + 0.5 * apart <= SAME * largest)
     return {"identity": np.empty(0, dtype=int), "constant": np.flatnonzero(constant)}
 
 
