@@ -91,7 +91,7 @@ def run(job, on_gpu=False):
         machine=describe_machine() | (device() if on_gpu else {}),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
         constants=constants(module),
-        title=" ".join((inspect.getdoc(module.STEPS[part]) or "").split()),
+        title=" ".join((inspect.getdoc(step_of(module, part)) or "").split()),
         rows=rows,
     ).save()
 
@@ -104,6 +104,12 @@ def narrow(module, constant, piece):
     else:
         left = tuple(value for value in every if str(value) == piece)
     setattr(module, constant, left)
+
+
+def step_of(module, part):
+    """The function of a part, also if some of its arguments are given already."""
+    step = module.STEPS[part]
+    return getattr(step, "func", step)
 
 
 def without(rows):
