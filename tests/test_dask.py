@@ -467,6 +467,7 @@ class TestFaults:
             client.run(_set, "running", workers=[paused])
         assert model.callbacks[0].done
 
+    @pytest.mark.long  # a minute is not enough on a machine that is slow by itself
     def test_tasks_of_a_paused_worker(self, client, monkeypatch):
         """Those that it was given before are given to others."""
         monkeypatch.setattr(cluster_module, "PULSE", 0.2)
