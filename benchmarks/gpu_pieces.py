@@ -90,7 +90,7 @@ def _rows():
     row["float64 ms"] = 1e3 * shortest(
         lambda: exponentials.combine(device, left @ right.T, gammas, weights, out, False)
     )
-    exact, parts = out.clone(), exponentials.Split.of(torch, X)
+    exact, parts = out.clone(), exponentials.Split.of(torch, X, exponentials.unit_of((X,)))
     some = parts.chosen(slice(0, q))
     row["split ms"] = 1e3 * shortest(
         lambda: exponentials.combine_split(

@@ -73,6 +73,12 @@ def test_kernels_of_single_features(device, dtype):
     )
 
 
+def split(device, *points):
+    there = tuple(map(device.put, points))
+    unit = exponentials.unit_of(there)
+    return [exponentials.Split.of(torch, one, unit) for one in there]
+
+
 @needs_gpu
 def test_split_points():
     """Their sums of Gaussians have the digits of float32, and all numbers of a tile are written."""
@@ -80,7 +86,7 @@ def test_split_points():
     A, B = RNG.random((130, 70)) - 0.5, RNG.random((300, 70)) - 0.5
     distances = np.square(A[:, None] - B).sum(axis=2)
     rates, weights = np.array([0.5, 2.0]), np.array([0.3, 0.9])
-    parts = [exponentials.Split.of(torch, cuda.put(X)) for X in (A, B)]
+    parts = split(cuda, A, B)
     out = torch.full((130, 300), torch.nan, device=cuda.place)
     numbers = (cuda.put(values, np.float32) for values in (rates, weights))
     exponentials.combine_split(*parts, *numbers, out, add=False)
@@ -94,21 +100,79 @@ def test_products_of_split_points():
     A, B = RNG.random((130, 70)) - 0.5, RNG.random((3000, 70)) - 0.5
     distances = np.square(A[:, None] - B).sum(axis=2)
     rates, beta = np.linspace(0.5, 8.0, 11), RNG.standard_normal((2, 3000))
-    parts = [exponentials.Split.of(torch, cuda.put(X)) for X in (A, B)]
+    parts = split(cuda, A, B)
     found = exponentials.multiply_split(*parts, cuda.put(rates, np.float32), cuda.put(beta))
     kernels = np.exp2(-rates[:, None, None] * distances)
     close(found, np.swapaxes(kernels @ beta.T, 1, 2), 3e-6)
 
 
+@needs_gpu
+def test_split_points_on_both_sides():
+    """Half of the entries is computed, and the other half is the same bits."""
+    cuda, A = Device("cuda"), RNG.random((300, 20)) - 0.5
+    distances = np.square(A[:, None] - A).sum(axis=2)
+    (parts,), out = split(cuda, A), torch.full((300, 300), torch.nan, device=cuda.place)
+    one = cuda.put(np.ones(1), np.float32)
+    exponentials.combine_split(parts, parts, one, one, out, add=False)
+    close(out, np.exp2(-distances), 3e-6)
+    assert torch.equal(out, out.T)
+
+
+@needs_gpu
+def test_near_split_points():
+    """Narrow kernels of points that are nearly the same, far from the center."""
+    cuda = Device("cuda")
+    A = 3.0 + RNG.random((1, 54)) + 1e-3 * RNG.standard_normal((200, 54))
+    A[-1] = -A[0]
+    distances, rate = np.square(A[:, None] - A).sum(axis=2), np.array([2e3])
+    (parts,) = split(cuda, A)
+    out, one = torch.empty((200, 200), device=cuda.place), np.ones(1)
+    numbers = (cuda.put(values, np.float32) for values in (rate, one))
+    exponentials.combine_split(parts, parts, *numbers, out, add=False)
+    assert exponentials.precise_enough((cuda.put(A),), 20.0)
+    moved = np.sqrt(np.square(A).sum(axis=1).max()) * exponentials.SIZES.split_error
+    np.testing.assert_allclose(
+        out.cpu().numpy(), np.exp2(-rate * distances), atol=np.sqrt(rate[0]) * moved
+    )
+
+
+@needs_gpu
+def test_decisions_of_split_points():
+    """Sums of products of several kernels, of which nothing is written down."""
+    cuda = Device("cuda")
+    A, B = RNG.random((130, 70)) - 0.5, RNG.random((3000, 70)) - 0.5
+    distances = np.square(A[:, None] - B).sum(axis=2)
+    rates, beta = np.linspace(0.5, 8.0, 11), RNG.standard_normal((2, 3000))
+    weights, parts = RNG.random(11), split(cuda, A, B)
+    numbers = (cuda.put(values, np.float32) for values in (rates, weights))
+    found = exponentials.decide_split(*parts, *numbers, cuda.put(beta))
+    kernel = np.tensordot(weights, np.exp2(-rates[:, None, None] * distances), 1)
+    close(found, beta @ kernel.T, 3e-6)
+
+
 def test_what_splits_precisely_enough(device):
     points = (device.put(np.full((3, 4), 10.0)),)
-    assert exponentials.precise_enough(points, 1e-2)
-    assert not exponentials.precise_enough(points, 1.0)
+    assert exponentials.precise_enough(points, 10.0)
+    assert not exponentials.precise_enough(points, 1e3)
     assert not exponentials.precise_enough((device.put(np.full((3, 4), 1e300)),), 1e-2)
-    X = RNG.random((20, 5))
-    parts = exponentials.Split.of(device.torch, device.put(X)).parts.double().sum(dim=0)
-    close(parts[:, :5], X, 2.0**-22)
-    assert not parts[:, 5:].any()
+
+
+def test_points_in_two_parts(device):
+    """They are the points, nearly, and products of whole numbers are exact in float32."""
+    X = RNG.standard_normal((20, 5)) * 10.0 ** RNG.uniform(-3, 3, 5)
+    for points in (X, np.zeros((2, 5))):
+        (found,) = split(device, points)
+        high, low = found.parts.double().cpu().numpy()
+        norm = np.sqrt(np.square(points).sum(axis=1).max())
+        np.testing.assert_allclose(
+            found.unit * (high + low)[:, :5], points, rtol=0.0, atol=2.0**-22 * norm
+        )
+        assert not high[:, 5:].any()
+        assert not low[:, 5:].any()
+        assert (high == high.round()).all()
+        assert np.abs(high @ high.T).max() < 2.0**21
+        norms = np.square(high + low).sum(axis=1)
+        np.testing.assert_allclose(found.norms.double().cpu().sum(dim=0), norms, rtol=1e-7)
 
 
 @needs_gpu

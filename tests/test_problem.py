@@ -53,6 +53,42 @@ class TestCertificate:
         assert fresh.gap <= 1e-6 + 1e-9
 
 
+class TestRoundingOfNonnegativeKernels:
+    """A narrow Gaussian in float32, whose bank has products for a sharper estimate."""
+
+    def problem(self, monkeypatch):
+        points, targets = toy(300, seed=5)
+        of = KernelCollection([RBF(0.2), RBF(30.0)]), points
+        exact, rounded = (make_bank(*of, dtype=kind) for kind in (np.float64, np.float32))
+        monkeypatch.setattr(type(rounded), "nonnegative_products", type(rounded).decision)
+        cost = np.full(len(targets), 50.0)
+        return [Problem(bank, targets, cost, PNormBall(2)) for bank in (exact, rounded)]
+
+    def test_it_is_of_the_size_of_the_error(self, monkeypatch):
+        exact, rounded = self.problem(monkeypatch)
+        weights, rng = np.array([0.1, 0.9]), np.random.default_rng(0)
+        beta = exact.feasible(50.0 * rng.random((1, 300)) * exact.targets)
+        sharper = rounded.sharper_rounding(weights, beta)
+        rough = rounded.certificate(weights, beta).rounding
+        error = rounded.certificate(weights, beta).primal - exact.certificate(weights, beta).primal
+        assert abs(error) <= sharper <= 0.3 * rough
+
+    def test_kernels_are_made_finer_only_where_it_matters(self, monkeypatch, lower):
+        _, rounded = self.problem(monkeypatch)
+        result = solve(rounded, SPG(), tol=1e-2)
+        rough = rounded.certificate(result.weights, result.beta).rounding
+        sharper = rounded.sharper_rounding(result.weights, result.beta)
+        allowed = 1e-2 * result.certificate.primal
+        refined = []
+        monkeypatch.setattr(RunState, "refine", lambda run: refined.append(run) or False)
+        lower(rounding_share=0.5 * (sharper + rough) / allowed)
+        assert solve(rounded, SPG(), tol=1e-2).certificate.rounding == pytest.approx(sharper)
+        assert not refined
+        lower(rounding_share=0.5 * sharper / allowed)
+        solve(rounded, SPG(), tol=1e-2)
+        assert refined
+
+
 def test_bank_that_does_not_fit_is_solved_row_by_row():
     problem = Problem(BANK, y, COST, PNormBall(2))
     whole, lean = RunState(problem), RunState(problem, memory_budget=2000)

@@ -248,6 +248,17 @@ class RunState:
         self.problem, self.best = finer, None  # certificates of coarser kernels do not compare
         return True
 
+    def sharpened(self, iterate: Any) -> Any:
+        """An `Iterate` with a sharper estimate of what rounding is in its certificate, where the
+        bank has one.
+        """
+        rounding, certificate = self.problem.sharper_rounding(*iterate.point), iterate.certificate
+        if rounding is None or rounding >= certificate.rounding:
+            return iterate
+        sharper = iterate._replace(certificate=certificate._replace(rounding=rounding))
+        self.best = sharper if self.best is iterate else self.best
+        return sharper
+
     def evaluate(
         self, weights: np.ndarray, beta: np.ndarray, tol: float, gap: float = 0.0
     ) -> Evaluation:

@@ -193,6 +193,12 @@ class Bank(KernelSet):
         """The largest entry of the diagonal of K_d."""
         return float(self.combined_diagonal(weights).max(initial=0.0))
 
+    def nonnegative_products(self, weights: ArrayLike, squares: np.ndarray) -> np.ndarray | None:
+        """``K_d squares`` for nonnegative numbers (t, n), where no kernel has negative entries and
+        the product is cheap beside kernels in float64; None otherwise.
+        """
+        return None
+
     def to_device(self, array: np.ndarray) -> Any:
         """An array with an entry per point where solvers should keep it: in memory, or as a tensor
         on the device of a bank whose products with long vectors are taken there.

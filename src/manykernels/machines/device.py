@@ -65,6 +65,9 @@ class Tolerances:
         looks less often, and a solved SVM is noticed later.
     steps_per_point : int
         Steps of SMO for each point of a working set at most. More spend longer on one set.
+    part_of_violation : float
+        Violation that is left in a working set, as a part of that of all points. A larger one takes
+        more rounds, which read rows of the kernel; a smaller one more steps in each.
     """
 
     resident_share: float = 0.4
@@ -77,6 +80,7 @@ class Tolerances:
     part_of_gap: float = 0.1
     rounds_per_look: int = 4
     steps_per_point: int = 100
+    part_of_violation: float = 0.02
 
 
 TOLERANCES = Tolerances()
@@ -446,12 +450,12 @@ class _Vectors:
         return int(done), high, low, largest
 
     def tolerance(self, tol: float, violation: Array, inner: float | None) -> Array:
-        """The violation to leave in a working set: a tenth of that of all points, unless one is
+        """The violation to leave in a working set: a part of that of all points, unless one is
         given.
         """
         if inner is not None:
             return self.device.put(np.full(1, inner))
-        return (0.1 * violation).clamp(min=0.5 * tol).view(1)
+        return (TOLERANCES.part_of_violation * violation).clamp(min=0.5 * tol).view(1)
 
     def gap(self, b: float) -> tuple[float, float]:
         """The duality gap of the SVM at an intercept, a sum over the points, and the size of its

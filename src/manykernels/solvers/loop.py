@@ -71,7 +71,10 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
                 status = _status(state.iterate, tol, solver.stationarity_tol, taken, limit)
                 if status is None and max_iter is None and solver.slow(run, history[0].gap, tol):
                     status = Status.SLOW
-                if _wants_finer(status, state.iterate, tol) and run.refine():
+                finer = _wants_finer(status, state.iterate, tol)
+                if finer and status is not Status.STALLED:  # not if less of it is rounding
+                    finer = _wants_finer(status, run.sharpened(state.iterate), tol)
+                if finer and run.refine():
                     state, status = solver.refreshed(run, state), None
                 elif status is None and stop:
                     status = Status.STOPPED

@@ -142,11 +142,16 @@ class Device:
         if not self.fused:
             return SIZES.assumed_bytes
         cuda, place = self.torch.cuda, self.place
-        taken = cuda.memory_allocated(place)
+        # all statistics at once: one by one they take half a millisecond each
+        found = cuda.memory_stats_as_nested_dict(place)
+        taken, held = (
+            found.get(name, {}).get("all", {}).get("current", 0)
+            for name in ("allocated_bytes", "reserved_bytes")
+        )
         left, total = cuda.mem_get_info(place)
         index = cuda.current_device() if place.index is None else place.index
         part = getattr(cuda, "get_per_process_memory_fraction", lambda index: 1.0)(index)
-        return int(min(left + cuda.memory_reserved(place), part * total) - taken)
+        return int(min(left + held, part * total) - taken)
 
     def tiles(self, count: int, row_bytes: int, most: Any = None) -> Iterator[Any]:
         """Slices of `count` rows, as many at a time as fit, `most` if that is given; fewer once

@@ -40,11 +40,11 @@ class Sizes:
     split_kernels : int
         Kernels whose products a program adds up; more of them take more registers.
     split_error : float
-        Error of a squared distance of split points, relative to the largest squared norm: two
-        numbers of 22 digits each, and sums of float32. A larger one would refuse more points.
-    exponent_error : float
-        Largest error in an exponent, as for float32 on the host. With a larger one more kernels are
-        computed of split points.
+        Error of the distance between two split points, relative to the largest norm: roundings of
+        at most 2^-22 in each feature, along one line. A larger one would refuse more points.
+    value_error : float
+        Largest error of a kernel's value, as for float32 on the host. With a larger one more
+        kernels are computed of split points.
     """
 
     sum_block: int = 1024
@@ -56,7 +56,7 @@ class Sizes:
     split_warps: int = 4
     split_kernels: int = 8
     split_error: float = 2.0**-21
-    exponent_error: float = 1e-4
+    value_error: float = 1e-4
 
 
 SIZES = Sizes()
@@ -100,82 +100,128 @@ def forms(device: Device, D: Any, B: Any, gammas: Any) -> Any:
 # --- Gaussians of many features ------------------------------------------------------------------
 
 
-class Split(NamedTuple):
-    """Points in two parts, (2, n, features) with zeros behind the features, and squared norms.
+# Units of the grid in the largest norm, at least: so sums of products of whole numbers are below
+# 2^24, and float32 rounds none of them.
+GRID = 512.0
 
-    Squared distances are products of matrices whose numbers are split in two, ``x = high + low``
-    with eleven binary digits each, since a GPU multiplies such numbers many times as fast as those
-    of 24. A dot product is ``high high + high low + low high``: what is left out is of the size of
-    float32's own rounding. Products in float64 are as fast on some GPUs, but their distances must
-    be written down and read again.
+
+class Split(NamedTuple):
+    """Points in two parts of float16, ``point = unit (high + low)``: whole numbers and what is
+    left, at most a half, (2, n, features) with zeros behind the features.
+
+    Squared distances are products of matrices. A GPU multiplies such numbers many times as fast as
+    those of 24 digits, and sums of products of whole numbers are exact. So near points do not lose
+    their distance: kernels are those of points that are moved a little, by at most 2^-22 of the
+    largest norm in each feature. Products in float64 are as exact, but their
+    distances must be written down and read again.
+
+    Attributes
+    ----------
+    parts : (2, n, features) float16 tensor
+    norms : (2, n) float32 tensor
+        Squared norms: of the whole numbers, and the rest.
+    unit : float
+        A power of two, the same for points whose distances are asked for.
     """
 
     parts: Any
     norms: Any
+    unit: float
 
     @classmethod
-    def of(cls, torch: Any, points: Any) -> "Split":
+    def of(cls, torch: Any, points: Any, unit: float) -> "Split":
         """From float64 points."""
         n, d = points.shape
-        parts = torch.zeros(
-            (2, n, -(-d // SIZES.split_depth) * SIZES.split_depth),
-            dtype=torch.float32,
-            device=points.device,
-        )
-        parts[0, :, :d] = _rounded(torch, points.float())
-        parts[1, :, :d] = _rounded(torch, (points - parts[0, :, :d].double()).float())
-        return cls(parts, points.square().sum(dim=1).float())
+        depth = -(-d // SIZES.split_depth) * SIZES.split_depth
+        parts = torch.zeros((2, n, depth), dtype=torch.float16, device=points.device)
+        scaled = points / unit
+        parts[0, :, :d] = scaled.round()
+        parts[1, :, :d] = scaled - parts[0, :, :d].double()
+        high, low = (part.double() for part in parts)
+        norms = torch.stack([high.square().sum(dim=1), ((2.0 * high + low) * low).sum(dim=1)])
+        return cls(parts, norms.float(), unit)
 
     def chosen(self, rows: Any) -> "Split":
         """Those of some rows."""
-        return Split(self.parts[:, rows], self.norms[rows])
+        return Split(self.parts[:, rows], self.norms[:, rows].contiguous(), self.unit)
+
+
+def unit_of(points: tuple) -> float:
+    """The unit of split points."""
+    norm = float(np.sqrt(_largest(points)))
+    return 2.0 ** np.ceil(np.log2(norm / (2.0 * GRID))) if norm > 0.0 else 1.0
+
+
+def _largest(points: tuple) -> float:
+    """The largest squared norm."""
+    return max(float(part.square().sum(dim=1).max()) for part in points)
 
 
 def precise_enough(points: tuple, narrowest: float) -> bool:
-    """True if the error in the exponents of the narrowest kernel is small."""
-    largest = max(float(part.square().sum(dim=1).max()) for part in points)
-    return (
-        bool(np.isfinite(largest))
-        and largest * narrowest * SIZES.split_error <= SIZES.exponent_error
-    )
+    """True if the error in the values of the narrowest kernel is small: they change by at most
+    ``sqrt(gamma)`` times the change of a distance.
+    """
+    largest = _largest(points)
+    error = np.sqrt(largest * narrowest) * SIZES.split_error
+    return bool(np.isfinite(largest)) and bool(error <= SIZES.value_error)
 
 
 def combine_split(
     left: Split, right: Split, rates: Any, weights: Any, out: Any, add: bool = True
 ) -> None:
     """``out += sum_k weights[k] exp2(-rates[k] D)``, or ``=``, for squared distances D between
-    split points; compiled only.
+    split points; compiled only. Of the same points on both sides, and ``=``, half is computed.
     """
-    (height, width), (count, n) = SIZES.split_tile, (len(left.norms), len(right.norms))
-    blocks = -(-count // height)
+    (height, width), (count, n) = SIZES.split_tile, (left.parts.shape[1], right.parts.shape[1])
+    blocks, rates = -(-count // height), rates * left.unit**2
     compiled_programs().combine_split[(blocks * -(-n // width),)](
         left.parts, right.parts, left.norms, right.norms, rates, weights, out, count, n, blocks,
-        rates.numel(), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0), ADD=add,
-        BM=height, BN=width, BD=SIZES.split_depth, num_warps=SIZES.split_warps, num_stages=2,
+        rates.numel(), *_depths(left, right), ADD=add, MIRRORED=left is right and not add,
+        **_split_program(),
     )  # fmt: skip
+
+
+def decide_split(left: Split, right: Split, rates: Any, weights: Any, coefficients: Any) -> Any:
+    """``sum_k weights[k] exp2(-rates[k] D) coefficients[c]`` for every c, a float64 tensor
+    (c, rows), for squared distances D between split points, of which none are written down;
+    compiled only.
+    """
+    height, (count, n) = SIZES.split_tile[0], (left.parts.shape[1], right.parts.shape[1])
+    columns = coefficients.to(left.norms.dtype).contiguous()
+    out = columns.new_empty((len(columns), count), dtype=columns.double().dtype)
+    rates = rates * left.unit**2
+    compiled_programs().decide_split[(-(-count // height), len(columns))](
+        left.parts, right.parts, left.norms, right.norms, rates, weights, columns, out, count, n,
+        rates.numel(), *_depths(left, right), **_split_program(),
+    )  # fmt: skip
+    return out
 
 
 def multiply_split(left: Split, right: Split, rates: Any, coefficients: Any) -> Any:
     """``exp2(-rates[k] D) coefficients[c]`` for every k and c, a float64 tensor (k, c, rows), for
     squared distances D between split points, of which none are written down; compiled only.
     """
-    (height, width), (count, n) = SIZES.split_tile, (len(left.norms), len(right.norms))
-    columns = coefficients.to(left.norms.dtype).contiguous()
+    height, (count, n) = SIZES.split_tile[0], (left.parts.shape[1], right.parts.shape[1])
+    columns, rates = coefficients.to(left.norms.dtype).contiguous(), rates * left.unit**2
     out = columns.new_empty((len(rates), len(columns), count), dtype=columns.double().dtype)
     for start in range(0, len(rates), SIZES.split_kernels):
         some = rates[start : start + SIZES.split_kernels].contiguous()
         compiled_programs().multiply_split[(-(-count // height), len(columns))](
             left.parts, right.parts, left.norms, right.norms, some, columns, out[start:], count, n,
-            len(some), left.parts.shape[2], left.parts.stride(0), right.parts.stride(0),
-            KERNELS=SIZES.split_kernels, BM=height, BN=width, BD=SIZES.split_depth,
-            num_warps=SIZES.split_warps, num_stages=2,
+            len(some), *_depths(left, right), KERNELS=SIZES.split_kernels, **_split_program(),
         )  # fmt: skip
     return out
 
 
-def _rounded(torch: Any, numbers: Any) -> Any:
-    """To eleven binary digits."""
-    return ((numbers.view(torch.int32) + 4096) & -8192).view(torch.float32)
+def _depths(left: Split, right: Split) -> tuple[int, int, int]:
+    """Features, and how far behind the first parts the second ones are."""
+    return left.parts.shape[2], left.parts.stride(0), right.parts.stride(0)
+
+
+def _split_program() -> dict[str, int]:
+    """Options of the programs for split points."""
+    (height, width), warps = SIZES.split_tile, SIZES.split_warps
+    return {"BM": height, "BN": width, "BD": SIZES.split_depth, "num_warps": warps, "num_stages": 2}
 
 
 # --- Gaussians of single features ----------------------------------------------------------------

@@ -21,10 +21,12 @@ from .exponentials import (
     combine,
     combine_features,
     combine_split,
+    decide_split,
     forms,
     multiply_features,
     multiply_split,
     precise_enough,
+    unit_of,
 )
 
 
@@ -60,8 +62,14 @@ class DeviceFamily(ABC):
         for place in map(int, np.flatnonzero(weights)):
             out.add_(self.value(pairs, place), alpha=float(weights[place] * self.scales[place]))
 
-    def products_at(self, cols: Any, coefficients: Any, some: Any = slice(None)) -> Any:
-        """The `products` of some members at all rows, (members, rows, t) in float64, if that works
+    def products_at(self, cols: Any, coefficients: Any) -> Any:
+        """The `products` of all members at all rows, (members, rows, t) in float64, if that works
+        `without_tiles`.
+        """
+        raise NotImplementedError
+
+    def decision_at(self, cols: Any, coefficients: Any, weights: np.ndarray) -> Any:
+        """The weighted sum of the `products` at all rows, (rows, t) in float64, if that works
         `without_tiles`.
         """
         raise NotImplementedError
@@ -157,14 +165,21 @@ class Gaussians(_Exponentials):
             return
         gammas, weights = self._in_use(weights)
         left, right = self._split
+        same = rows is cols and left is right
         right = right if len(cols) == len(self.right) else right.chosen(cols)
-        combine_split(left.chosen(rows), right, gammas * LOG2_E, weights, out, add)
+        left = right if same else left.chosen(rows)
+        combine_split(left, right, gammas * LOG2_E, weights, out, add)
 
-    def products_at(self, cols: Any, coefficients: Any, some: Any = slice(None)) -> Any:
-        rates = self.device.put(self.gammas[some] * LOG2_E, self.dtype)
+    def products_at(self, cols: Any, coefficients: Any) -> Any:
+        rates = self.device.put(self.gammas * LOG2_E, self.dtype)
         left, right = self._split
         out = multiply_split(left, right.chosen(cols), rates, coefficients.T)
-        return out.transpose(1, 2).mul_(self.device.put(self.scales[some])[:, None, None])
+        return out.transpose(1, 2).mul_(self.device.put(self.scales)[:, None, None])
+
+    def decision_at(self, cols: Any, coefficients: Any, weights: np.ndarray) -> Any:
+        (gammas, scaled), (left, right) = self._in_use(weights), self._split
+        rates = gammas * LOG2_E
+        return decide_split(left, right.chosen(cols), rates, scaled, coefficients.T).T
 
     @property
     def lean(self) -> bool:  # type: ignore[override]
@@ -180,8 +195,9 @@ class Gaussians(_Exponentials):
             return None
         if not precise_enough(points, self.gammas.max()):
             return None
-        right = Split.of(device.torch, self.right)
-        left = right if self.left is self.right else Split.of(device.torch, self.left)
+        unit = unit_of(points)
+        right = Split.of(device.torch, self.right, unit)
+        left = right if self.left is self.right else Split.of(device.torch, self.left, unit)
         return left, right
 
     @cached_property

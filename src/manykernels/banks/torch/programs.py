@@ -32,40 +32,88 @@ def forms_of_exponentials(D, B, gammas, parts, size, count, programs, BLOCK: tl.
 
 
 @triton.jit
-def combine_split(
-    left, right, left_norms, right_norms, rates, weights, out, rows, n, blocks, kernels, depth,
-    left_low, right_low,
-    ADD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+def split_distances(
+    left, right, left_norms, right_norms, i, j, rows, n, depth, left_low, right_low,
+    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    # programs of the same columns follow one another, and find them in the cache
-    i = tl.program_id(0) % blocks * BM + tl.arange(0, BM)
-    j = tl.program_id(0) // blocks * BN + tl.arange(0, BN)
-    f = tl.arange(0, BD)
-    here, there = i < rows, j < n
+    """Squared distances between some split points, in units of their grid."""
+    f, here, there = tl.arange(0, BD), i < rows, j < n
     a = left + i[:, None].to(tl.int64) * depth + f[None, :]
     b = right + j[None, :].to(tl.int64) * depth + f[:, None]
-    low_a, low_b = a + left_low, b + right_low
-    dots = tl.zeros((BM, BN), dtype=tl.float32)
+    whole = tl.zeros((BM, BN), dtype=tl.float32)  # integers: nothing is rounded
+    rest = tl.zeros((BM, BN), dtype=tl.float32)
     for begin in range(0, depth, BD):
         x = tl.load(a + begin, mask=here[:, None], other=0.0)
         z = tl.load(b + begin, mask=there[None, :], other=0.0)
-        x_low = tl.load(low_a + begin, mask=here[:, None], other=0.0)
-        dots = tl.dot(x_low, z, dots, input_precision="tf32")
-        z_low = tl.load(low_b + begin, mask=there[None, :], other=0.0)
-        dots = tl.dot(x, z_low, dots, input_precision="tf32")
-        dots = tl.dot(x, z, dots, input_precision="tf32")
+        whole = tl.dot(x, z, whole)
+        x_low = tl.load(a + left_low + begin, mask=here[:, None], other=0.0)
+        rest = tl.dot(x_low, z, rest)
+        z_low = tl.load(b + right_low + begin, mask=there[None, :], other=0.0)
+        rest = tl.dot(x, z_low, rest)
+        rest = tl.dot(x_low, z_low, rest)
     norms = tl.load(left_norms + i, mask=here, other=0.0)[:, None]
     norms += tl.load(right_norms + j, mask=there, other=0.0)[None, :]
-    distances = tl.maximum(norms - 2.0 * dots, 0.0)
-    inside = here[:, None] & there[None, :]
+    low_norms = tl.load(left_norms + rows + i, mask=here, other=0.0)[:, None]
+    low_norms += tl.load(right_norms + n + j, mask=there, other=0.0)[None, :]
+    return tl.maximum((norms - 2.0 * whole) + (low_norms - 2.0 * rest), 0.0)
+
+
+@triton.jit
+def sum_of_exponentials(distances, rates, weights, total, kernels):
+    for k in range(kernels):
+        total += tl.load(weights + k) * tl.exp2(-tl.load(rates + k) * distances)
+    return total
+
+
+@triton.jit
+def combine_split(
+    left, right, left_norms, right_norms, rates, weights, out, rows, n, blocks, kernels, depth,
+    left_low, right_low,
+    ADD: tl.constexpr, MIRRORED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    # programs of the same columns follow one another, and find them in the cache
+    above, before = tl.program_id(0) % blocks * BM, tl.program_id(0) // blocks * BN
+    if MIRRORED and before + BN <= above:
+        return
+    i, j = above + tl.arange(0, BM), before + tl.arange(0, BN)
+    distances = split_distances(
+        left, right, left_norms, right_norms, i, j, rows, n, depth, left_low, right_low,
+        BM, BN, BD,
+    )  # fmt: skip
+    inside = (i < rows)[:, None] & (j < n)[None, :]
+    if MIRRORED:  # an entry and the one across the diagonal are from one program: the same bits
+        inside = inside & (i[:, None] <= j[None, :])
     at = out + i[:, None].to(tl.int64) * n + j[None, :]
     if ADD:
         total = tl.load(at, mask=inside, other=0.0)
     else:
         total = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(kernels):
-        total += tl.load(weights + k) * tl.exp2(-tl.load(rates + k) * distances)
+    total = sum_of_exponentials(distances, rates, weights, total, kernels)
     tl.store(at, total, mask=inside)
+    if MIRRORED:
+        mirrored = out + j[:, None].to(tl.int64) * n + i[None, :]
+        tl.store(mirrored, tl.trans(total), mask=tl.trans(inside))
+
+
+@triton.jit
+def decide_split(
+    left, right, left_norms, right_norms, rates, weights, coefficients, out, rows, n, kernels,
+    depth, left_low, right_low,
+    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    i, column = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1).to(tl.int64)
+    total = tl.zeros((BM,), dtype=tl.float64)
+    for begin in range(0, n, BN):
+        j = begin + tl.arange(0, BN)
+        distances = split_distances(
+            left, right, left_norms, right_norms, i, j, rows, n, depth, left_low, right_low,
+            BM, BN, BD,
+        )  # fmt: skip
+        values = tl.zeros((BM, BN), dtype=tl.float32)
+        values = sum_of_exponentials(distances, rates, weights, values, kernels)
+        c = tl.load(coefficients + column * n + j, mask=j < n, other=0.0)[None, :]
+        total += tl.sum(values * c, axis=1).to(tl.float64)
+    tl.store(out + column * rows + i, total, mask=i < rows)
 
 
 @triton.jit
@@ -74,33 +122,21 @@ def multiply_split(
     left_low, right_low,
     KERNELS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    i, f = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BD)
-    k_of, column = tl.arange(0, KERNELS), tl.program_id(1).to(tl.int64)
-    here = i < rows
-    a = left + i[:, None].to(tl.int64) * depth + f[None, :]
-    own = tl.load(left_norms + i, mask=here, other=0.0)[:, None]
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    k_of, column = tl.arange(0, KERNELS), tl.program_id(1)
     totals = tl.zeros((KERNELS, BM), dtype=tl.float64)
     for begin in range(0, n, BN):
         j = begin + tl.arange(0, BN)
-        there = j < n
-        b = right + j[None, :].to(tl.int64) * depth + f[:, None]
-        dots = tl.zeros((BM, BN), dtype=tl.float32)
-        for first in range(0, depth, BD):
-            x = tl.load(a + first, mask=here[:, None], other=0.0)
-            z = tl.load(b + first, mask=there[None, :], other=0.0)
-            x_low = tl.load(a + left_low + first, mask=here[:, None], other=0.0)
-            dots = tl.dot(x_low, z, dots, input_precision="tf32")
-            z_low = tl.load(b + right_low + first, mask=there[None, :], other=0.0)
-            dots = tl.dot(x, z_low, dots, input_precision="tf32")
-            dots = tl.dot(x, z, dots, input_precision="tf32")
-        norms = own + tl.load(right_norms + j, mask=there, other=0.0)[None, :]
-        distances = tl.maximum(norms - 2.0 * dots, 0.0)
-        c = tl.load(coefficients + column * n + j, mask=there, other=0.0)[None, :]
+        distances = split_distances(
+            left, right, left_norms, right_norms, i, j, rows, n, depth, left_low, right_low,
+            BM, BN, BD,
+        )  # fmt: skip
+        c = tl.load(coefficients + column * n + j, mask=j < n, other=0.0)[None, :]
         for k in range(kernels):
             part = tl.sum(tl.exp2(-tl.load(rates + k) * distances) * c, axis=1).to(tl.float64)
             totals += tl.where(k_of[:, None] == k, part[None, :], 0.0)
     place = (k_of[:, None].to(tl.int64) * tl.num_programs(1) + column) * rows + i[None, :]
-    tl.store(out + place, totals, mask=(k_of < kernels)[:, None] & here[None, :])
+    tl.store(out + place, totals, mask=(k_of < kernels)[:, None] & (i < rows)[None, :])
 
 
 @triton.jit

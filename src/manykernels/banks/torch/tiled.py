@@ -111,9 +111,10 @@ class DeviceTiledBank(DeviceBank, TiledBank):
 
         def fill(part):
             self.device.pairs += len(rows[part]) * len(cols)
+            some = rows if len(rows[part]) == len(rows) else rows[part]
             # the first one writes: memory may have run out half way
             for add, family in enumerate(used):
-                family.combine_at(rows[part], cols, weights[family.members], out[part], add > 0)
+                family.combine_at(some, cols, weights[family.members], out[part], add > 0)
 
         lean = self.device.fused and all(family.lean for family in used)
         for part in self.device.tiles(len(rows), 1 if lean else self._tile_bytes(len(cols))):
@@ -131,14 +132,14 @@ class DeviceTiledBank(DeviceBank, TiledBank):
         support, out = support_of(outputs), np.zeros((len(outputs), self.n_rows))
         cols, coefficients = self.device.indices(support), self.device.put(outputs[:, support].T)
         for family in self._on_device:
-            used = np.flatnonzero(weights[family.members])
-            if support.size and used.size:
+            own = weights[family.members]
+            if support.size and own.any():
                 self.device.pairs += self.n_rows * support.size
-                products = family.products_at(cols, coefficients, used)
-                given = self.device.put(weights[family.members][used])
-                sums = self.device.torch.tensordot(given, products, 1)
-                out += self.device.fetched(sums.T)[0]
+                out += self.device.fetched(family.decision_at(cols, coefficients, own).T)[0]
         return out if np.ndim(beta) == 2 else out[0]
+
+    def nonnegative_products(self, weights: ArrayLike, squares: np.ndarray) -> np.ndarray | None:
+        return self.decision(weights, squares) if self.without_tiles else None  # Gaussians
 
     def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
