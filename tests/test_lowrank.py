@@ -200,6 +200,18 @@ class TestFactors:
             assert features.is_sum
             assert not features.needs_grams
 
+    @pytest.mark.parametrize("approximation", [Nystroem(5), IncompleteCholesky(5)])
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    def test_kernels_that_are_zero(self, approximation, loss):
+        """They have a column of zeros, and no weight where another kernel is of use."""
+        points = np.column_stack([np.zeros(80), X])
+        for kernels in ([Linear(features=0)], [Linear(features=0), RBF(0.5)]):
+            model = MKLClassifier(kernels, loss=loss, approximation=approximation)
+            model.fit(points, Y)
+            assert model.result_.status is Status.OPTIMAL
+            assert (np.diff(model.bank_.offsets) > 0).all()
+            assert np.isfinite(model.decision_function(points)).all()
+
     def test_normalizations(self):
         for normalize in ("diagonal", "trace", "cosine", None):
             bank = Nystroem(80, cutoff=0.0).fit(

@@ -6,12 +6,13 @@ monotone function.
 """
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 from sklearn.isotonic import IsotonicRegression
 
 MANY = 1000  # held-out rows from which on a monotone function is better than a sigmoid
 KINDS = ("sigmoid", "isotonic")
+STEPS = 100  # of Newton's method, at most; some five are usual
+PRECISION = 1e-10  # of the mean gradient where it ends
 
 
 def fitted(kind, scores, positive, weight):
@@ -39,21 +40,43 @@ def _sigmoid(scores, positive, weight):
     """Slope and offset of the largest likelihood for targets that lean towards one half."""
     ahead, behind = weight[positive].sum(), weight[~positive].sum()
     target = np.where(positive, (ahead + 1.0) / (ahead + 2.0), 1.0 / (behind + 2.0))
-    unit = max(float(np.sqrt(np.average(np.square(scores), weights=weight))), 1e-300)
-    x = scores / unit
+    center = float(np.average(scores, weights=weight))
+    unit = max(float(np.sqrt(np.average(np.square(scores - center), weights=weight))), 1e-300)
+    x = (scores - center) / unit
 
     def loss(at):
         z = at[0] * x + at[1]
-        error = weight * (expit(z) - target)
-        value = -float(weight @ (target * log_expit(z) + (1.0 - target) * log_expit(-z)))
-        return value, np.array([error @ x, error.sum()])
+        return -float(weight @ (target * log_expit(z) + (1.0 - target) * log_expit(-z)))
 
-    start = np.array([1.0, np.log((ahead + 1.0) / (behind + 1.0))])
-    found = minimize(loss, start, jac=True, method="BFGS").x
+    start = np.array([0.0, logit(np.average(target, weights=weight))])
+    found = _minimum(loss, start, x, target, weight)
     # decision values that say the opposite of what is true say nothing
-    slope = max(found[0], 0.0)
-    offset = found[1] if found[0] > 0.0 else start[1]
-    return np.array([slope / unit, offset])
+    slope, offset = found if found[0] > 0.0 else start
+    return np.array([slope / unit, offset - slope * center / unit])
+
+
+def _minimum(loss, at, x, target, weight):
+    """Slope and offset at which a convex loss has its minimum, by Newton's method (Lin, Lin and Weng
+    2007).
+    """
+    value, powers = loss(at), np.stack([x * x, x, np.ones(len(x))])
+    for _ in range(STEPS):
+        p = expit(at[0] * x + at[1])
+        gradient = powers[1:] @ (weight * (p - target))
+        if np.abs(gradient).max() <= PRECISION * weight.sum():
+            break
+        squares, mixed, ones = powers @ (weight * p * (1.0 - p))
+        ridge = PRECISION * (squares + ones) + 1e-300
+        (a, b), d = (squares + ridge, mixed), ones + ridge
+        g, h = gradient
+        step = np.array([b * h - d * g, b * g - a * h]) / (a * d - b * b)
+        slope, length = float(gradient @ step), 1.0
+        while (new := loss(at + length * step)) > value + 1e-4 * length * slope and length > 1e-9:
+            length *= 0.5
+        if not new < value:
+            break
+        at, value = at + length * step, new
+    return at
 
 
 def _steps(scores, positive, weight):

@@ -1,5 +1,7 @@
 """Copies of estimators that share what costs time: kernels, and what was learned from data."""
 
+from functools import cache
+
 
 def unfitted(estimator):
     """An unfitted estimator with the same parameters; scikit-learn's `clone` would copy a fitted
@@ -10,8 +12,15 @@ def unfitted(estimator):
 
 def like(template, **parameters):
     """A twin with the attributes that the template learned from the data."""
-    model = unfitted(template).set_params(**parameters)
+    kind = type(template)
+    model = kind(**{name: getattr(template, name) for name in _names(kind)} | parameters)
     vars(model).update(
         {name: value for name, value in vars(template).items() if name.endswith("_")}
     )
     return model
+
+
+@cache
+def _names(kind):
+    """Names of an estimator's parameters; to read them from its signature takes a while."""
+    return tuple(kind._get_param_names())

@@ -143,6 +143,8 @@ class LandmarkMap(FeatureMap):
         dtype: DTypeLike,
         chosen: Sequence[np.ndarray] | None = None,
     ) -> None:
+        # a kernel that is zero at all points has a column of zeros: no solver has to expect none
+        projections = [P if P.shape[1] else np.zeros((len(P), 1)) for P in projections]
         super().__init__(on_points, [P.shape[1] for P in projections], dtype)
         self.landmarks, self.projections, self.chosen = landmarks, projections, chosen
 
