@@ -10,7 +10,7 @@ from conftest import toy
 from manykernels import MKLClassifier, MKLClassifierCV, MKLRegressorCV, planning
 from manykernels.banks import make_bank
 from manykernels.banks.torch.device import Device
-from manykernels.estimators.search.batches import certified
+from manykernels.estimators.search import batches
 from manykernels.kernels import RBF, KernelCollection, Linear, Precomputed
 from manykernels.losses import (
     EpsilonInsensitive,
@@ -65,7 +65,7 @@ def test_every_problem_has_the_optimum_of_the_engine(device, loss):
     for group, answers in zip(groups, lockstep.solve(device, groups, 1e-5), strict=True):
         for problem, answer in zip(group.problems, answers, strict=True):
             assert answer.finished
-            result = certified(problem, answer, 1e-5, 0.0)
+            result = batches.certified(problem, answer, 1e-5, 0.0)
             again = problem.certificate(result.weights, result.beta)
             assert again.gap <= 1.01e-5
             assert result.certificate.gap == pytest.approx(again.gap, abs=1e-9)
@@ -100,7 +100,7 @@ def test_factors_are_the_matrices_that_they_make(device, loss):
     stacks = FactorStack(device, *there, offsets), MatrixStack(device.put(K), device.put(K[:, :5]))
     found = [lockstep.solve(device, [lockstep.Group(one, problems)], 1e-4)[0] for one in stacks]
     for problem, narrow, whole in zip(problems, *found, strict=True):
-        results = [certified(problem, one, 1e-4, 0.0) for one in (narrow, whole)]
+        results = [batches.certified(problem, one, 1e-4, 0.0) for one in (narrow, whole)]
         assert results[0].objective == pytest.approx(results[1].objective, rel=2e-4)
         again = problem.certificate(results[0].weights, results[0].beta)
         assert again.gap == pytest.approx(results[0].certificate.gap, abs=1e-8)
@@ -196,7 +196,7 @@ def test_what_is_not_finished_goes_to_the_engine(monkeypatch):
 def test_many_chunks_are_as_one(monkeypatch):
     options = {"kernels": KERNELS, "device": "torch", "tol": 1e-6, **GRID}
     whole = MKLClassifierCV(**options).fit(X, Y)
-    monkeypatch.setattr(planning.Held, "problems", staticmethod(lambda largest, free: 2))
+    monkeypatch.setattr(batches, "problems_at_once", lambda largest, free: 2)
     parts = MKLClassifierCV(**options).fit(X, Y)
     np.testing.assert_allclose(parts.oof_decision_, whole.oof_decision_, atol=1e-6)
 

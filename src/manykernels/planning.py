@@ -305,39 +305,27 @@ def plan_rounds(costs: int, side_by_side: int) -> list[range]:
     return [range(first, costs, rounds) for first in range(rounds)]
 
 
-class Held(NamedTuple):
-    """What kernels of a fold take on a device, for problems that are solved there in lockstep.
-
-    Attributes
-    ----------
-    fits : bool
-        Whether there is room, and the method pays.
+def fold_matrices_fit(m: int, n: int, rows: int, free: int) -> bool:
+    """Whether m kernels of a fold, between n training points and so many rows in all, have room on
+    a device, so that problems are solved there in lockstep.
     """
+    nbytes, limit = 8 * m * n * rows + 16 * n * rows, thresholds()
+    return n <= limit.lockstep_points and nbytes <= limit.lockstep_share * free
 
-    fits: bool
 
-    @classmethod
-    def matrices(cls, m: int, n: int, rows: int, free: int) -> Held:
-        """Of m kernels between n training points and so many rows in all."""
-        nbytes = 8 * m * n * rows + 16 * n * rows
-        share = thresholds().lockstep_share
-        return cls(n <= thresholds().lockstep_points and nbytes <= share * free)
+def fold_factors_fit(width: int, n: int, rows: int, free: int) -> bool:
+    """The same of factors with so many columns."""
+    nbytes, limit = 24 * width * (n + rows), thresholds()
+    return width <= limit.lockstep_columns and nbytes <= limit.lockstep_share * free
 
-    @classmethod
-    def factors(cls, width: int, n: int, rows: int, free: int) -> Held:
-        """Of factors with so many columns."""
-        nbytes = 24 * width * (n + rows)
-        share = thresholds().lockstep_share
-        return cls(width <= thresholds().lockstep_columns and nbytes <= share * free)
 
-    @staticmethod
-    def problems(largest: tuple[int, int, bool], free: int) -> int:
-        """How many problems fit beside each other, of so many points and kernels at most, with
-        combined kernels if these are matrices.
-        """
-        n, m, is_exact = largest
-        each = 8 * (5 * m * n + 40 * n) + (28 * n**2 if is_exact else 0)
-        return max(1, int(0.8 * free / each))
+def problems_at_once(largest: tuple[int, int, bool], free: int) -> int:
+    """How many problems fit beside each other, of so many points and kernels at most, with
+    combined kernels if these are matrices.
+    """
+    n, m, is_exact = largest
+    each = 8 * (5 * m * n + 40 * n) + (28 * n**2 if is_exact else 0)
+    return max(1, int(thresholds().lockstep_problems * free / each))
 
 
 def plan_batches(run: RunState, request: Request, device: str, batch: Batch, stack: Any) -> Plan:

@@ -428,11 +428,11 @@ class RunState:
         if self._knows_kernel(weights):
             return kernel
         can = bank is self.bank and bank.is_sum and not self._is_update  # or rounding adds up
-        kept = _kept_share(weights, of) if can else 0.0
+        kept, rest = _kept_share(weights, of) if can else (0.0, weights)
         self._is_update = kept > 0.0 and 3 * kernel.nbytes <= self.memory_budget
         if self._is_update:
             kernel = kernel * kernel.dtype.type(kept)
-            kernel += self.bank.combine(_without_rounding(weights, kept * of))
+            kernel += self.bank.combine(rest)
         else:
             self._last = np.empty(0), None, None
             del kernel  # two do not fit where one does
@@ -477,19 +477,16 @@ class RunState:
             self._parts += share
 
 
-def _kept_share(weights: np.ndarray, before: np.ndarray) -> float:
-    """The share c of earlier weights that new ones keep, ``weights = c before + rest``, if the rest
-    is of few kernels; else zero. A step that goes some way towards a few kernels is like this.
+def _kept_share(weights: np.ndarray, before: np.ndarray) -> tuple[float, np.ndarray]:
+    """The share c of earlier weights that new ones keep, ``weights = c before + rest``, and the
+    rest, if that is of few kernels; else zero. A step that goes some way towards a few kernels is
+    like this. What rounding has left is zero.
     """
     used = before > 0.0
     if not used.any():
-        return 0.0
+        return 0.0, weights
     share = float((weights[used] / before[used]).min())
-    few = np.count_nonzero(_without_rounding(weights, share * before))
-    return share if 2 * few < np.count_nonzero(weights) else 0.0
-
-
-def _without_rounding(weights: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """``weights - part``, where what rounding has left is zero."""
-    rest = weights - part
-    return np.where(rest > ROUNDING * weights, rest, 0.0)
+    rest = weights - share * before
+    rest = np.where(rest > ROUNDING * weights, rest, 0.0)
+    few = 2 * np.count_nonzero(rest) < np.count_nonzero(weights)
+    return (share, rest) if few else (0.0, weights)

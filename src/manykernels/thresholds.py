@@ -153,13 +153,18 @@ class Thresholds:
         2000, "points from which on a GPU beats kernels that the host looks up in a table", "gpu"
     )
     lockstep_points: int = _threshold(
-        10_000, "training points up to which cells of a grid go through a device in lockstep", "gpu"
+        10_000,
+        "training points up to which cells of a grid go through a device in lockstep",
+        "gpu_grids",
     )
     lockstep_columns: int = _threshold(
-        1000, "columns of low-rank factors up to which they do", "gpu"
+        1000, "columns of low-rank factors up to which they do", "gpu_grids"
     )
     lockstep_share: float = _threshold(
-        0.3, "part of a device's free memory that kernels of a fold may take for that", "gpu"
+        0.3, "part of a device's free memory that kernels of a fold may take for that", "gpu_grids"
+    )
+    lockstep_problems: float = _threshold(
+        0.8, "part of what is left that problems may take beside each other", "gpu_grids"
     )
     uncompiled_entries: int = _threshold(
         2**26,

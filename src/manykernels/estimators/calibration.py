@@ -56,9 +56,7 @@ def _sigmoid(scores, positive, weight):
 
 
 def _minimum(loss, at, x, target, weight):
-    """Slope and offset at which a convex loss has its minimum, by Newton's method (Lin, Lin and Weng
-    2007).
-    """
+    """Slope and offset of the smallest loss, by Newton's method (Lin, Lin and Weng 2007)."""
     value, powers = loss(at), np.stack([x * x, x, np.ones(len(x))])
     for _ in range(STEPS):
         p = expit(at[0] * x + at[1])

@@ -26,7 +26,7 @@ from ...banks.torch.factors import DeviceFactorBank
 from ...banks.torch.stacks import FactorStack, MatrixStack
 from ...banks.torch.tiled import DeviceTiledBank
 from ...kernels.collection import MaskedCollection
-from ...planning import Held, plan_batches
+from ...planning import fold_factors_fit, fold_matrices_fit, plan_batches, problems_at_once
 from ...problem import Problem
 from ...result import Counters, Result, Status
 from ...run_state import RunState
@@ -88,14 +88,14 @@ def solve_in_batches(
     wanted : callable
         Whether a cell is to be computed.
     """
-    taken_ = [task for task in tasks if in_batches(task)]
-    if not taken_:
+    own = [task for task in tasks if in_batches(task)]
+    if not own:
         return
-    device = Device(taken_[0].template.device)
+    device = Device(own[0].template.device)
     if not (device.doubles or device.name == "torch"):
         return
     with one_thread(), listening(None):
-        for chunks in _together(device, _chunks(device, taken_, done, wanted)):
+        for chunks in _together(device, _chunks(device, own, done, wanted)):
             _solve(device, chunks, done)
             if note is not None:
                 note(done)
@@ -158,8 +158,7 @@ def _exact(device: Device, task: Any, fold: int) -> Place | None:
         made |= {"folds": make_folds(task.template, *of), "results": {}}
     one = made["folds"][fold]
     n, rows, m = one.points.size, one.table.shape[0], len(one.spec.kernels)
-    held = Held.matrices(m, n, rows, device.free())
-    if len(one.prepared.targets) > 1 or not held.fits:
+    if len(one.prepared.targets) > 1 or not fold_matrices_fit(m, n, rows, device.free()):
         return None
     # training points first, so that their kernels need no copy of their own
     order = np.concatenate([one.points, one.held_out])
@@ -190,8 +189,8 @@ def _approximate(device: Device, task: Any, fold: int) -> Place | None:
     if not (isinstance(bank, FactorBank) or bank.factored):
         return None
     new = bank.cross(in_units(template, seen.X[test]))
-    held = Held.factors(bank.width, bank.n, len(test), device.free())
-    if not (held.fits and isinstance(new, FactorBank)):
+    fits = fold_factors_fit(bank.width, bank.n, len(test), device.free())
+    if not (fits and isinstance(new, FactorBank)):
         return None
     points = bank.points
     directions = np.eye(bank.width) if points is bank else bank.P
@@ -213,7 +212,7 @@ def _together(device: Device, chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
             yield some
             some = []
         while left.cells:
-            room = Held.problems(_largest([*some, left]), device.free())
+            room = problems_at_once(_largest([*some, left]), device.free())
             room -= sum(len(one.cells) for one in some)
             if room < len(left.cells) and some:
                 yield some
