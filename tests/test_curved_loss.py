@@ -218,8 +218,7 @@ TIGHT = {"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-9, "maxcor"
 LOOSE = {"xatol": 1e-5, "fatol": 1e-9, "maxiter": 2000}
 
 
-@pytest.mark.pairwise
-@pytest.mark.parametrize("p", [1.0, 2.0])
+@pytest.mark.parametrize("p", [1.0, pytest.param(2.0, marks=pytest.mark.long)])
 def test_the_optimum_is_that_of_scipy(p, loss):
     X, y = toy(24)
     model = MKLClassifier(KERNELS[:3], loss=loss, p=p, C=1.5, tol=1e-6, normalize=None).fit(X, y)

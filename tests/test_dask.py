@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import time
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,14 @@ def client():
         yield client
 
 
+# Each norm and each loss once; the others are long.
+USUAL = {(1.0, "hinge"), (1.33, "squared_hinge"), (2.0, "logistic")}
+NORMS_AND_LOSSES = [
+    pytest.param(*one, marks=[] if one in USUAL else [pytest.mark.long])
+    for one in product([1.0, 1.33, 2.0], ["hinge", "squared_hinge", "logistic"])
+]
+
+
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
@@ -59,8 +68,7 @@ def data():
 
 
 class TestByKernels:
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-    @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
+    @pytest.mark.parametrize(("p", "loss"), NORMS_AND_LOSSES)
     def test_same_optimum(self, client, data, p, loss):
         there = mkd.MKLClassifier(KERNELS, p=p, loss=loss).fit(*data)
         here = mk.MKLClassifier(KERNELS, p=p, loss=loss).fit(*data)
@@ -129,8 +137,7 @@ def made(client, data):
 
 
 class TestByPoints:
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-    @pytest.mark.parametrize("p", [1.0, 1.33, 2.0])
+    @pytest.mark.parametrize(("p", "loss"), NORMS_AND_LOSSES)
     def test_same_optimum(self, made, p, loss):
         prepared, bank = made
         loss = mk.MKLClassifier(loss=loss)._loss()
