@@ -3,6 +3,8 @@
 import ast
 import hashlib
 import importlib
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -161,7 +163,9 @@ class TestRecords:
     @pytest.fixture
     def job(self, tmp_path, monkeypatch):
         monkeypatch.setattr(records, "RESULTS", tmp_path)
-        monkeypatch.setattr(records, "package_digest", lambda: "")  # of hundreds of files
+        monkeypatch.setattr(
+            records, "package_digest", lambda modules=None: ""
+        )  # of hundreds of files
         return records.Job("shape", "package", "quick")
 
     def record(self, job, **changes):
@@ -231,6 +235,48 @@ class TestRecords:
     def test_keys_differ_by_size_and_part(self, job):
         keys = {records.Job("small", part, size).key for part in "ab" for size in ("quick", "full")}
         assert len(keys) == 4
+
+    def test_keys_are_of_the_modules_that_were_loaded(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(records, "RESULTS", tmp_path)
+        monkeypatch.setattr(records, "PACKAGE", tmp_path / "package")
+        for name, body in (("a", "x = 1"), ("inner/b", "y = 1")):
+            path = tmp_path / "package" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body)
+        job = records.Job("shape", "package", "quick")
+
+        def states():
+            for cached in (records.package_digest, records.package_files, records.code):
+                cached.cache_clear()
+            found = []
+            for modules in ("a", "a inner/b"):
+                self.record(job, key=keys[modules], modules=modules).save()
+                found.append(records.state(job))
+            return found
+
+        keys = {modules: job.key_of(modules) for modules in ("a", "a inner/b")}
+        assert states() == ["fresh", "fresh"]
+        (tmp_path / "package" / "inner" / "b.py").write_text("y = 2")
+        assert states() == ["fresh", "stale"]
+        (tmp_path / "package" / "a.py").unlink()
+        assert states() == ["stale", "stale"]
+
+    def test_modules_of_a_process_that_worked_alone(self):
+        asked = """if True:
+            import subprocess, sys, manykernels.problem
+            from benchmarks.harness.records import modules_loaded
+            print("problem" in modules_loaded().split(), "cli/app" in modules_loaded().split())
+            subprocess.run([sys.executable, "-c", "sum(range(10 ** 6))"])
+            print(modules_loaded())
+        """
+        told = subprocess.run(
+            [sys.executable, "-c", asked],
+            cwd=records.CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert told.stdout.split() == ["True", "False", "None"]
 
     def test_keys_see_code_and_not_words(self, tmp_path):
         one, two, other = (tmp_path / name for name in ("a.py", "b.py", "c.py"))

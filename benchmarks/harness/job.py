@@ -21,7 +21,7 @@ import numpy as np
 
 from ..common import ABSENT, call, describe_machine, megabytes
 from .plan import split_by
-from .records import TABLES, Record, commit
+from .records import TABLES, Record, commit, modules_loaded
 
 SEED, LONGEST = 0, 200  # characters of a constant: longer ones are scripts
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -72,14 +72,16 @@ def run(job, on_gpu=False):
         narrow(module, split_by(benchmark, part), job.piece)
     warnings.simplefilter("ignore")
     random.seed(SEED)
-    began, key = time.perf_counter(), job.key  # the files may change while it runs
+    began, _ = time.perf_counter(), job.key  # read now: the files may change while it runs
     rows = plain(call(module.STEPS[part], size == "full"))
+    modules = modules_loaded()
     Record(
         benchmark=benchmark,
         part=part,
         size=size,
         piece=job.piece,
-        key=key,
+        key=job.key_of(modules),
+        modules=modules,
         commit=commit(),
         date=datetime.date.today().isoformat(),
         status="done" if rows else "skipped",

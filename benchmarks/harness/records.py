@@ -5,7 +5,9 @@ import hashlib
 import json
 import os
 import re
+import resource
 import subprocess
+import sys
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -46,7 +48,13 @@ class Job:
         """Changes with whatever the outcome may depend on: the package, the benchmark, the size;
         not with the machine, nor with the version of Python.
         """
-        digest = hashlib.sha256(f"{self} {self.size} {package_digest()}".encode())
+        return self.key_of(None)
+
+    def key_of(self, modules):
+        """The key if of the package only some modules had a part in it, given in words that are
+        apart by spaces; all if None.
+        """
+        digest = hashlib.sha256(f"{self} {self.size} {package_digest(modules)}".encode())
         for path in benchmark_files(self.benchmark):
             digest.update(f"{path.name} {code(path, self.size)}".encode())
         return digest.hexdigest()[:16]
@@ -72,6 +80,7 @@ class Record:
     machine: dict = field(default_factory=dict)
     versions: dict = field(default_factory=dict)
     constants: dict = field(default_factory=dict)
+    modules: str | None = None  # that were loaded; None: all count
     title: str = ""
     rows: object = None
 
@@ -107,14 +116,14 @@ def every(size):
 
 
 def state(job):
-    """What there is of a job: "fresh" (done with these very files), "stale" (with others),
+    """What there is of a job: "fresh" (done, and no file that it loaded has changed), "stale",
     "skipped", "cut", "failed" or "missing".
     """
     record = load(job)
     if record is None:
         return "missing"
     if record.status == "done":
-        return "fresh" if record.key == job.key else "stale"
+        return "fresh" if record.key == job.key_of(record.modules) else "stale"
     return record.status
 
 
@@ -150,14 +159,40 @@ def _is_words(node):
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+PACKAGE = CHECKOUT / "src" / "manykernels"
+
+
 @cache
-def package_digest():
-    """Of the whole package."""
-    digest = hashlib.sha256()
-    folder = CHECKOUT / "src" / "manykernels"
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder).as_posix()} {code(path, '')}".encode())
+def package_digest(modules=None):
+    """Of the whole package, or of some modules."""
+    digest, names = hashlib.sha256(), None if modules is None else modules.split()
+    for path in package_files() if names is None else [PACKAGE / f"{name}.py" for name in names]:
+        text = code(path, "") if path.exists() else "gone"
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {text}".encode())
     return digest.hexdigest()
+
+
+@cache
+def package_files():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def modules_loaded():
+    """The modules of the package that this process has loaded, in words that are apart by spaces;
+    None if others worked for it.
+    """
+    if _has_started_others():
+        return None
+    paths = {Path(getattr(one, "__file__", None) or "/") for one in list(sys.modules.values())}
+    own = [path.relative_to(PACKAGE) for path in package_files() if path in paths]
+    return " ".join(path.with_suffix("").as_posix() for path in own)
+
+
+def _has_started_others():
+    """Whether this process has, or had, processes of its own, which may have loaded more."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    tasks = Path("/proc/self/task").glob("*/children")
+    return used.ru_utime + used.ru_stime > 0.0 or any(one.read_text().strip() for one in tasks)
 
 
 @cache
