@@ -119,21 +119,23 @@ def test_split_points_on_both_sides():
 
 
 @needs_gpu
-def test_near_split_points():
-    """Narrow kernels of points that are nearly the same, far from the center."""
-    cuda = Device("cuda")
-    A = 3.0 + RNG.random((1, 54)) + 1e-3 * RNG.standard_normal((200, 54))
+@pytest.mark.parametrize("features", [54, 784])
+@pytest.mark.parametrize("gamma", [1.0, 10.0, 1000.0])
+def test_near_split_points(features, gamma):
+    """Narrow kernels of points that are nearly the same, far from the center: their error is the
+    one that says which kernels are too narrow.
+    """
+    cuda, near = Device("cuda"), np.sqrt(0.01 / (features * gamma))
+    A = 3.0 + RNG.random((1, features)) + near * RNG.standard_normal((200, features))
     A[-1] = -A[0]
-    distances, rate = np.square(A[:, None] - A).sum(axis=2), np.array([2e3])
-    (parts,) = split(cuda, A)
-    out, one = torch.empty((200, 200), device=cuda.place), np.ones(1)
-    numbers = (cuda.put(values, np.float32) for values in (rate, one))
+    distances, there = np.square(A[:, None] - A).sum(axis=2), (cuda.put(A),)
+    (parts,), out = split(cuda, A), torch.empty((200, 200), device=cuda.place)
+    numbers = (cuda.put([value], np.float32) for value in (gamma * exponentials.LOG2_E, 1.0))
     exponentials.combine_split(parts, parts, *numbers, out, add=False)
-    assert exponentials.precise_enough((cuda.put(A),), 20.0)
-    moved = np.sqrt(np.square(A).sum(axis=1).max()) * exponentials.SIZES.split_error
-    np.testing.assert_allclose(
-        out.cpu().numpy(), np.exp2(-rate * distances), atol=np.sqrt(rate[0]) * moved
-    )
+    bound = exponentials.error_of_values(there, gamma)
+    error = np.abs(out.cpu().numpy() - np.exp(-gamma * distances)).max()
+    assert error <= bound + 1e-6
+    assert exponentials.precise_enough(there, gamma) == (bound <= exponentials.SIZES.value_error)
 
 
 @needs_gpu

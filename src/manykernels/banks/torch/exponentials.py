@@ -42,6 +42,9 @@ class Sizes:
     split_error : float
         Error of the distance between two split points, relative to the largest norm: roundings of
         at most 2^-22 in each feature, along one line. A larger one would refuse more points.
+    sum_error : float
+        Error of its square besides, relative to the largest squared norm, for each `split_depth`
+        features: a GPU cuts off the digits of sums that do not fit, where others round them.
     value_error : float
         Largest error of a kernel's value, as for float32 on the host. With a larger one more
         kernels are computed of split points.
@@ -56,6 +59,7 @@ class Sizes:
     split_warps: int = 4
     split_kernels: int = 8
     split_error: float = 2.0**-21
+    sum_error: float = 2.0**-29
     value_error: float = 1e-4
 
 
@@ -157,13 +161,17 @@ def _largest(points: tuple) -> float:
     return max(float(part.square().sum(dim=1).max()) for part in points)
 
 
-def precise_enough(points: tuple, narrowest: float) -> bool:
-    """True if the error in the values of the narrowest kernel is small: they change by at most
-    ``sqrt(gamma)`` times the change of a distance.
+def error_of_values(points: tuple, gamma: float) -> float:
+    """About the largest error of a kernel's values: they change by at most ``sqrt(gamma)`` times
+    the change of a distance, and ``gamma`` times that of its square.
     """
-    largest = _largest(points)
-    error = np.sqrt(largest * narrowest) * SIZES.split_error
-    return bool(np.isfinite(largest)) and bool(error <= SIZES.value_error)
+    narrow, blocks = _largest(points) * gamma, -(-points[0].shape[1] // SIZES.split_depth)
+    return float(np.sqrt(narrow) * SIZES.split_error + narrow * blocks * SIZES.sum_error)
+
+
+def precise_enough(points: tuple, narrowest: float) -> bool:
+    """True if the error in the values of the narrowest kernel is small, and a number."""
+    return error_of_values(points, narrowest) <= SIZES.value_error
 
 
 def combine_split(
