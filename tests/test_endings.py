@@ -254,8 +254,9 @@ class TestCuttingPlanes:
         assert solve(self.problem(), choose_solver("silp")).status is Status.STALLED
 
 
+@pytest.mark.long
 def test_kernels_of_very_large_values_end_with_advice(monkeypatch):
-    monkeypatch.setattr(Machine, "most_steps", lambda self, n: 10_000)
+    monkeypatch.setattr(Machine, "most_steps", lambda self, n: 50_000)
     monkeypatch.setattr(run_state, "FEWEST_STEPS", 1000)
     rng = np.random.default_rng(0)
     A = rng.standard_normal((60, 4))
