@@ -22,6 +22,7 @@ from manykernels.losses import (
 )
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, ElasticNet, PNormBall, SquaredPNorm
+from manykernels.result import Status
 from manykernels.run_state import Point, RunState
 from manykernels.solvers import (
     SOLVERS,
@@ -31,6 +32,7 @@ from manykernels.solvers import (
     quasi_newton,
     solve,
 )
+from manykernels.solvers.roots import Rooted
 from manykernels.testing import check_combination, check_solver
 
 X, y = toy(60)
@@ -145,6 +147,28 @@ class TestProduct:
         assert bank.refined().refined() is None
         large = CombinationBank(PolynomialMixture(5).fit(1e9 * X), dtype=np.float32)
         assert np.isfinite(large.combine(np.ones(4))).all()
+
+
+@pytest.mark.parametrize(
+    "regularizer", [L1(0.7), SquaredPNorm(1.0), SquaredPNorm(1.33, 2.0), SquaredPNorm(3.0)]
+)
+def test_compiled_model_is_the_general_one(regularizer):
+    rng, rooted = np.random.default_rng(0), Rooted(regularizer)
+    for m in (1, 5, 40):
+        root = rng.normal(size=(m, m))
+        x, B = np.maximum(rng.normal(size=m), 0.0), root @ root.T + np.eye(m)
+        smooth = 5.0 * rng.normal(size=m)
+        expected = quasi_newton._by_newton(rooted, x, smooth, B)
+        found = quasi_newton._compiled(rooted.law, x, smooth, B)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("columns", [3, 120])
+@pytest.mark.parametrize("C", [1.0, 1e6])
+def test_columns_that_are_all_zero(columns, C):
+    model = MKLClassifier(combination="product", p=1.0, C=C, random_state=0)
+    model.fit(np.zeros((50, columns)), np.arange(50) % 3 == 0)
+    assert model.result_.status is Status.STATIONARY
 
 
 class TestQuasiNewton:

@@ -29,10 +29,22 @@ VARIANTS = [
     MKLClassifier([RBF(), Linear()], loss="logistic"),
     MKLClassifier(combination="product", regularizer=L1(), random_state=0),
     MKLRegressor([RBF(), Linear()], loss="squared", p=2.0),
+    MKLFeatureSelector(threshold=1e-3),
 ]
 
 
-@parametrize_with_checks(DEFAULTS + SMALL_GRIDS + VARIANTS)
+# of permuted columns, whose order cannot be the same for a weight of two and two equal rows
+RANDOM = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "permutes rows"
+    for kind in ("dense", "sparse")
+}
+
+
+def known_failures(estimator):
+    return RANDOM if getattr(estimator, "threshold", None) == "auto" else {}
+
+
+@parametrize_with_checks(DEFAULTS + SMALL_GRIDS + VARIANTS, expected_failed_checks=known_failures)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -234,10 +235,45 @@ class TestSelector:
     @pytest.mark.parametrize("regression", [False, True])
     def test_finds_the_features(self, regression):
         A, b = self.data(regression)
-        selector = MKLFeatureSelector(C=10.0, strength=2.0).fit(A, b)
+        selector = MKLFeatureSelector(C=10.0, strength=2.0, random_state=0).fit(A, b)
         assert set(np.argsort(-selector.weights_)[:2]) == {4, 11}
         assert selector.set_params(threshold=0.2).get_support().sum() == 2
         assert selector.transform(A).shape == (120, selector.get_support().sum())
+
+    @pytest.mark.parametrize("C", [1.0, 10.0])
+    @pytest.mark.parametrize("regression", [False, True])
+    def test_columns_of_noise_are_left_out_by_default(self, regression, C):
+        rng = np.random.default_rng(3)
+        A = rng.standard_normal((200, 50))
+        signal = A[:, 7] ** 2 + A[:, 30] ** 2
+        b = signal if regression else signal > 1.4
+        selector = MKLFeatureSelector(C=C, random_state=0).fit(A, b)
+        assert selector.get_support(indices=True).tolist() == [7, 30]
+
+    def test_of_noise_alone_next_to_nothing_is_kept(self):
+        rng = np.random.default_rng(0)
+        A, b = rng.standard_normal((100, 20)), rng.random(100) < 0.5
+        assert MKLFeatureSelector(random_state=0).fit(A, b).get_support().sum() <= 1
+
+    @pytest.mark.parametrize("threshold", ["auto", 1e-3])
+    @pytest.mark.parametrize("strength", [1e3, 1e4, 1e6])
+    def test_a_strong_penalty_keeps_nothing(self, strength, threshold):
+        A, b = self.data()
+        selector = MKLFeatureSelector(strength=strength, threshold=threshold, random_state=0)
+        assert not selector.fit(A, b).get_support().any()
+
+    def test_sparse_rows_with_weights(self):
+        A, b = self.data()
+        weights = np.r_[np.ones(100), np.full(20, 0.5)]
+        dense, sparse = (
+            MKLFeatureSelector(random_state=0).fit(table, b, weights) for table in (A, csr_array(A))
+        )
+        np.testing.assert_array_equal(dense.get_support(), sparse.get_support())
+        assert set(dense.get_support(indices=True)) == {4, 11}
+
+    def test_unknown_threshold(self):
+        with pytest.raises(ValueError, match="threshold"):
+            MKLFeatureSelector(threshold="none").fit(*self.data())
 
     def test_advice_is_of_its_own_parameters(self):
         A, b = self.data()

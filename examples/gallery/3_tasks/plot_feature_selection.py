@@ -22,13 +22,13 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(250, 20))
 y = X[:, 3] ** 2 + X[:, 12] ** 2 + 0.3 * rng.normal(size=250) > 1.4
 
-selector = MKLFeatureSelector(strength=5.0, threshold=0.1).fit(X, y)
+selector = MKLFeatureSelector(random_state=0).fit(X, y)
 print("kept:", selector.get_support(indices=True))
 
 # %%
-# ``threshold=0.1`` leaves out features with less than a tenth of the largest weight. In a pipeline
-# the choice is made on the training folds alone.
-chosen = make_pipeline(MKLFeatureSelector(strength=5.0, threshold=0.1), SVC(C=10))
+# Features are kept that have twice the weight of any permuted copy of a feature. In a pipeline the
+# choice is made on the training folds alone.
+chosen = make_pipeline(MKLFeatureSelector(random_state=0), SVC(C=10))
 print(f"SVC on all 20 features    {cross_val_score(SVC(C=10), X, y, cv=3).mean():.2f}")
 print(f"SVC on the chosen ones    {cross_val_score(chosen, X, y, cv=3).mean():.2f}")
 

@@ -7,8 +7,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,22 +21,29 @@ from .classifier import MKLClassifier
 from .data.frames import is_annotated
 from .regressor import MKLRegressor
 
+# Weight of a column in those of the heaviest permuted one, beyond which it is more than chance;
+# smaller: the heaviest columns of noise are kept, too.
+MARGIN = 2.0
+
 
 class MKLFeatureSelector(SelectorMixin, BaseEstimator):
     """Keeps the features that a machine with the kernel ``exp(-sum_f d_f (x_f - z_f)^2)`` and an l1
     penalty on d gives weight.
 
     Features should be on one scale, since the penalty is on the weights: give ``scale="standard"``
-    unless they are.
+    unless they are. Columns of noise get some weight, too, more of it the larger the penalty, since
+    they set apart points that are on the wrong side. How much shows in permuted copies of the
+    columns, which a second machine has beside them.
 
     Parameters
     ----------
     C : float
         Cost of an error.
     strength : float
-        Of the penalty ``strength sum(d)``: the larger, the fewer features.
-    threshold : float
-        Weights below this share of the largest count as none.
+        Of the penalty ``strength sum(d)``: the larger, the smaller the weights.
+    threshold : float or "auto"
+        Weights below this share of the largest count as none; with ``"auto"`` those that are not
+        twice that of the heaviest permuted copy.
     max_features : int, optional
         Keep at most so many, the heaviest.
     task : {"auto", "classification", "regression"}
@@ -54,6 +63,9 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
     weights_ : (n_features,) array
     estimator_ : MKLClassifier or MKLRegressor
         The machine that the weights belong to.
+    relevant_ : (n_features,) array of bool
+        Features whose weight is more than chance, or, with a given threshold, more than nothing:
+        without the others the objective is the same within `tol`.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
 
@@ -63,7 +75,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
     >>> from manykernels import MKLFeatureSelector
     >>> X = np.random.default_rng(0).normal(size=(150, 5))
     >>> inside = X[:, 1] ** 2 + X[:, 3] ** 2 < 1.4
-    >>> selector = MKLFeatureSelector(strength=5, threshold=0.2).fit(X, inside)
+    >>> selector = MKLFeatureSelector(random_state=0).fit(X, inside)
     >>> selector.get_support(indices=True).tolist()
     [1, 3]
     """
@@ -73,7 +85,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         *,
         C: float = 1.0,
         strength: float = 1.0,
-        threshold: float = 1e-3,
+        threshold: float | Literal["auto"] = "auto",
         max_features: int | None = None,
         task: Literal["auto", "classification", "regression"] = "auto",
         epsilon: float = 0.1,
@@ -106,6 +118,8 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         """
         check_choice("task", self.task, ("auto", "classification", "regression"))
         check_real("strength", self.strength)
+        if isinstance(self.threshold, str):
+            check_choice("threshold", self.threshold, ("auto",))
         if self.max_features is not None and not (
             isinstance(self.max_features, Integral) and self.max_features >= 1
         ):
@@ -115,7 +129,16 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
             )
         if is_annotated(X):  # scikit-learn could not make a table of the chosen columns of it
             raise TypeError("Features are chosen of tables: give adata.to_df() or adata.X.")
-        validate_data(self, X, y, accept_sparse="csr", multi_output=True)
+        table = validate_data(self, X, y, accept_sparse="csr", multi_output=True)[0]
+        self.estimator_ = self._machine(y).fit(X, y, sample_weight)
+        self.weights_ = self.estimator_.kernel_weights_
+        self.n_iter_ = self.estimator_.n_iter_
+        self.relevant_ = self._that_count(self.estimator_)
+        if self.threshold == "auto" and self.relevant_.any():
+            self.relevant_ &= self._beyond_chance(table, y, sample_weight)
+        return self
+
+    def _machine(self, y):
         options: dict[str, Any] = {
             "combination": Product(starts=self.starts),
             "regularizer": L1(self.strength),
@@ -124,13 +147,28 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         }
         options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
         if self._regression(y):
-            model = MKLRegressor(epsilon=self.epsilon, **options)
-        else:
-            model = MKLClassifier(**options)
-        self.estimator_ = model.fit(X, y, sample_weight)
-        self.weights_ = self.estimator_.kernel_weights_
-        self.n_iter_ = self.estimator_.n_iter_
-        return self
+            return MKLRegressor(epsilon=self.epsilon, **options)
+        return MKLClassifier(**options)
+
+    def _that_count(self, machine):
+        """Weights but the lightest ones, whose slopes and penalties are next to nothing beside the
+        objective, all of them together: where W is stationary, both are the same.
+        """
+        weights = machine.kernel_weights_
+        order = np.argsort(weights, kind="stable")
+        penalties = self.strength * np.cumsum(weights[order])
+        count = np.empty(weights.size, dtype=bool)
+        count[order] = penalties > self.tol * machine.result_.objective
+        return count & (weights > 0.0)
+
+    def _beyond_chance(self, table, y, sample_weight):
+        """Weights beyond those of permuted columns, in a machine that has both."""
+        table = table.toarray() if issparse(table) else table
+        order = check_random_state(self.random_state).random_sample(table.shape).argsort(axis=0)
+        permuted = np.take_along_axis(table, order, axis=0)
+        both = self._machine(y).fit(np.hstack([table, permuted]), y, sample_weight)
+        weights, chance = np.split(both.kernel_weights_, 2)
+        return self._that_count(both)[: weights.size] & (weights > MARGIN * chance.max())
 
     def _regression(self, y):
         if self.task != "auto":
@@ -139,7 +177,9 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self):
         check_is_fitted(self)
-        mask = self.weights_ > self.threshold * self.weights_.max(initial=0.0)
+        mask = self.relevant_.copy()
+        if not isinstance(self.threshold, str):
+            mask &= self.weights_ > self.threshold * self.weights_.max(initial=0.0)
         if self.max_features is not None:
             heaviest = np.argsort(-self.weights_, kind="stable")[: int(self.max_features)]
             mask &= np.isin(np.arange(mask.size), heaviest)

@@ -21,11 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from .._loops.roots import minimize_model
 from ..regularizers.base import Regularizer
 from ..result import Status
 from ..run_state import Evaluation, RunState
 from .base import Iterate, Solver
-from .roots import Coordinates, coordinates
+from .roots import Coordinates, Rooted, coordinates
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,10 @@ class Memory(NamedTuple):
     @classmethod
     def of(cls, steps: np.ndarray, changes: np.ndarray) -> "Memory":
         """From pairs, the last one the newest."""
-        inner = steps @ changes.T
+        inner, k = steps @ changes.T, len(steps)
         gamma = float(np.linalg.norm(changes[-1]) / np.linalg.norm(steps[-1]))
-        lower = np.tril(inner, -1)
-        matrix = np.block([[gamma * steps @ steps.T, lower], [lower.T, -np.diag(np.diag(inner))]])
+        matrix, lower = np.diag(np.r_[np.zeros(k), -np.diag(inner)]), np.tril(inner, -1)
+        matrix[:k, :k], matrix[:k, k:], matrix[k:, :k] = gamma * steps @ steps.T, lower, lower.T
         vectors = np.vstack([gamma * steps, changes])
         return cls(steps, changes, gamma, vectors, np.linalg.inv(matrix))
 
@@ -379,7 +380,9 @@ def _model_step(
     if not space.is_orthant:
         found = _over_set(r, x, smooth, memory, True)
     elif space.is_bent and x.size <= MANY_WEIGHTS:
-        found = _by_newton(r, x, smooth, memory.matrix)
+        of = r.law if isinstance(r, Rooted) else None
+        B = memory.matrix
+        found = _by_newton(r, x, smooth, B) if of is None else _compiled(of, x, smooth, B)
     else:
         found = _over_orthant(r, x, smooth, memory, kept)
     return found - x, float(smooth @ (x - found)) + r.value(x) - r.value(found)
@@ -440,6 +443,15 @@ def _by_newton(
         if gain <= TOLERANCES.model_accuracy * total:
             break
     return x
+
+
+def _compiled(
+    law: tuple[float, float], x: np.ndarray, smooth: np.ndarray, B: np.ndarray
+) -> np.ndarray:
+    """`_by_newton` for p-norms of the weights: most of its time was calls of small functions."""
+    steps, accuracy = TOLERANCES.model_steps, TOLERANCES.model_accuracy
+    decrease, trials = TOLERANCES.sufficient_decrease, TOLERANCES.newton_trials
+    return minimize_model(x, smooth, B, *law, steps, accuracy, decrease, trials)
 
 
 def _over_set(

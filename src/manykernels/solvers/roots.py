@@ -13,7 +13,7 @@ too soon: the objective of leukemia was 3 % higher.
 
 import numpy as np
 
-from ..regularizers import PNormBall
+from ..regularizers import L1, PNormBall, SquaredPNorm
 from ..regularizers.base import Curvature, Regularizer
 from ..run_state import Evaluation, RunState
 
@@ -145,6 +145,14 @@ class Rooted(Regularizer):
     def is_exact(self) -> bool:
         """True if `project` gives the nearest roots."""
         return self.is_orthant or isinstance(self.of_weights, PNormBall)
+
+    @property
+    def law(self) -> tuple[float, float] | None:
+        """Strength and p of the penalty as compiled loops know it; None if they do not."""
+        r = self.of_weights
+        if type(r) is L1:
+            return r.strength, 0.0
+        return (r.strength, r.p) if type(r) is SquaredPNorm and np.isfinite(r.p) else None
 
     def value(self, x: np.ndarray) -> float:
         return self.of_weights.value(np.square(x))
