@@ -38,7 +38,8 @@ class available_if:
 
     def __call__(self, method: Callable) -> "available_if":
         self.method = method
-        return functools.update_wrapper(self, method)
+        functools.update_wrapper(self, method)
+        return self
 
     def __get__(self, estimator: Any, owner: type | None = None) -> Any:
         if estimator is None:
