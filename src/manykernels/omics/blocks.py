@@ -271,7 +271,7 @@ def _table(part, source, rows):
     elif source.key in part.layers:
         matrix = part.layers[source.key]
     else:
-        others = [name for name in part.layers.keys() if name is not None]  # None is X itself
+        others = [name for name in part.layers if name is not None]  # None is X itself
         raise ValueError(
             f"There is no layer {source.key!r}{_of(source.modality)}; there is "
             f"{some([MAIN, *others])}."
