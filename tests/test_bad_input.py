@@ -35,6 +35,19 @@ def broken(value):
     return out
 
 
+@pytest.mark.parametrize("kernels", [["rbf"], [RBF(0.5), "linear"], {"all": "rbf"}])
+def test_names_among_kernels(kernels):
+    with pytest.raises(TypeError, match=r"Write RBF\(gamma=0.5\).* kernels='rbf 1'"):
+        MKLClassifier(kernels).fit(X, y)
+
+
+def test_what_gives_probabilities_is_said():
+    model = MKLClassifier(KERNELS).fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="use loss='logistic', or MKLClassifierCV"):
+        model.predict_proba(X)
+
+
 @pytest.mark.parametrize(
     ("data", "labels", "message"),
     [

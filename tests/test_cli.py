@@ -418,6 +418,7 @@ class TestOptions:
         assert trained(folder, *FEW, "--task", "regression")[1]["task"] == "regression"
 
     def test_checkpoint_and_report(self, folder):
+        pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
         trained(
             folder,
             *FEW,

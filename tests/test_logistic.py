@@ -373,7 +373,7 @@ class TestProbabilities:
         assert not hasattr(clf, "predict_log_proba")
         with pytest.raises(AttributeError) as error:
             clf.predict_proba(X)
-        assert words in str(error.value.__cause__)
+        assert words in str(error.value)
         assert hasattr(clf.set_params(loss="logistic", multiclass="ovr"), "predict_proba")
 
     def test_tuned_ones_are_calibrated(self):

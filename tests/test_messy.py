@@ -67,6 +67,7 @@ class TestTheExample:
         assert len(done.stdout.splitlines()) == 106
         assert "'hospital': training had no 'west', which 3 of 105 rows hold" in done.stderr
         assert "balanced accuracy 0." in done.stderr
+        pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
         done = run("report", folder / "model.mk", folder / "new.csv", "-o", folder / "page.html")
         assert "'west'" in done.stderr
         assert "<html" in (folder / "page.html").read_text()

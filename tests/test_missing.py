@@ -599,6 +599,7 @@ def test_the_result_says_what_was_assumed():
 @pytest.mark.long
 def test_the_report_says_what_was_assumed(tmp_path):
     model = MKLClassifier(KERNELS, p=2.0, missing="scaled").fit(Z, Y)
+    pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
     page = report(model, Z, Y, path=tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"{model.result_.missing.incomplete} of 60 training rows lack whole views" in page
     assert "what their other views say counts for them" in page

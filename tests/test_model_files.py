@@ -14,6 +14,8 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -513,8 +515,17 @@ class TestDamage:
                 manykernels.load(tmp_path / "m.mk")
 
 
+def opened(file):
+    """Entries of the header, content and arrays of the bytes of a file."""
+    length = int.from_bytes(file[:8], "little")
+    entries, data = json.loads(file[8 : 8 + length]), file[8 + length :]
+    del entries["__metadata__"]
+    start, end = entries["content"]["data_offsets"]
+    return entries, json.loads(zlib.decompress(data[start:end])), data
+
+
 def header(entries, data=b"", **texts):
-    """A file with this header; the checksum is right."""
+    """A file of version 1 of the format with this header; the checksum is right."""
     import hashlib
 
     texts = {
@@ -596,9 +607,49 @@ class TestStrangers:
             read(tmp_path / "m.mk", "model")
 
     @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (zlib.compress(b"0" * 10**8, 9), "too long"),
+            (zlib.compress(b"0" * 10**8, 9)[:1000], "too long"),
+            (zlib.compress(b"{}", 0), "sound model"),
+            (zlib.compress(b"{}")[:-1], "not complete"),
+            (zlib.compress(b"{}") + b"{}", "not complete"),
+            (zlib.compress(b"{"), "damaged"),
+            (b"{}", "damaged"),
+            (b"", "not complete"),
+        ],
+        ids=range(8),
+    )
+    def test_content_that_does_not_inflate(self, content, message, tmp_path):
+        entry = {"dtype": "U8", "shape": [len(content)], "data_offsets": [0, len(content)]}
+        file = header({"content": entry}, content, schema="2")
+        (tmp_path / "m.mk").write_bytes(file)
+        tracemalloc.start()
+        try:
+            with pytest.raises(CorruptFile, match=message):
+                manykernels.load(tmp_path / "m.mk")
+            assert tracemalloc.get_traced_memory()[1] < 30 * len(file) + 10**6
+        finally:
+            tracemalloc.stop()
+
+    def test_content_is_bytes(self, tmp_path):
+        for entries in (
+            {},
+            {"content": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}},
+            {"content": {"dtype": "U8", "shape": [2, 4], "data_offsets": [0, 8]}},
+        ):
+            (tmp_path / "m.mk").write_bytes(header(entries, bytes(8 * len(entries)), schema="2"))
+            with pytest.raises(CorruptFile, match="not complete"):
+                manykernels.load(tmp_path / "m.mk")
+
+    def test_what_deflates_too_well_is_stored(self, tmp_path):
+        write(tmp_path / "m.mk", {}, [0] * 100_000, "model")
+        assert read(tmp_path / "m.mk", "model") == ({}, [0] * 100_000)
+
+    @pytest.mark.parametrize(
         ("texts", "message"),
         [
-            ({"schema": "2"}, "install a release"),
+            ({"schema": "3"}, "install a release"),
             ({"kind": "checkpoint"}, "holds a checkpoint"),
             ({"content": "{"}, "damaged"),
             ({"content": "[" * 10**6}, "damaged"),
@@ -655,13 +706,9 @@ class TestStrangers:
         or predicting.
         """
         rng = np.random.default_rng(seed)
-        length = int.from_bytes(good[:8], "little")
-        entries = json.loads(good[8 : 8 + length])
-        texts = entries.pop("__metadata__")
-        content = _mutated(json.loads(texts["content"]), rng)
-        (tmp_path / "m.mk").write_bytes(
-            header(entries, good[8 + length :], content=json.dumps(content))
-        )
+        entries, content, data = opened(good)
+        content = _mutated(content, rng)
+        (tmp_path / "m.mk").write_bytes(header(entries, data, content=json.dumps(content)))
         try:
             model = manykernels.load(tmp_path / "m.mk")
         except CorruptFile:

@@ -41,7 +41,7 @@ from manykernels.kernels import RBF, Hamming, Linear, Precomputed
 from manykernels.lowrank import Nystroem
 from manykernels.persistence import CannotSave
 from manykernels.regularizers import L1
-from test_model_files import _mutated, header
+from test_model_files import _mutated, header, opened
 
 X, y = toy(60)
 RAW = X * [1.0, 50.0, 0.01, 1.0] + [0.0, 1000.0, 5.0, -3.0]
@@ -297,12 +297,9 @@ def good(tmp_path_factory):
 
 def changed(good, change):
     """The file with other content and the right checksum."""
-    length = int.from_bytes(good[:8], "little")
-    entries = json.loads(good[8 : 8 + length])
-    texts = entries.pop("__metadata__")
-    content = json.loads(texts["content"])
+    entries, content, data = opened(good)
     content = change(content) or content
-    return header(entries, good[8 + length :], content=json.dumps(content))
+    return header(entries, data, content=json.dumps(content))
 
 
 def step(content, place):

@@ -38,6 +38,8 @@ from manykernels.kernels import RBF, Hamming, Linear, Precomputed, on_groups
 from manykernels.lowrank import Nystroem
 from manykernels.regularizers import L1
 
+pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
+
 ROOT = Path(__file__).parents[1]
 X, y = toy(60)
 X_new, y_new = toy(40, seed=1)

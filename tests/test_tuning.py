@@ -1,6 +1,7 @@
 """C and p by cross-validation: the scores of a grid search, at a part of its price."""
 
 import _thread
+import re
 import tracemalloc
 
 import numpy as np
@@ -156,8 +157,16 @@ class TestScores:
         assert "they run in parts" in caplog.text
         words = capsys.readouterr().err
         assert "they run in parts" in words
-        assert "grid: 36 of 36 problems" in words
+        assert "grid: 36 of 36 problems\n" in words
         np.testing.assert_allclose(parts.scores_, whole.scores_, atol=0.02)
+
+    def test_what_a_race_leaves_out_is_said(self, capsys):
+        MKLClassifierCV(FIXED, Cs=[1e-4, 1.0, 100.0], ps=[1.0], cv=4, verbose=1).fit(X, y)
+        *_, last = re.findall(
+            r"grid: (\d+) of (\d+) problems; (\d+) others", capsys.readouterr().err
+        )
+        done, total, left = map(int, last)
+        assert done == total == 12 - left
 
     @pytest.mark.long
     @pytest.mark.parametrize("megabytes", [3, 60])
@@ -572,7 +581,7 @@ class TestProbabilities:
             assert not hasattr(model, method)
         with pytest.raises(AttributeError) as error:
             model.predict_proba(points)
-        assert "calibration='auto' and multiclass='ovr'" in str(error.value.__cause__)
+        assert "calibration='auto' and multiclass='ovr'" in str(error.value)
         assert not hasattr(clone(model), "predict_proba")
 
     def test_sigmoid_is_that_of_the_largest_likelihood(self):

@@ -2,11 +2,13 @@
 
 A file is laid out as the safetensors format says, and the safetensors library writes and reads it:
 the length of the header (8 bytes), the header (JSON: name, type, shape and place of every array,
-and texts), the arrays. Nothing in it is ever executed. The texts hold what the file is, the content
-as JSON, and the SHA-256 of the whole file with zeros in the place of the checksum itself.
+and texts), the arrays. Nothing in it is ever executed. The texts hold what the file is, and the
+SHA-256 of the whole file with zeros in the place of the checksum itself. The content is JSON,
+deflated, in an array of bytes; in version 1 of the format it was one of the texts.
 
 Reading believes nothing: what the header says is compared with the size of the file before memory
-is taken, and the checksum is compared before the library sees the bytes. The header is read by hand
+is taken, the checksum is compared before the library sees the bytes, and of the content no more is
+inflated than `INFLATION` bytes for each byte that it takes. The header is read by hand
 for that: the library gives no texts of a file that it holds in memory, lets a name come twice, and
 opens pipes, which would wait forever. Places, types and shapes of the arrays are the library's to
 check.
@@ -16,6 +18,7 @@ import hashlib
 import json
 import os
 import stat
+import zlib
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
@@ -24,13 +27,15 @@ from safetensors.numpy import save as serialize
 from .._version import __version__
 from .atomic import replace_file
 
-FORMAT, SCHEMA = "manykernels", 1
+FORMAT, SCHEMA = "manykernels", 2
 TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 KNOWN = [np.dtype(code) for code in TYPES.values()]
-LONGEST_HEADER = 100_000_000  # the limit of safetensors itself
+LONGEST_HEADER = 100_000_000  # the limit of safetensors itself, and of the content as JSON
+INFLATION = 16  # that of models is 2 to 8
 DIMENSIONS = 8
 ZEROS = "0" * 64  # stands in the place of the checksum while it is computed
-TEXTS = {"format", "schema", "version", "kind", "sha256", "content"}
+TEXTS = {"format", "schema", "version", "kind", "sha256"}
+CONTENT = "content"  # a text in version 1, an array since
 
 
 class CorruptFile(ValueError):
@@ -56,8 +61,8 @@ def write(path, arrays, content, kind, previous=None):
         "version": __version__,
         "kind": kind,
         "sha256": ZEROS,
-        "content": json.dumps(content, allow_nan=False, separators=(",", ":")),
     }
+    arrays = {**arrays, CONTENT: np.frombuffer(_deflated(content), dtype=np.uint8)}
     data = serialize({name: _plain(name, array) for name, array in arrays.items()}, texts)
     replace_file(path, _with_checksum(data), previous)
 
@@ -76,8 +81,8 @@ def read(path, kind):
         size = os.fstat(file.fileno()).st_size
         start, header = _read_header(file, size, path)
         texts = _texts(header, path)
-        _check_kind(texts, kind, path)
-        content = _json(texts["content"], path)
+        if texts["kind"] != kind:
+            raise CorruptFile(f"{path} holds a {texts['kind'][:20]}, but a {kind} was expected.")
         file.seek(0)
         data = file.read(size)
     end = 8 + len(start)
@@ -88,7 +93,36 @@ def read(path, kind):
         raise CorruptFile(
             f"{path} is damaged: its checksum does not match its content. Get the file again."
         )
-    return _arrays(data, path), content
+    arrays = _arrays(data, path)
+    text = texts[CONTENT] if texts["schema"] == "1" else _inflated(arrays.pop(CONTENT, None), path)
+    return arrays, _json(text, path)
+
+
+def _deflated(content):
+    """The bytes of the content in a file."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+    if len(text) > LONGEST_HEADER:
+        raise ValueError(
+            f"The description of this file takes {len(text)} bytes, over the limit of "
+            f"{LONGEST_HEADER}."
+        )
+    deflated = zlib.compress(text, 9)
+    # level 0 stores the bytes as they are
+    return deflated if len(text) <= INFLATION * len(deflated) else zlib.compress(text, 0)
+
+
+def _inflated(deflated, path):
+    """The content as JSON, of the bytes in a file."""
+    if deflated is not None and deflated.dtype == np.uint8 and deflated.ndim == 1:
+        inflate = zlib.decompressobj()
+        limit = min(INFLATION * deflated.size, LONGEST_HEADER)
+        try:
+            text = inflate.decompress(deflated, limit + 1)
+        except zlib.error as error:
+            raise CorruptFile(f"{path} is damaged: {error}.") from None
+        if inflate.eof and not inflate.unused_data and len(text) <= limit:
+            return text
+    raise CorruptFile(f"{path} is damaged: its content is not complete, or is too long.")
 
 
 def _plain(name, array):
@@ -108,7 +142,7 @@ def _with_checksum(data):
     end = 8 + int.from_bytes(data[:8], "little")
     if end - 8 > LONGEST_HEADER:
         raise ValueError(
-            f"The description of this file takes {end - 8} bytes, over the limit of "
+            f"The arrays of this file need a header of {end - 8} bytes, over the limit of "
             f"{LONGEST_HEADER}."
         )
     mark = f'"sha256":"{ZEROS}"'.encode()  # quotes within the other texts have a backslash before
@@ -162,24 +196,21 @@ def _texts(header, path):
     texts = header.get("__metadata__")
     if not isinstance(texts, dict) or texts.get("format") != FORMAT:
         raise CorruptFile(f"{path} is not a file of manykernels.")
+    schema = texts.get("schema")
     if (
-        set(texts) != TEXTS
+        not set(texts) >= TEXTS
         or not all(isinstance(text, str) for text in texts.values())
         or len(texts["sha256"]) != 64
+        or (schema == "1" and CONTENT not in texts)
     ):
         raise CorruptFile(f"{path} is damaged: its header is not complete.")
-    return texts
-
-
-def _check_kind(texts, kind, path):
-    if texts["schema"] != str(SCHEMA):
+    if schema not in {str(version) for version in range(1, SCHEMA + 1)}:
         raise CorruptFile(
-            f"{path} was written in version {texts['schema'][:20]} of the format by manykernels "
-            f"{texts['version'][:20]}; "
-            f"this is {__version__}, which reads version {SCHEMA}: install a release that reads it."
+            f"{path} was written in version {schema[:20]} of the format by manykernels "
+            f"{texts['version'][:20]}; this is {__version__}, which reads versions up to {SCHEMA}: "
+            "install a release that reads it."
         )
-    if texts["kind"] != kind:
-        raise CorruptFile(f"{path} holds a {texts['kind'][:20]}, but a {kind} was expected.")
+    return texts
 
 
 def _arrays(data, path):

@@ -188,8 +188,8 @@ class _Compressor:
         except NotReached:
             if not self.undecided:
                 raise
-            self.kind = "support"
-            return replace(search, candidates=self.own).chosen()
+        self.kind = "support"
+        return replace(search, candidates=self.own).chosen()
 
     # the parts of the statement
 
@@ -295,11 +295,14 @@ class _Compressor:
         if self.wanted.n_points is not None:
             most = int(self.wanted.n_points)
         elif self.wanted.n_bytes is not None:
-            if file_size(self.model) is None:
+            whole = file_size(self.model)
+            if whole is None:
                 raise ValueError(
                     "n_bytes is for models that `save` can write; give another target."
                 )
             most = self._affordable(file_size, self.wanted.n_bytes)
+            if self._expands and whole > self.wanted.n_bytes:  # for more than its points
+                most = min(most, before - 1)
         elif self.wanted.microseconds is not None:
             most = self._affordable(self._time, self.wanted.microseconds)
         if self._expands and most >= before:

@@ -1,8 +1,10 @@
 """Checks of parameters and data that scikit-learn's own validation does not make."""
 
+import functools
 import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -24,6 +26,26 @@ from .checkpoints import Checkpoint
 from .data.frames import column_types
 
 LARGEST = 1e36  # cost or target; a hundredth of the largest number of float32
+
+
+class available_if:
+    """A method that is there if `check` raises no AttributeError, which says what to do. That of
+    scikit-learn's decorator of this name only says that there is no such method.
+    """
+
+    def __init__(self, check: Callable[[Any], Any]) -> None:
+        self.check = check
+
+    def __call__(self, method: Callable) -> "available_if":
+        self.method = method
+        functools.update_wrapper(self, method)
+        return self
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+        if estimator is None:
+            return self.method
+        self.check(estimator)
+        return MethodType(self.method, estimator)
 
 
 def check_parameters(estimator):

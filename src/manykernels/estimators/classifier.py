@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..combinations import Combination
@@ -29,6 +28,7 @@ from .checks import (
     Points,
     RandomState,
     Scale,
+    available_if,
     check_bool,
     check_choice,
     check_parameters,

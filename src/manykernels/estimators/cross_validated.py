@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..losses import Loss
 from ..lowrank import Approximation
@@ -23,6 +22,7 @@ from .checks import (
     Points,
     RandomState,
     Scale,
+    available_if,
     check_bool,
     check_choice,
     class_factors,

@@ -229,13 +229,9 @@ def _several(kernels: Any) -> list[Any]:
     """A flat list of one kernel, or of several."""
     if isinstance(kernels, KernelCollection):
         return [kernels[k] for k in range(len(kernels))]
-    if isinstance(kernels, Kernel) or callable(kernels):
+    if isinstance(kernels, Kernel | str) or callable(kernels):
         return [kernels]
-    if (
-        isinstance(kernels, str)
-        or not isinstance(kernels, Iterable)
-        or isinstance(kernels, Iterator)
-    ):
+    if not isinstance(kernels, Iterable) or isinstance(kernels, Iterator):
         raise TypeError(
             "kernels must be 'auto', a list of kernels, a mapping or a KernelCollection, got "
             f"{kernels!r}."
@@ -248,6 +244,11 @@ def _as_kernel(kernel: Any) -> Kernel:
         return kernel
     if callable(kernel) and not isinstance(kernel, type):
         return FunctionKernel(kernel)
+    names = (
+        " Write RBF(gamma=0.5), Linear() or another class of manykernels.kernels; a name is taken "
+        "in the place of all kernels only, as in kernels='rbf 1' or kernels='linear'."
+    )
     raise TypeError(
         f"A kernel must be a Kernel object or a function of two blocks of rows, got {kernel!r}."
+        f"{names if isinstance(kernel, str) else ''}"
     )

@@ -271,9 +271,10 @@ def _table(part, source, rows):
     elif source.key in part.layers:
         matrix = part.layers[source.key]
     else:
+        others = [name for name in part.layers if name is not None]  # None is X itself
         raise ValueError(
             f"There is no layer {source.key!r}{_of(source.modality)}; there is "
-            f"{some([MAIN, *part.layers.keys()])}."
+            f"{some([MAIN, *others])}."
         )
     if matrix is None:
         raise ValueError(f"X is empty{_of(source.modality)}: choose layers or obsm.")

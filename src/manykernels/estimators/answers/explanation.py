@@ -150,8 +150,7 @@ class Explanation:
         """Head and lines of the table as words, for people: the first groups that have weight in
         some model, and what regularizes.
         """
-        # where every half gives every group weight, it says nothing
-        selects = not (self.selected == 1.0).all()
+        selects = self._selects()
         head = ["group", "weight", "decision", "drop", "95 % interval", "p"]
         head += [*(["selected"] if selects else []), "helped"]
         lines = []
@@ -173,6 +172,13 @@ class Explanation:
         found, splits = self.importance, len(self.importance.drops)
         what = "mixed up" if found.method == "permutation" else "left out of the training"
         used, unused = len(self.used()), len(self.groups) - len(self.used())
+        halves = f"share of {len(self.stability.weights)} halves of the rows"
+        of_halves = (
+            f"selected, helped: {halves} whose model gives the group weight, and in which it helps "
+            "with the other half."
+            if self._selects()
+            else f"helped: {halves} in which the group helps with the other half."
+        )
         return [
             *([f"{count(used - LISTED, 'other group')} below these."] if used > LISTED else []),
             *([f"{count(unused, 'group')} without weight in any model."] if unused else []),
@@ -180,11 +186,13 @@ class Explanation:
             f"{count(splits, 'split')}; the score is {number(found.scores.mean())} ± "
             f"{found.scores.std():.2g}, and {number(found.baseline)} without looking at the data. "
             f"p is {'' if found.correction else 'not '}corrected for "
-            f"{count(len(self.groups), 'group')}. selected, helped: share of "
-            f"{len(self.stability.weights)} halves of the rows whose model gives the group weight, "
-            "and in which it helps with the other half.",
+            f"{count(len(self.groups), 'group')}. {of_halves}",
             *self.notes,
         ]
+
+    def _selects(self) -> bool:
+        """Whether halves differ in the groups that have weight; if not, no column says so."""
+        return not (self.selected == 1.0).all()
 
     def used(self) -> np.ndarray:
         """Numbers of the groups that have weight in some model, most reliable first."""

@@ -277,8 +277,8 @@ def collection(estimator, X):
         return KernelCollection.of(kernels).for_columns(X.shape[1], names, categories)
     if kernels not in MADE:
         raise ValueError(
-            f"kernels={kernels!r} is not known; use 'auto', 'whole', kernels, a mapping or a "
-            "KernelCollection."
+            f"kernels={kernels!r} is not known; use one of {', '.join(map(repr, MADE))}, kernels, "
+            "a mapping or a KernelCollection."
         )
     return auto_bank(X, list(categories), estimator._column_names(), kernels)
 

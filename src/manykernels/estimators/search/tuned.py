@@ -188,16 +188,24 @@ class Tuned:
         journal, table = None, grid.tasks[0].table
         if self.checkpoint is not None:
             journal = GridJournal(self.checkpoint, grid.tasks, table.X, table.y)
-        problems = grid.tasks[0].total
+        out: set[tuple[int, ...]] = set()  # norm, cost and kernels of cells that cannot win
 
         def note(done):
             if journal is not None:
                 journal.keep(done)
             if self.verbose:
-                print(f"grid: {len(done)} of {problems} problems", file=sys.stderr)
+                left = [
+                    place
+                    for task in grid.tasks
+                    for place in task.places()
+                    if place[1:] in out and place not in done
+                ]
+                words = f"; {len(left)} others cannot win any more, left out" if left else ""
+                total = grid.tasks[0].total - len(left)
+                print(f"grid: {len(done)} of {total} problems{words}", file=sys.stderr)
 
         with kept(journal, found):
-            finished = self._raced(grid, found, note)
+            finished = self._raced(grid, found, note, out)
         found = {
             place: self._in_all_classes(cell) for place, cell in found.items() if cell.finished
         }
@@ -216,11 +224,12 @@ class Tuned:
         free = template.solver == "auto" and template.max_iter is None
         return free and can_share(template, incomplete)
 
-    def _raced(self, grid, found, note):
-        """Compute cells, without those that cannot win any more; whether that was finished."""
+    def _raced(self, grid, found, note, out):
+        """Compute cells, without those that cannot win any more, which are added to `out`; whether
+        that was finished.
+        """
         # by another score than the default nothing is known of single rows
         is_race = not self.exhaustive and self.scoring is None
-        out: set[tuple[int, ...]] = set()
         for folds in rounds(len(grid.tasks[0].splits), is_race):
 
             def wanted(place, folds=folds, out=frozenset(out)):
