@@ -50,6 +50,8 @@ NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
 def test_block_runs(page, block, printed, tmp_path, monkeypatch, capsys):
     if "onnxruntime" in block:
         pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    if re.search(r"\breport\(", block):
+        pytest.importorskip("vl_convert", reason="vl-convert is not installed")
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     exec(compile(block, str(page), "exec"), {"__name__": "__main__"})

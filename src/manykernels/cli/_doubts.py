@@ -138,8 +138,8 @@ def _identifiers(X):
     for name in X.columns:
         together = f", or have folds keep rows of one together (--groups-column {name!r})"
         yield (
-            f"column {name!r} looks like an identifier, and is learned from like any other: leave "
-            f"it out (--drop {name!r}){together if X[name].duplicated().any() else ''}"
+            f"column {name!r} looks like an identifier: leave it out (--drop {name!r})"
+            f"{together if X[name].duplicated().any() else ''}"
         )
 
 

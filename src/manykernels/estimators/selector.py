@@ -24,6 +24,9 @@ from .regressor import MKLRegressor
 # Weight of a column in those of the heaviest permuted one, beyond which it is more than chance;
 # smaller: the heaviest columns of noise are kept, too.
 MARGIN = 2.0
+# Permuted columns at least, in whole copies of the table; more: the heaviest of them, which decides,
+# is less a matter of luck where there are few columns.
+PERMUTED = 32
 
 
 class MKLFeatureSelector(SelectorMixin, BaseEstimator):
@@ -164,10 +167,11 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
     def _beyond_chance(self, table, y, sample_weight):
         """Weights beyond those of permuted columns, in a machine that has both."""
         table = table.toarray() if issparse(table) else table
-        order = check_random_state(self.random_state).random_sample(table.shape).argsort(axis=0)
-        permuted = np.take_along_axis(table, order, axis=0)
+        copies = np.tile(table, -(-PERMUTED // table.shape[1]))
+        order = check_random_state(self.random_state).random_sample(copies.shape).argsort(axis=0)
+        permuted = np.take_along_axis(copies, order, axis=0)
         both = self._machine(y).fit(np.hstack([table, permuted]), y, sample_weight)
-        weights, chance = np.split(both.kernel_weights_, 2)
+        weights, chance = np.split(both.kernel_weights_, [table.shape[1]])
         return self._that_count(both)[: weights.size] & (weights > MARGIN * chance.max())
 
     def _regression(self, y):

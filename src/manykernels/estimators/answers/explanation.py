@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 
 from ..._html import element
 from ..._html import table as html_table
@@ -275,6 +275,7 @@ def explain(
     >>> found.groups[0], bool(found.adjusted[0] < 0.05)
     ('second', True)
     """
+    check_consistent_length(X, y, sample_weight)
     check_choice("method", method, METHODS)
     if n_halves < 4 or n_halves % 2:
         raise ValueError(f"n_halves must be an even number of at least 4, got {n_halves!r}.")

@@ -12,7 +12,7 @@ from scipy.stats import false_discovery_control, norm, t
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 
 from ..checks import Points, RandomState, check_choice, check_weights
 from ..data.frames import data_frame
@@ -172,6 +172,7 @@ def group_importance(
     >>> found.groups[found.drops.mean(axis=0).argmax()]
     'second'
     """
+    check_consistent_length(X, y, sample_weight)
     check_choice("method", method, METHODS)
     check_choice("correction", correction, CORRECTIONS)
     if n_permutations is not None and n_permutations < 1:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 
 from ..._callers import user_stacklevel
 from ..checks import Points, RandomState, check_weights
@@ -182,6 +182,7 @@ def stability(
         raise ValueError(f"n_resamples must be an even number of at least 4, got {n_resamples!r}.")
     if not 0.5 < threshold <= 1.0:
         raise ValueError(f"threshold must be above 0.5 and at most 1, got {threshold!r}.")
+    check_consistent_length(X, y, sample_weight)
     if max_groups is not None and max_groups < 1:
         raise ValueError(f"max_groups must be at least 1, got {max_groups!r}.")
     twin = plain(model)

@@ -24,7 +24,7 @@ from ...result import Missing
 from ..checks import choose_combination, is_limited, memory_budget
 from .fingerprints import fingerprint
 from .silent import silent_kernels
-from .units import MADE, in_units, learn_units, warn_of_scales
+from .units import MADE, in_units, learn_units, warn_of_scales, warn_of_scales_in_product
 
 
 class Targets(NamedTuple):
@@ -217,11 +217,14 @@ def distinct_rows(estimator, X, codes, sample_weight):
 def make_kernels(estimator, X, sample_weight):
     """The kernels that an estimator asks for, on the training rows."""
     combination = choose_combination(estimator.combination)
+    names = getattr(estimator, "feature_names_in_", None)
+    if isinstance(combination, Product):
+        warn_of_scales_in_product(X, sample_weight, names)
     if combination is not None:
         return _combination_bank(estimator, combination, X)
     if isinstance(estimator.kernels, Bank):
         return _given_bank(estimator)
-    kernels, names = collection(estimator, X), getattr(estimator, "feature_names_in_", None)
+    kernels = collection(estimator, X)
     if not isinstance(kernels, MaskedCollection):
         warn_of_scales(kernels, X, sample_weight, names)
     on_points = {

@@ -24,6 +24,7 @@ from .impute import imputed, learn_medians
 MADE = ("auto", "whole", *AUTO_ALONE)  # kernels that an estimator makes for a table
 LARGEST = 1e150  # standard deviations whose squares are numbers
 APART = 1e3  # ratio of standard deviations in one kernel from which on there is a warning
+APART_IN_PRODUCTS = 1e2  # the same where widths are learned, from equal ones on
 TOGETHER = (RBF, Laplacian, Linear, Polynomial)  # kernels of distances and products of rows
 
 
@@ -87,6 +88,18 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
                 return  # the bank says what is wrong
             if columns is None or columns.size > 1:
                 seen.add(None if columns is None else tuple(columns.tolist()))
+    advice = "Give scale='standard', or leave kernels='auto', which does it."
+    _warn_if_apart(seen, APART, X, sample_weight, feature_names, advice)
+
+
+def warn_of_scales_in_product(X, sample_weight, feature_names=None):
+    """The same for a product of Gaussians, one for each column."""
+    advice = "Widths are learned from equal ones on: give scale='standard'."
+    _warn_if_apart({None}, APART_IN_PRODUCTS, X, sample_weight, feature_names, advice)
+
+
+def _warn_if_apart(seen, ratio, X, sample_weight, feature_names, advice):
+    """Warn of the first columns, of those that a kernel sees together, whose spreads are apart."""
     if not seen:
         return
     with np.errstate(over="ignore", invalid="ignore"):
@@ -94,7 +107,7 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
     for columns in sorted(seen, key=str):
         chosen = np.arange(X.shape[1]) if columns is None else np.asarray(columns)
         used = chosen[spreads[chosen] > 0.0]
-        if used.size > 1 and spreads[used].max() > APART * spreads[used].min():
+        if used.size > 1 and spreads[used].max() > ratio * spreads[used].min():
             largest, least = used[np.argmax(spreads[used])], used[np.argmin(spreads[used])]
             names = [
                 f"x{f}" if feature_names is None else str(feature_names[f])
@@ -103,7 +116,7 @@ def warn_of_scales(kernels, X, sample_weight, feature_names=None):
             warnings.warn(
                 f"A kernel sees columns of very different spreads ({names[0]}: "
                 f"{spreads[largest]:.3g}, {names[1]}: {spreads[least]:.3g}): the largest decide "
-                "what is near. Give scale='standard', or leave kernels='auto', which does it.",
+                f"what is near. {advice}",
                 stacklevel=user_stacklevel(),
             )
             return
