@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, lowrank, path
+from manykernels import MKLClassifier, MKLOneClass, MKLRegressor, load, lowrank, path, save
 from manykernels.banks import FactorBank, ResolvedKernels, make_bank
 from manykernels.banks.lowrank import basis
 from manykernels.banks.lowrank.basis import reduced
@@ -202,7 +202,7 @@ class TestFactors:
 
     @pytest.mark.parametrize("approximation", [Nystroem(5), IncompleteCholesky(5)])
     @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-    def test_kernels_that_are_zero(self, approximation, loss):
+    def test_kernels_that_are_zero(self, approximation, loss, tmp_path):
         """They have a column of zeros, and no weight where another kernel is of use."""
         points = np.column_stack([np.zeros(80), X])
         for kernels in ([Linear(features=0)], [Linear(features=0), RBF(0.5)]):
@@ -211,6 +211,9 @@ class TestFactors:
             assert model.result_.status is Status.OPTIMAL
             assert (np.diff(model.bank_.offsets) > 0).all()
             assert np.isfinite(model.decision_function(points)).all()
+            save(model, tmp_path / "model.mk")
+            again = load(tmp_path / "model.mk").decision_function(points)
+            np.testing.assert_allclose(again, model.decision_function(points))
 
     def test_normalizations(self):
         for normalize in ("diagonal", "trace", "cosine", None):

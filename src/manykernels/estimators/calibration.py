@@ -12,6 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 MANY = 1000  # held-out rows from which on a monotone function is better than a sigmoid
 KINDS = ("sigmoid", "isotonic")
 STEPS = 100  # of Newton's method, at most; some five are usual
+TINY = 1e-12  # of a probability that is nearly certain
 PRECISION = 1e-10  # of the mean gradient where it ends
 
 
@@ -40,15 +41,16 @@ def _sigmoid(scores, positive, weight):
     """Slope and offset of the largest likelihood for targets that lean towards one half."""
     ahead, behind = weight[positive].sum(), weight[~positive].sum()
     target = np.where(positive, (ahead + 1.0) / (ahead + 2.0), 1.0 / (behind + 2.0))
+    weight = weight / weight.max()
     center = float(np.average(scores, weights=weight))
-    unit = max(float(np.sqrt(np.average(np.square(scores - center), weights=weight))), 1e-300)
-    x = (scores - center) / unit
+    unit = float(np.abs(scores - center)[weight > 0.0].max()) or 1.0
+    x = np.where(weight > 0.0, (scores - center) / unit, 0.0)
 
     def loss(at):
         z = at[0] * x + at[1]
         return -float(weight @ (target * log_expit(z) + (1.0 - target) * log_expit(-z)))
 
-    start = np.array([0.0, logit(np.average(target, weights=weight))])
+    start = np.array([0.0, logit(np.clip(np.average(target, weights=weight), TINY, 1.0 - TINY))])
     found = _minimum(loss, start, x, target, weight)
     # decision values that say the opposite of what is true say nothing
     slope, offset = found if found[0] > 0.0 else start

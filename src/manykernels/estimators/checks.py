@@ -139,6 +139,12 @@ def check_real(name, value):
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
 
 
+def check_not_negative(name, value):
+    """Raise unless a parameter is a finite number, zero or above."""
+    if not isinstance(value, numbers.Real) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number, 0 or more, got {value!r}.")
+
+
 def check_sizes(costs, targets):
     """Raise for costs of points or targets that are too large for sums in float32."""
     if np.max(np.abs(targets)) > LARGEST:

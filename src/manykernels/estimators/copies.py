@@ -2,6 +2,8 @@
 
 from functools import cache
 
+from sklearn.base import BaseEstimator
+
 
 def unfitted(estimator):
     """An unfitted estimator with the same parameters; scikit-learn's `clone` would copy a fitted
@@ -13,7 +15,10 @@ def unfitted(estimator):
 def like(template, **parameters):
     """A twin with the attributes that the template learned from the data."""
     kind = type(template)
-    model = kind(**{name: getattr(template, name) for name in _names(kind)} | parameters)
+    if kind.get_params is BaseEstimator.get_params:
+        model = kind(**{name: getattr(template, name) for name in _names(kind)} | parameters)
+    else:
+        model = unfitted(template).set_params(**parameters)
     vars(model).update(
         {name: value for name, value in vars(template).items() if name.endswith("_")}
     )

@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..combinations import Product
 from ..regularizers import L1
-from .checks import Points, RandomState, Scale, check_choice, check_real
+from .checks import Points, RandomState, Scale, check_choice, check_not_negative, check_real
 from .classifier import MKLClassifier
 from .data.frames import is_annotated
 from .regressor import MKLRegressor
@@ -24,8 +25,8 @@ from .regressor import MKLRegressor
 # Weight of a column in those of the heaviest permuted one, beyond which it is more than chance;
 # smaller: the heaviest columns of noise are kept, too.
 MARGIN = 2.0
-# Permuted columns at least, in whole copies of the table; more: the heaviest of them, which decides,
-# is less a matter of luck where there are few columns.
+# Permuted columns at least, in whole copies of the table; more: the heaviest of them, which
+# decides, is less a matter of luck where there are few columns.
 PERMUTED = 32
 
 
@@ -68,7 +69,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         The machine that the weights belong to.
     relevant_ : (n_features,) array of bool
         Features whose weight is more than chance, or, with a given threshold, more than nothing:
-        without the others the objective is the same within `tol`.
+        the others together change neither the objective nor the kernel by more than `tol`.
     n_features_in_ : int
     feature_names_in_ : array of str, for data frames
 
@@ -123,6 +124,8 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         check_real("strength", self.strength)
         if isinstance(self.threshold, str):
             check_choice("threshold", self.threshold, ("auto",))
+        else:
+            check_not_negative("threshold", self.threshold)
         if self.max_features is not None and not (
             isinstance(self.max_features, Integral) and self.max_features >= 1
         ):
@@ -136,7 +139,7 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         self.estimator_ = self._machine(y).fit(X, y, sample_weight)
         self.weights_ = self.estimator_.kernel_weights_
         self.n_iter_ = self.estimator_.n_iter_
-        self.relevant_ = self._that_count(self.estimator_)
+        self.relevant_ = self._that_count(self.estimator_, table)
         if self.threshold == "auto" and self.relevant_.any():
             self.relevant_ &= self._beyond_chance(table, y, sample_weight)
         return self
@@ -153,15 +156,19 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
             return MKLRegressor(epsilon=self.epsilon, **options)
         return MKLClassifier(**options)
 
-    def _that_count(self, machine):
-        """Weights but the lightest ones, whose slopes and penalties are next to nothing beside the
-        objective, all of them together: where W is stationary, both are the same.
+    def _that_count(self, machine, table):
+        """Weights but the lightest ones, which change next to nothing, all of them together:
+        neither the objective, by their slopes, which are those of the penalty where W is
+        stationary, nor the kernel of two usual rows.
         """
-        weights = machine.kernel_weights_
+        weights, is_sparse = machine.kernel_weights_, issparse(table)
+        variances = mean_variance_axis(table, 0)[1] if is_sparse else np.var(table, axis=0)
+        variances = variances / getattr(machine, "feature_spreads_", 1.0) ** 2
         order = np.argsort(weights, kind="stable")
         penalties = self.strength * np.cumsum(weights[order])
+        exponents = np.cumsum((2.0 * weights * variances)[order])
         count = np.empty(weights.size, dtype=bool)
-        count[order] = penalties > self.tol * machine.result_.objective
+        count[order] = (penalties > self.tol * machine.result_.objective) | (exponents > self.tol)
         return count & (weights > 0.0)
 
     def _beyond_chance(self, table, y, sample_weight):
@@ -170,9 +177,10 @@ class MKLFeatureSelector(SelectorMixin, BaseEstimator):
         copies = np.tile(table, -(-PERMUTED // table.shape[1]))
         order = check_random_state(self.random_state).random_sample(copies.shape).argsort(axis=0)
         permuted = np.take_along_axis(copies, order, axis=0)
-        both = self._machine(y).fit(np.hstack([table, permuted]), y, sample_weight)
+        beside = np.hstack([table, permuted])
+        both = self._machine(y).fit(beside, y, sample_weight)
         weights, chance = np.split(both.kernel_weights_, [table.shape[1]])
-        return self._that_count(both)[: weights.size] & (weights > MARGIN * chance.max())
+        return self._that_count(both, beside)[: weights.size] & (weights > MARGIN * chance.max())
 
     def _regression(self, y):
         if self.task != "auto":

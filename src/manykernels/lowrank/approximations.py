@@ -176,6 +176,7 @@ class IncompleteCholesky(Approximation):
         alone = (kernels.take_kernels([k]).between(X, X) for k in range(kernels.m))
         pivots = [self._pivots(bank, X.shape[0]) for bank in alone]
         used = np.unique(np.concatenate(pivots)).astype(np.intp)
+        used = used if used.size else np.zeros(1, dtype=np.intp)  # all kernels are zero everywhere
         Z = X[used]
         W = kernels.between(Z, Z).columns(np.arange(used.size))
         chosen = [np.searchsorted(used, own) for own in pivots]

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 
 from .._loops.roots import minimize_model
 from ..regularizers.base import Regularizer
-from ..result import Status
+from ..result import Certificate, Status
 from ..run_state import Evaluation, RunState
 from .base import Iterate, Solver
 from .roots import Coordinates, Rooted, coordinates
@@ -167,6 +167,8 @@ class State(NamedTuple):
         Steps since W last fell by what counts.
     gain : float
         By what W fell in the last step.
+    lowest : float
+        The smallest W with SVMs as fine as these; rounding may let it rise again.
     is_cut : bool
         The direction is a part of what the model wanted.
     """
@@ -183,6 +185,7 @@ class State(NamedTuple):
     iterate: Iterate
     flat: int = 0
     gain: float = np.inf
+    lowest: float = np.inf
     is_cut: bool = False
 
 
@@ -224,12 +227,13 @@ class QuasiNewton(Solver):
         new = self._judged(run, trial, state.space, state, inner, tol)
         rough = run.bank.smooth_in_roots
         share = TOLERANCES.flat_below_of_features if rough else TOLERANCES.flat_below
-        fall = share * tol * abs(new.iterate.certificate.primal)
-        gain = at.value - trial.value
-        flat = state.flat + 1 if gain < fall else 0
-        if flat >= TOLERANCES.flat_steps and np.isinf(new.iterate.certificate.gap):
-            new = new._replace(iterate=new.iterate._replace(ended=Status.FLAT))
-        return new._replace(flat=flat, gain=max(gain, 0.0))
+        certificate, lowest = new.iterate.certificate, min(state.lowest, at.value)
+        fall = share * tol * abs(certificate.primal)
+        flat = state.flat + 1 if lowest - trial.value < fall else 0
+        if flat >= TOLERANCES.flat_steps and np.isinf(certificate.gap):
+            new = new._replace(iterate=new.iterate._replace(ended=_end(certificate, tol)))
+        gain, lowest = max(at.value - trial.value, 0.0), min(lowest, trial.value)
+        return new._replace(flat=flat, gain=gain, lowest=lowest)
 
     @staticmethod
     def _search(run: RunState, state: State, inner: float) -> Evaluation | None:
@@ -253,8 +257,7 @@ class QuasiNewton(Solver):
         certificate = state.iterate.certificate
         allowed = tol * abs(certificate.primal)
         if not len(state.memory.steps) and state.at.noise <= TOLERANCES.final_noise * allowed:
-            ended = Status.FLAT if certificate.rounding <= allowed else Status.STALLED
-            return state._replace(iterate=state.iterate._replace(ended=ended))
+            return state._replace(iterate=state.iterate._replace(ended=_end(certificate, tol)))
         if inner <= TOLERANCES.smallest_inner_tolerance:
             return state._replace(iterate=state.iterate._replace(ended=Status.STALLED))
         inner = max(0.1 * inner, TOLERANCES.smallest_inner_tolerance)
@@ -319,6 +322,12 @@ class QuasiNewton(Solver):
         look = 0 if some is None or before is None else before.look + 1
         found = State(at, space, gradient, memory, kept, look, direction, decrease, inner, iterate)
         return found._replace(is_cut=is_cut)
+
+
+def _end(certificate: Certificate, tol: float) -> Status:
+    """What it is that W does not fall any more, or that kernels are too coarse for it."""
+    enough = certificate.rounding <= tol * abs(certificate.primal)
+    return Status.FLAT if enough else Status.STALLED
 
 
 def _first_memory(x: np.ndarray, gradient: np.ndarray, share: float) -> Memory:
