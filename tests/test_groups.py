@@ -78,7 +78,7 @@ class TestOnGroups:
                 r"kernels for \['protein'\], which are not among the groups",
             ),
             (GROUPS, RBF(features=[0]), ValueError, "features of its own"),
-            (GROUPS, "rbf", TypeError, "kernels must be"),
+            (GROUPS, "rbf", TypeError, "A kernel must be a Kernel"),
         ],
     )
     def test_bad_groups(self, groups, kernels, error, message):
