@@ -124,7 +124,7 @@ MODELS = {
     "union": (
         make_pipeline(
             FeatureUnion([("a", MinMaxScaler()), ("b", StandardScaler())]),
-            MKLFeatureSelector(max_iter=3),
+            MKLFeatureSelector(threshold=1e-3, max_iter=3),
             MKLClassifier([RBF()]),
         ),
         X,

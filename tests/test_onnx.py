@@ -240,7 +240,7 @@ def test_texts_and_categories(kernels):
 def test_pipelines_convert_as_any_other():
     table = frame()[["a", "color", "b"]]
     first = make_column_transformer((StandardScaler(), ["a", "b"]), (OneHotEncoder(), ["color"]))
-    model = make_pipeline(first, MKLFeatureSelector(), MKLClassifier(loss="logistic"))
+    model = make_pipeline(first, MKLFeatureSelector(threshold=1e-3), MKLClassifier(loss="logistic"))
     model.fit(table, THREE)
     inputs = {name: table[[name]].to_numpy() for name in table}
     compare(model, table, outputs(to_onnx(model, table), **inputs))

@@ -109,7 +109,11 @@ MODELS = {
         X,
     ),
     "own selector": (
-        make_pipeline(StandardScaler(), MKLFeatureSelector(max_iter=5), MKLClassifier(KERNELS)),
+        make_pipeline(
+            StandardScaler(),
+            MKLFeatureSelector(threshold=1e-3, max_iter=5),
+            MKLClassifier(KERNELS),
+        ),
         RAW,
     ),
     "principal": (make_pipeline(StandardScaler(), PCA(3), MKLClassifier(KERNELS)), RAW),
