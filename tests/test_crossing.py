@@ -29,8 +29,8 @@ def _runs():
     for number, row in enumerate(ROWS):
         for place, (name, way) in enumerate(crossing.WAYS.items()):
             usual = way.takes(row) and not _is_dear(row, name)
-            # all rows go the plain way, and every eighth one each of the others
-            usual = usual and (place == 0 or (number + place) % 8 == 0)
+            # all rows go the plain way, and every twelfth one each of the others
+            usual = usual and (place == 0 or (number + place) % 12 == 0)
             if way.needs:  # a device takes half a second, a cluster several
                 usual = usual and number % {"torch": 5, "distributed": 40}[way.needs] == 0
             marks = [] if usual else [pytest.mark.long]

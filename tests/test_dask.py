@@ -92,7 +92,9 @@ class TestByKernels:
         )
         assert there.result_.objective == pytest.approx(here.result_.objective, rel=1e-3)
 
-    @pytest.mark.parametrize("solver", ["spg", "smo", "group_lasso", "mwu"])
+    @pytest.mark.parametrize(
+        "solver", ["spg", "smo", "group_lasso", pytest.param("mwu", marks=pytest.mark.long)]
+    )
     def test_solvers(self, client, data, solver):
         p, tol = (1.0, 0.2) if solver == "mwu" else (1.33, 1e-2)
         there = mkd.MKLClassifier(KERNELS, p=p, C=0.3, solver=solver, tol=tol).fit(*data)

@@ -120,7 +120,10 @@ class TestModels:
         "model",
         [
             MKLClassifier(),
-            MKLClassifier(MIXED, p=2.0, normalize="center", share_weights=False),
+            pytest.param(
+                MKLClassifier(MIXED, p=2.0, normalize="center", share_weights=False),
+                marks=pytest.mark.long,
+            ),
             pytest.param(
                 MKLClassifier(MIXED, p=2.0, normalize="variance", multiclass="ovo"),
                 marks=pytest.mark.long,
