@@ -72,7 +72,8 @@ def run(job, on_gpu=False):
         narrow(module, split_by(benchmark, part), job.piece)
     warnings.simplefilter("ignore")
     random.seed(SEED)
-    began, _ = time.perf_counter(), job.key  # read now: the files may change while it runs
+    began = time.perf_counter()
+    job.key_of(None)  # reads all files once and for all: they may change while it runs
     rows = plain(call(module.STEPS[part], size == "full"))
     modules = modules_loaded()
     Record(

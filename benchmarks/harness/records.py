@@ -16,6 +16,7 @@ from ..report.markdown import record_text
 
 BENCHMARKS = Path(__file__).parents[1]
 CHECKOUT = BENCHMARKS.parent
+PACKAGE = CHECKOUT / "src" / "manykernels"
 RESULTS = BENCHMARKS / "results"
 TABLES = ("SPLIT", "NEEDS", "GUESSED")  # of `plan`, which change no outcome
 UNSEEN = ("kind", "type_comment", "type_ignores", "ctx")  # fields that change nothing
@@ -159,14 +160,15 @@ def _is_words(node):
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-PACKAGE = CHECKOUT / "src" / "manykernels"
-
-
 @cache
 def package_digest(modules=None):
     """Of the whole package, or of some modules."""
-    digest, names = hashlib.sha256(), None if modules is None else modules.split()
-    for path in package_files() if names is None else [PACKAGE / f"{name}.py" for name in names]:
+    digest = hashlib.sha256()
+    if modules is None:
+        paths = package_files()
+    else:
+        paths = [PACKAGE / f"{name}.py" for name in modules.split()]
+    for path in paths:
         text = code(path, "") if path.exists() else "gone"
         digest.update(f"{path.relative_to(PACKAGE).as_posix()} {text}".encode())
     return digest.hexdigest()
