@@ -279,6 +279,24 @@ def test_outliers_and_clusters_keep_the_digits_of_the_rest(kernel, dtype):
         np.testing.assert_allclose(K, kernel.block(A, A), atol=1e-5)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
+def test_values_far_from_others_and_alone_do_not_ask_for_float64(far):
+    """A category that a few rows have, and one that has a neighbor where float32 has no digits."""
+    points = X[:, :1].copy()
+    points[[3, 7]] = far
+    points[5] = -far
+    kernels = KernelCollection([RBF(gamma, features=0) for gamma in (0.1, 0.5, 7.0)])
+    for storage in ("fly", "dense"):
+        bank = make_bank(kernels, points, dtype=np.float32, storage=storage)
+        assert bank.dtype == np.float32
+        grams = [RBF(gamma).block(points, points) for gamma in (0.1, 0.5, 7.0)]
+        np.testing.assert_allclose(bank.columns(np.arange(len(X))), grams, atol=2e-6)
+        beta = np.linspace(-1.0, 1.0, len(X))
+        np.testing.assert_allclose(bank.products(beta), grams @ beta, atol=2e-4)
+    points[9] = far + 1.0
+    assert make_bank(kernels, points, dtype=np.float32).dtype == np.float64
+
+
 @pytest.mark.parametrize("scale", [1e20, 1e-20, 1e100, 1e-100])
 def test_units_do_not_matter_for_scaled_gammas(scale):
     kernels = KernelCollection([RBF(), RBF(features=[0, 2]), RBF(features=1), Laplacian()])

@@ -28,6 +28,7 @@ STORAGES = ("auto", "dense", "fly")
 # Rows on which a kernel that is not held is checked. With more of them fewer faults stay unseen.
 CHECKED_ROWS = 256
 FLOAT32_ERROR = 1e-4  # in an exponent
+FARTHEST = 4.5  # distance times the root of gamma, at which a Gaussian is below 2e-9
 FLOAT32_PEAK = 1e30  # above, the entries of a kernel do not fit into float32 with room for sums
 
 
@@ -202,13 +203,29 @@ def _float32_will_do(spec: Any, X: Any) -> bool:
         return True
     features, gammas = np.array([f for f, _ in gaussians]), np.array([g for _, g in gaussians])
     used = np.unique(features)
-    columns = dense(X[:, used])
-    reach = np.abs(columns - np.median(columns, axis=0)).max(axis=0)[
-        np.searchsorted(used, features)
-    ]
+    columns, places = dense(X[:, used]), np.searchsorted(used, features)
+    centers = np.median(columns, axis=0)
     # the exponent gamma (x - y)^2 of a pair that counts is off by at most about 9 sqrt(gamma) times
     # the rounding of x
-    return float((9.0 * np.sqrt(gammas) * reach * np.finfo(np.float32).eps).max()) < FLOAT32_ERROR
+    errors = 2.0 * FARTHEST * np.sqrt(gammas) * np.finfo(np.float32).eps
+    farthest = np.abs(columns - centers).max(axis=0)[places]
+    if float((gammas * farthest**2).max()) > FLOAT32_PEAK:
+        return False
+    return all(
+        errors[k] * _reach(columns[:, places[k]], centers[places[k]], gammas[k]) < FLOAT32_ERROR
+        for k in np.flatnonzero(errors * farthest >= FLOAT32_ERROR)
+    )
+
+
+def _reach(column: np.ndarray, center: float, gamma: float) -> float:
+    """The largest distance from the center among the values that have another value so near that
+    the Gaussian of the two is not zero. Equal values have no difference however they are rounded:
+    a rare category of a one-hot column is far from the center, and alone there.
+    """
+    values = np.unique(column)
+    gaps = np.r_[np.inf, np.diff(values), np.inf]
+    is_near = np.minimum(gaps[:-1], gaps[1:]) * np.sqrt(gamma) < FARTHEST
+    return float(np.abs(values[is_near] - center).max(initial=0.0))
 
 
 def _hold(spec: Any, X: Any, memory_budget: Any) -> Any:
