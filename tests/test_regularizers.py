@@ -7,8 +7,10 @@ from scipy.optimize import minimize
 from conftest import MIXED, toy
 from manykernels import MKLClassifier
 from manykernels._loops.conjugates import respond
-from manykernels.banks import make_bank
+from manykernels.banks import ResolvedKernels, make_bank
+from manykernels.banks.lowrank.basis import ReducedBank, reduced
 from manykernels.kernels import RBF, KernelCollection, Linear
+from manykernels.lowrank import Nystroem
 from manykernels.problem import Problem
 from manykernels.regularizers import (
     L1,
@@ -320,6 +322,33 @@ class TestLogDet:
         bank = make_bank(KernelCollection([Linear()]), X, dtype=np.float32)  # of rank 4
         assert np.isfinite(LogDet().bound(bank).value(np.ones(1)))
         assert np.isinf(LogDet().bound(bank).value(np.full(1, 1e12)))
+
+    @pytest.mark.parametrize("shares_space", [False, True])
+    def test_of_narrow_factors_equals_that_of_their_kernels(self, shares_space, lower, monkeypatch):
+        lower(shared_basis_columns=1)
+        kernels = KernelCollection([RBF(1 / (2 * w * w)) for w in np.geomspace(1.0, 100.0, 20)])
+        points = toy(900)[0]
+        on_points = ResolvedKernels.from_data(kernels, points)
+        factors = Nystroem(20, random_state=0).fit(on_points, points, dtype=np.float32)
+        bank = reduced(factors) if shares_space else factors
+        assert isinstance(bank, ReducedBank) == shares_space
+        V = bank.whole()
+        grams = [V[:, of] @ V[:, of].T for of in map(bank.kernel_of.__eq__, range(bank.m))]
+        monkeypatch.setattr(type(bank), "combine", None)  # no kernel of all points
+        r = LogDet(0.6).bound(bank)
+        for d in (np.linspace(0.0, 2.0, bank.m), np.geomspace(1e-4, 1e4, bank.m)):
+            A = np.eye(900) + np.tensordot(d, grams, 1)
+            assert r.value(d) == pytest.approx(0.3 * np.linalg.slogdet(A)[1], rel=1e-6)
+            traces = [np.trace(np.linalg.solve(A, K)) for K in grams]
+            np.testing.assert_allclose(r.gradient(d), 0.3 * np.array(traces), rtol=1e-5)
+        r.check_memory(0)
+
+    def test_kernel_over_the_memory_budget_is_refused_before_it_is_made(self, monkeypatch):
+        monkeypatch.setattr(type(BANK), "combine", None)
+        r = LogDet().bound(BANK)
+        r.check_memory(8 * BANK.n**2)
+        with pytest.raises(ValueError, match=r"over the memory budget of .*: raise cache_size"):
+            solve(Problem(BANK, y, np.ones(20), r), SPG(), memory_budget=8 * BANK.n**2 - 1)
 
     def test_spg_finds_a_stationary_point(self):
         r = LogDet(0.3).bound(BANK)

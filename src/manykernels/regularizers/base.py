@@ -103,6 +103,9 @@ class Regularizer(ABC):
         """The regularizer for the kernels of a bank; itself, unless it `needs_bank`."""
         return self
 
+    def check_memory(self, memory_budget: int) -> None:  # noqa: B027  (few hold anything)
+        """Raise an error that says what to do if values take more bytes than there are."""
+
     def only_weights(self, m: int) -> np.ndarray | None:
         """The weights of m kernels where they do not depend on the data; None where they do."""
         return None

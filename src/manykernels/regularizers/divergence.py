@@ -1,15 +1,18 @@
 """Weights near a prior."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import cho_solve, eigh, solve_triangular
 from scipy.special import wrightomega
 
+from .._arrays import here
 from .._loops.conjugates import DIVERGENCE, LARGEST_EXPONENT, Law
 from .._pulse import pulse
 from .._threads import cholesky_factor
+from .._words import megabytes
 from .base import Curvature, Regularizer, check_strength
 
 
@@ -105,7 +108,8 @@ class LogDet(Regularizer):
     It is concave in d, so the problem is not convex: what a solver finds is a stationary point that
     depends on where it starts, and there is no conjugate to certify it. It has to know the kernels:
     see `bound`. A value costs a combined kernel and its Cholesky factorization, a gradient the
-    inverse and a pass over the kernels.
+    inverse and a pass over the kernels; of factors with few columns, matrices of so many rows
+    instead.
     """
 
     needs_bank = True
@@ -122,6 +126,17 @@ class LogDet(Regularizer):
         copy.bank = bank
         return copy
 
+    def check_memory(self, memory_budget: int) -> None:
+        n = self._known.n
+        if self._narrow is None and 8 * n**2 > memory_budget:
+            raise ValueError(
+                f"LogDet factorizes the kernel of all {n:,} points in float64 "
+                f"({megabytes(8 * n**2)}), which is over the memory budget of "
+                f"{megabytes(memory_budget)}: raise cache_size, or use an approximation of sums of "
+                "kernels whose columns are fewer than half of the points, such as "
+                "approximation=Nystroem(100)."
+            )
+
     def value(self, d: np.ndarray) -> float:
         if d.min() < 0.0:
             return np.inf
@@ -132,7 +147,18 @@ class LogDet(Regularizer):
             return np.inf
 
     def gradient(self, d: np.ndarray) -> np.ndarray:
-        factor, (n, m), traces = self._factor(d), (self.bank.n, self.bank.m), np.zeros(self.bank.m)
+        factor, bank = self._factor(d), self._narrow
+        if bank is not None:  # tr((I + K_d)^-1 V_k V_k'), where (I + R S R')^-1 R is in the middle
+            half = solve_triangular(factor, self._spread, lower=True, check_finite=False)
+            every = np.ones(self.bank.m)
+            return (
+                0.5 * self.strength * bank.squared_norms(bank.coefficients_of_moments(every, half))
+            )
+        return 0.5 * self.strength * self._traces(d, factor)
+
+    def _traces(self, d: np.ndarray, factor: np.ndarray) -> np.ndarray:
+        """``tr((I + K_d)^-1 dK_d / dd_k)`` for every weight, by rows of both."""
+        (n, m), traces = (self.bank.n, self.bank.m), np.zeros(self.bank.m)
         width = m if self.bank.is_sum else 1
         for rows in np.array_split(np.arange(n), -(-n * n * width // ENTRIES_AT_ONCE)):
             unit = np.zeros((n, rows.size))
@@ -153,19 +179,46 @@ class LogDet(Regularizer):
                     traces[k] += np.vdot(values[:, place], inverse)
 
             self.bank.visit_kernel_rows(rows, add)
-        return 0.5 * self.strength * traces
+        return traces
 
-    def _factor(self, d: np.ndarray) -> np.ndarray:
-        """Lower Cholesky factor of ``I + K_d``; that of the last d is kept, since the gradient
-        follows the value.
-        """
+    @property
+    def _known(self) -> Any:
+        """The bank."""
         if self.bank is None:
             raise ValueError(
                 "LogDet needs the kernels: call bound(bank) and use the regularizer that it "
                 "returns."
             )
+        return self.bank
+
+    @cached_property
+    def _narrow(self) -> Any:
+        """The kernels as factors V of few columns, ``K_d = V S V'``; None if they are not."""
+        bank = self._known
+        if bank.is_sum and not bank.prefers_factor_space:
+            bank = bank.exact_factors()
+        return bank if bank is not None and bank.is_sum and bank.prefers_factor_space else None
+
+    @cached_property
+    def _spread(self) -> np.ndarray:
+        """A root R of the Gram matrix ``V'V = R'R`` of the narrow factors."""
+        points = self._narrow.points
+        gram = points.gram(points.to_device(np.ones(points.n)), exact=True)
+        values, vectors = eigh(gram, check_finite=False)
+        return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+
+    def _factor(self, d: np.ndarray) -> np.ndarray:
+        """Lower Cholesky factor of ``I + K_d``, or by Sylvester's identity that of ``I + R S R'``,
+        which has the same determinant; that of the last d is kept, since the gradient follows the
+        value.
+        """
         if self._latest is None or not np.array_equal(self._latest[0], d):
-            K = np.array(self.bank.combine(d), dtype=float)
+            if self._narrow is None:
+                K = np.array(self.bank.combine(d), dtype=float)
+            else:
+                root = here(self._narrow.root(d))
+                rooted = self._spread * root if root.ndim == 1 else self._spread @ root
+                K = rooted @ rooted.T
             K[np.diag_indices_from(K)] += 1.0
             self._latest = d.copy(), cholesky_factor(K)[0]
         return self._latest[1]
