@@ -528,6 +528,12 @@ WAYS = {
         {"machines.blocked.SIZE": 12},
         parameters={"cache_size": 0.002},
         concerns={"approximation": ("exact",)},
+        refused=(
+            Refusal(
+                "LogDet factorizes the kernel of all",
+                {"norm": ("log-det",), "approximation": ("exact",)},
+            ),
+        ),
     ),
     "conjugate gradients": Way(
         {"factorized_points": 10},

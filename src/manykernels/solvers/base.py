@@ -108,7 +108,6 @@ class Solver(ABC):
                 f"{run.problem.loss!r}: use solver='newton' or solver='spg', or solver='primal' "
                 "for low-rank factors."
             )
-        run.problem.regularizer.check_memory(run.memory_budget)
         self.needs(run)
 
     def fits(self, run: RunState) -> bool:

@@ -55,6 +55,7 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     Result
         The iterate with the smallest gap, also after Ctrl-C.
     """
+    run.problem.regularizer.check_memory(run.memory_budget)
     solver.check(run)
     began = time.perf_counter()
     solver = solver.without_steps() if max_iter == 0 else solver.specialize(run)
