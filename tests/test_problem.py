@@ -5,7 +5,8 @@ import pytest
 
 from conftest import MIXED, toy
 from manykernels.banks import make_bank
-from manykernels.kernels import RBF, KernelCollection
+from manykernels.banks.divided import divided, holding
+from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear
 from manykernels.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, PNormBall, Regularizer, SquaredPNorm
@@ -54,18 +55,17 @@ class TestCertificate:
 
 
 class TestRoundingOfNonnegativeKernels:
-    """A narrow Gaussian in float32, whose bank has products for a sharper estimate."""
+    """A narrow Gaussian in float32, whose entries are small and have small errors."""
 
-    def problem(self, monkeypatch):
+    def problem(self):
         points, targets = toy(300, seed=5)
         of = KernelCollection([RBF(0.2), RBF(30.0)]), points
         exact, rounded = (make_bank(*of, dtype=kind) for kind in (np.float64, np.float32))
-        monkeypatch.setattr(type(rounded), "nonnegative_products", type(rounded).decision)
         cost = np.full(len(targets), 50.0)
         return [Problem(bank, targets, cost, PNormBall(2)) for bank in (exact, rounded)]
 
-    def test_it_is_of_the_size_of_the_error(self, monkeypatch):
-        exact, rounded = self.problem(monkeypatch)
+    def test_it_is_of_the_size_of_the_error(self):
+        exact, rounded = self.problem()
         weights, rng = np.array([0.1, 0.9]), np.random.default_rng(0)
         beta = exact.feasible(50.0 * rng.random((1, 300)) * exact.targets)
         sharper = rounded.sharper_rounding(weights, beta)
@@ -74,7 +74,7 @@ class TestRoundingOfNonnegativeKernels:
         assert abs(error) <= sharper <= 0.3 * rough
 
     def test_kernels_are_made_finer_only_where_it_matters(self, monkeypatch, lower):
-        _, rounded = self.problem(monkeypatch)
+        _, rounded = self.problem()
         result = solve(rounded, SPG(), tol=1e-2)
         rough = rounded.certificate(result.weights, result.beta).rounding
         sharper = rounded.sharper_rounding(result.weights, result.beta)
@@ -87,6 +87,42 @@ class TestRoundingOfNonnegativeKernels:
         lower(rounding_share=0.5 * sharper / allowed)
         solve(rounded, SPG(), tol=1e-2)
         assert refined
+
+
+@pytest.mark.parametrize("signs", ["mixed", "nonnegative"])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=repr)
+@pytest.mark.parametrize("way", ["tiles", "matrices", "factors", "factors and matrices"])
+def test_sharper_rounding_is_above_what_rounding_does(signs, loss, way, rng):
+    """Around solutions, with a few rows that are far larger than the others."""
+    points, targets = toy(400, seed=7)
+    points[:3] *= 40.0
+    points[:, 1] = 0.0
+    points[0, 1] = 300.0
+    columns = [RBF(0.3, features=[0]), RBF(0.01, features=[1]), RBF(2.0), Laplacian(1.0)]
+    kernels = KernelCollection(columns + [Linear()] * (signs == "mixed"))
+    storage = "dense" if way == "matrices" else "fly"
+    banks = [
+        make_bank(kernels, points, dtype=kind, storage=storage) for kind in (np.float64, np.float32)
+    ]
+    if "factors" in way:
+        banks = [divided(bank) for bank in banks]
+    if way == "factors and matrices":
+        banks = [holding(bank) for bank in banks]
+    cost = np.full(len(targets), 5.0)
+    exact, rounded = (Problem(bank, targets, cost, PNormBall(2), loss) for bank in banks)
+    assert rounded.bank.dtype == np.float32
+    solution = solve(exact, SPG(), tol=1e-3)
+    for size in (0.0, 1e-2, 1e-1, 1.0):
+        weights = solution.weights * (1.0 + size * rng.random(exact.bank.m))
+        weights *= 0.999 / max(1.0, np.linalg.norm(weights))
+        noise = 1.0 + size * rng.standard_normal((1, len(targets)))
+        beta = exact.feasible(solution.beta * noise)
+        coarse, fine = (of.certificate(weights, beta) for of in (rounded, exact))
+        sharper = rounded.sharper_rounding(weights, beta)
+        # weights are rounded, too, which is common to all entries
+        assert abs(coarse.primal - fine.primal) <= sharper + 1e-7 * fine.primal
+        assert abs(coarse.dual - fine.dual) <= sharper + 1e-7 * fine.primal
+        assert sharper < (0.3 if signs == "mixed" else 0.9) * coarse.rounding
 
 
 def test_bank_that_does_not_fit_is_solved_row_by_row():

@@ -249,25 +249,25 @@ class Problem:
         )
         return float(unit * (float((beta**2).sum()) + losses))
 
-    def sharper_rounding(self, weights: np.ndarray, beta: Array) -> float | None:
-        """The error of the primal value for kernels without negative entries, which are rounded
-        where they are large; None where the bank has no cheap products for it.
+    def sharper_rounding(self, weights: np.ndarray, beta: Array) -> float:
+        """`_rounding` by the sizes of what is rounded in every entry, S (`Bank.magnitudes`), instead
+        of the largest one.
 
         An entry k of a Gaussian has an error of ``eps / 2 k``, and one of ``eps / 2 k log(1 / k)``
-        of its exponent: about ``eps / 2 sqrt(k max(K_d))`` in all. So the squares of the errors of
-        scores are ``eps^2 / 4 max(K_d) K_d beta^2``, where `_rounding` has ``max(K_d)^2 |beta|^2``.
+        of its exponent: about ``eps / 2 sqrt(k sqrt(g_i g_j))`` in all for the diagonal g of K_d. A
+        product of factors has one of ``eps / 2 sqrt(g_i g_j)``, however much of it cancels. So the
+        squares of the errors of scores are ``eps^2 / 4 sqrt(g_i) sum_j S_ij sqrt(g_j) beta_j^2``,
+        where `_rounding` has ``max(g)^2 |beta|^2``.
         """
-        squares = beta**2
-        products = self.bank.nonnegative_products(weights, squares)
-        if products is None:
-            return None
-        unit = 0.5 * float(np.finfo(self.bank.dtype).eps) * self.bank.largest(weights) ** 0.5
-        products = np.maximum(products, 0.0)
+        roots = np.sqrt(self.bank.combined_diagonal(weights))
+        roots = self.bank.to_device(roots) if is_tensor(beta) else roots
+        errors = (roots * self.bank.magnitudes(weights, roots * beta**2)) ** 0.5
         losses = sum(
-            float(np.sqrt(of) @ box.steepness(b))
-            for box, b, of in zip(self.boxes, beta, products, strict=True)
+            float(of @ box.steepness(b))
+            for box, b, of in zip(self.boxes, beta, errors, strict=True)
         )
-        return float(unit * (float((squares * products).sum()) ** 0.5 + losses))
+        unit = 0.5 * float(np.finfo(self.bank.dtype).eps)
+        return float(unit * (float(((beta * errors) ** 2).sum()) ** 0.5 + losses))
 
 
 def _root(slope: Callable[[float], float]) -> float:

@@ -249,11 +249,9 @@ class RunState:
         return True
 
     def sharpened(self, iterate: Any) -> Any:
-        """An `Iterate` with a sharper estimate of what rounding is in its certificate, where the
-        bank has one.
-        """
+        """An `Iterate` with a sharper estimate of what rounding is in its certificate."""
         rounding, certificate = self.problem.sharper_rounding(*iterate.point), iterate.certificate
-        if rounding is None or rounding >= certificate.rounding:
+        if rounding >= certificate.rounding:
             return iterate
         sharper = iterate._replace(certificate=certificate._replace(rounding=rounding))
         self.best = sharper if self.best is iterate else self.best

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._arrays import Array, is_tensor
 from .._html import bank_html
 from .._threads import Threads
 from ..machines import CurvedKernel, DenseMachine
@@ -131,6 +132,9 @@ class Bank(KernelSet):
     `Blocks` asks for.
     """
 
+    nonnegative: bool | np.ndarray = False
+    """Which kernels have no negative entries and are computed entry by entry, (m,) or for all."""
+
     @property
     def prefers_factor_space(self) -> bool:
         """True if systems of equations in the space of factors are cheaper than kernels of all
@@ -193,11 +197,19 @@ class Bank(KernelSet):
         """The largest entry of the diagonal of K_d."""
         return float(self.combined_diagonal(weights).max(initial=0.0))
 
-    def nonnegative_products(self, weights: ArrayLike, squares: np.ndarray) -> np.ndarray | None:
-        """``K_d squares`` for nonnegative numbers (t, n), where no kernel has negative entries and
-        the product is cheap beside kernels in float64; None otherwise.
+    def magnitudes(self, weights: ArrayLike, numbers: Array) -> Array:
+        """``S numbers`` for nonnegative numbers (t, n), where S_ij is the size of what is rounded
+        in an entry of K_d: the entry itself of kernels that are `nonnegative`, and for others its
+        bound ``sqrt(K_ii K_jj)``, since terms that cancel are as large.
         """
-        return None
+        weights = np.asarray(weights, dtype=float)
+        sure = np.where(self.nonnegative, weights, 0.0)
+        out = np.maximum(self.decision(sure, numbers), 0.0) if sure.any() else 0.0
+        if sure.any() and np.array_equal(sure, weights):
+            return out
+        roots = np.sqrt(self.combined_diagonal(weights - sure))
+        roots = self.to_device(roots) if is_tensor(numbers) else roots
+        return out + (numbers @ roots)[:, None] * roots
 
     def to_device(self, array: np.ndarray) -> Any:
         """An array with an entry per point where solvers should keep it: in memory, or as a tensor

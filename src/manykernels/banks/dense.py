@@ -53,6 +53,10 @@ class DenseBank(Delegating, SumBank):
         return True
 
     @property
+    def nonnegative(self) -> Any:  # type: ignore[override]
+        return self.source.nonnegative
+
+    @property
     def persistent(self) -> Any:
         return self.source.persistent
 

@@ -85,6 +85,11 @@ class DividedBank(Delegating, SumBank):
                 out += bank.decision(weights[kernels], beta)
         return out
 
+    def magnitudes(self, weights: ArrayLike, numbers: Any) -> Any:
+        weights = np.asarray(weights, dtype=float)
+        used = [part for part in self.parts if weights[part.kernels].any()] or self.parts[:1]
+        return sum(bank.magnitudes(weights[kernels], numbers) for kernels, bank in used)
+
     def combine_each(self, weights: ArrayLike) -> np.ndarray:
         weights = np.asarray(weights, dtype=float)
         found = (bank.combine_each(weights[:, kernels]) for kernels, bank in self.parts)

@@ -70,6 +70,7 @@ class MaskedBank(Delegating, SumBank):
     inner = "spec"
     streams = True
     cheap_subsets = True
+    nonnegative = True
 
     def __init__(self, spec: MaskedSpec, points: Points, compute: Compute) -> None:
         self.spec, self.compute = spec, compute

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
-from ..kernels import Precomputed
+from ..kernels import RBF, Hamming, Laplacian, Precomputed
+from ..kernels.overlaps import Overlap
 from ..kernels.points import as_points
 from .base import SumBank, Sums, as_outputs, mirror, support_of
 from .compute import Compute, Points
@@ -29,6 +30,7 @@ from .families import (
 from .kernel_set import Delegating, Indices
 from .spec import SINGLE, BankSpec, grouped
 
+NONNEGATIVE = RBF, Laplacian, Overlap, Hamming
 # Rows and columns of a tile: a line of float32 columns stays in the first-level cache. Longer ones
 # do not.
 ROWS, COLS = 64, 1024
@@ -97,6 +99,10 @@ class TiledBank(Delegating, SumBank):
     @property
     def symmetric(self) -> bool:
         return self.left is self.right
+
+    @property
+    def nonnegative(self) -> np.ndarray:  # type: ignore[override]
+        return np.array([isinstance(kernel, NONNEGATIVE) for kernel in self.spec.kernels])
 
     def combine(self, weights: Any, rows: Any = None) -> np.ndarray:
         active = self._prepared(np.asarray(weights, dtype=float))

@@ -138,9 +138,6 @@ class DeviceTiledBank(DeviceBank, TiledBank):
                 out += self.device.fetched(family.decision_at(cols, coefficients, own).T)[0]
         return out if np.ndim(beta) == 2 else out[0]
 
-    def nonnegative_products(self, weights: ArrayLike, squares: np.ndarray) -> np.ndarray | None:
-        return self.decision(weights, squares) if self.without_tiles else None  # Gaussians
-
     def _bilinear_forms(self, couples: list) -> np.ndarray:
         self._needs_square("quadratic_forms")
         torch, support = (
