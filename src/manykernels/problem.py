@@ -250,7 +250,7 @@ class Problem:
         return float(unit * (float((beta**2).sum()) + losses))
 
     def sharper_rounding(self, weights: np.ndarray, beta: Array) -> float:
-        """`_rounding` by the sizes of what is rounded in every entry, S (`Bank.magnitudes`), instead
+        """`_rounding` by the sizes of what is rounded in each entry, S (`Bank.magnitudes`), in place
         of the largest one.
 
         An entry k of a Gaussian has an error of ``eps / 2 k``, and one of ``eps / 2 k log(1 / k)``
