@@ -250,8 +250,8 @@ class Problem:
         return float(unit * (float((beta**2).sum()) + losses))
 
     def sharper_rounding(self, weights: np.ndarray, beta: Array) -> float:
-        """`_rounding` by the sizes of what is rounded in each entry, S (`Bank.magnitudes`), in place
-        of the largest one.
+        """`_rounding` by the sizes of what is rounded in each entry, S (`Bank.magnitudes`), and not
+        by the largest one.
 
         An entry k of a Gaussian has an error of ``eps / 2 k``, and one of ``eps / 2 k log(1 / k)``
         of its exponent: about ``eps / 2 sqrt(k sqrt(g_i g_j))`` in all for the diagonal g of K_d. A
