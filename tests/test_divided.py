@@ -173,3 +173,13 @@ class TestExactFactors:
             other.scores_,
             atol=0.011,
         )
+
+
+def test_a_wide_linear_kernel_is_its_columns_where_there_are_many_points(rng, lower):
+    points = rng.standard_normal((400, 100))
+    bank = make_bank(KernelCollection([Linear(), RBF(0.01)]), points, dtype=np.float64)
+    lower(factor_columns=8)
+    assert divided(bank) is bank
+    lower(linear_share=0.25)
+    assert [one.factored for _, one in divided(bank).parts] == [False, True]
+    np.testing.assert_allclose(divided(bank).combine([1.0, 2.0]), bank.combine([1.0, 2.0]))

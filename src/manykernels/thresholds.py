@@ -44,6 +44,11 @@ class Thresholds:
     factor_share: float = _threshold(
         1 / 8, "part of the points that these columns may be at most", "fits"
     )
+    linear_share: float = _threshold(
+        1 / 64,
+        "part of the points that the columns of a linear kernel may be, to be its factor",
+        "fits",
+    )
     stored_share: float = _threshold(
         0.15,
         "part of the entries of a sparse table that is stored, from which on exact kernels are "

@@ -192,11 +192,12 @@ def gram_bytes(bank: Any) -> int:
 
 def of_small_rank(bank: Any) -> np.ndarray:
     """Numbers of the kernels that may have a factor of few columns: Gaussians of one column, and
-    linear kernels of few.
+    linear kernels of few or, where there are many points, of a small part of so many.
     """
     if type(bank) is not TiledBank or bank.normalize in ("cosine", "center"):
         return np.empty(0, dtype=int)
     spec, most = bank.spec, most_columns(bank.n)
+    most = max(most, int(thresholds().linear_share * bank.n))
     width = bank.right.shape[1]
     found = [
         k
