@@ -590,7 +590,7 @@ WAYS = {
         concerns={"task": TUNED},
     ),
     "on a device": Way(
-        {"device_entries": 0, "copied_kernel_points": 5},
+        {"device_entries": 0, "device_entries_of_subsets": 0, "copied_kernel_points": 5},
         planning.Way.ON_DEVICE,
         {"machines.device.SIZE": 16, "machines.device.FEW": 4},
         parameters={"device": "torch"},
