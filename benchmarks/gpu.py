@@ -312,7 +312,9 @@ def _both(kernels_on, n, m, place, make_bank):
     collection = KernelCollection.of(kernels)
     takes = place.pays(make_bank(collection, X, dtype=np.float32))
     row = {"n": n, "kernels": m, "values": m * n**2}
-    with thresholds.lowered(device_entries=0, device_points_of_tables=0):
+    with thresholds.lowered(
+        device_entries=0, device_entries_of_subsets=0, device_points_of_tables=0
+    ):
         for device, repeats in (("cpu", 2), ("cuda", 3)):  # the first one may compile
             row[f"{device} s"] = fitted(X, y, repeats, quiet=True, **options, device=device)[1]
     return row | {"ratio": row["cpu s"] / row["cuda s"], "auto": "cuda" if takes else "cpu"}

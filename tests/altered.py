@@ -88,7 +88,13 @@ MODELS = {
         LACKING,
         Y,
     ),
-    "masked": (MKLClassifier(KernelCollection.masked_rbf([0.3, 0.7, 1.0], MASKS)), X, Y),
+    "masked": (
+        MKLClassifier(
+            KernelCollection.masked_rbf(np.tile([0.3, 0.7, 1.0], 12), np.tile(MASKS, (12, 1)))
+        ),
+        X,
+        Y,
+    ),
     "landmarks": (MKLClassifier(KERNELS, approximation=Nystroem(10)), X, THREE),
     "pivots": (MKLClassifier(KERNELS, approximation=IncompleteCholesky(6)), X, Y),
     "frequencies": (

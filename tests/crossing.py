@@ -91,8 +91,8 @@ AXES: dict[str, dict[str, Any]] = {
         "columns": [RBF(0.1, features=[0]), RBF(0.5, features=[1]), RBF(1.0, features=[2])],
         "groups": on_groups(GROUPS),
         "subsets": KernelCollection.masked_rbf(
-            np.geomspace(0.05, 2.0, 9),
-            np.tri(9, COLUMNS, dtype=bool) | np.eye(9, COLUMNS, dtype=bool),
+            np.geomspace(0.05, 2.0, 36),
+            np.tri(36, COLUMNS, dtype=bool) | np.eye(36, COLUMNS, dtype=bool),
         ),
         "function": "function",
         "matrices": "matrices",
@@ -596,7 +596,7 @@ WAYS = {
         concerns={"task": TUNED},
     ),
     "on a device": Way(
-        {"device_entries": 0, "copied_kernel_points": 5},
+        {"device_entries": 0, "device_entries_of_subsets": 0, "copied_kernel_points": 5},
         planning.Way.ON_DEVICE,
         {"machines.device.SIZE": 16, "machines.device.FEW": 4},
         parameters={"device": "torch"},

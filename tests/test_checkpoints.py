@@ -48,7 +48,8 @@ three = np.digitize(X[:, 0], [-0.5, 0.5])
 target = X[:, 0] * X[:, 1]
 KERNELS = [RBF(0.1), RBF(2.0), Linear(), RBF(0.5, features=[0, 1])]
 MASKED = KernelCollection.masked_rbf(
-    [0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool)
+    np.tile([0.3, 0.7, 1.0], 12),
+    np.tile(np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool), (12, 1)),
 )
 MODELS = {
     "newton": (MKLClassifier(KERNELS, C=10.0, solver="newton"), y),

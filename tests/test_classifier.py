@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from conftest import MIXED, toy
-from manykernels import MKLClassifier
-from manykernels.banks import make_bank
+from manykernels import MKLClassifier, MKLClassifierCV
+from manykernels.banks import MaskedBank, TiledBank, make_bank
 from manykernels.kernels import (
     RBF,
     KernelCollection,
@@ -354,6 +354,20 @@ class TestTools:
         b = MKLClassifier(KERNELS, tol=1e-8, p=2).fit(X, y)
         assert a.bank_ is bank
         np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-5)
+
+    def test_few_kernels_of_subsets_are_computed_by_themselves(self, rng, lower):
+        """Not pair by pair, as many are; the model is the same, and grids share them."""
+        X, y = toy(60)
+        kernels = KernelCollection.masked_rbf(rng.random(9) + 0.1, np.tri(9, 4, dtype=bool))
+        few = MKLClassifier(kernels, tol=1e-6).fit(X, y)
+        grid = MKLClassifierCV(kernels, Cs=[1.0], ps=[1.0], cv=2).fit(X, y)
+        lower(listed_subsets=8)
+        many = MKLClassifier(kernels, tol=1e-6).fit(X, y)
+        assert isinstance(few.bank_, TiledBank)
+        assert isinstance(many.bank_, MaskedBank)
+        np.testing.assert_allclose(few.kernel_weights_, many.kernel_weights_, atol=1e-4)
+        again = MKLClassifierCV(kernels, Cs=[1.0], ps=[1.0], cv=2).fit(X, y)
+        np.testing.assert_allclose(grid.scores_, again.scores_, atol=1e-3)
 
     def test_masked_bank(self, rng):
         bank = KernelCollection.masked_rbf(rng.random(500) + 0.1, rng.random((500, 4)) < 0.7)

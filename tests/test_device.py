@@ -57,7 +57,12 @@ SETS = {
 
 @pytest.fixture(params=DEVICES)
 def device(request, lower):
-    lower(device_entries=0, device_operations_on_factors=0, device_points_of_tables=0)
+    lower(
+        device_entries=0,
+        device_entries_of_subsets=0,
+        device_operations_on_factors=0,
+        device_points_of_tables=0,
+    )
     return request.param
 
 

@@ -35,7 +35,12 @@ X, Y = toy(400)
 
 @pytest.fixture(params=DEVICES)
 def device(request, lower):
-    lower(device_entries=0, device_operations_on_factors=0, device_points_of_tables=0)
+    lower(
+        device_entries=0,
+        device_entries_of_subsets=0,
+        device_operations_on_factors=0,
+        device_points_of_tables=0,
+    )
     return Device(request.param)
 
 

@@ -188,7 +188,7 @@ class TestErrors:
                 r"Spectrum\(k=3\) needs strings, but \['age'\] hold numbers",
             ),
             (
-                KernelCollection.masked_rbf([1.0], np.ones((1, 5), bool)),
+                KernelCollection.masked_rbf(np.ones(40), np.ones((40, 5), bool)),
                 "masked bank needs numbers",
             ),
         ],

@@ -71,7 +71,8 @@ KERNELS = [
     RBF(2.0, features=0),
 ]
 MASKED = KernelCollection.masked_rbf(
-    [0.3, 0.7, 1.0], np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool)
+    np.tile([0.3, 0.7, 1.0], 12),
+    np.tile(np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=bool), (12, 1)),
 )
 FRAME = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])
 TWO = np.stack([target, X[:, 3]], axis=1)

@@ -68,7 +68,7 @@ MASKS = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1]], dtype=bool)
 KERNELS = {
     "auto": "auto",
     "groups": on_groups({"a": [0, 1], "b": [2, 3]}),
-    "masked": KernelCollection.masked_rbf([0.1, 1.0, 1.0], MASKS),
+    "masked": KernelCollection.masked_rbf(np.tile([0.1, 1.0, 1.0], 12), np.tile(MASKS, (12, 1))),
     **{type(kernel).__name__: [kernel] for kernel in MIXED},
 }
 SCALED = {"scale": "standard", "p": np.inf}

@@ -35,7 +35,7 @@ from manykernels.regularizers import L1
 
 X, Y = toy(60)
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SUBSETS = KernelCollection.masked_rbf(np.geomspace(0.05, 2.0, 9), np.tri(9, 4, dtype=bool))
+SUBSETS = KernelCollection.masked_rbf(np.geomspace(0.05, 2.0, 36), np.tri(36, 4, dtype=bool))
 
 
 class TestThresholds:

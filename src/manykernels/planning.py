@@ -355,7 +355,7 @@ def plan_batches(run: RunState, request: Request, device: str, batch: Batch, sta
         statement=_statement(run, request.tol),
         kernels=Decision(f"{what} on {device}, {megabytes(nbytes)}", why, ("device",)),
         precision=Decision("float64", "systems of equations of interior points need it"),
-        place=Decision(f"device {device}", "it was asked for", ("device",)),
+        place=_on_device(device, request),
         solver=Decision(
             "an interior-point method, all problems of a fold in lockstep",
             "its steps are the same few products of matrices for all of them",
@@ -620,16 +620,20 @@ def _precision(run: RunState, tol: float) -> Decision:
     return Decision("float64", "float32 does not hold these kernels, or they were given so")
 
 
+def _on_device(name: str, request: Request) -> Decision:
+    why = "it was asked for"
+    if request.device == "auto":
+        why = "there is a GPU and the kernels have enough entries for it"
+    return Decision(f"device {name}", why, ("device",))
+
+
 def _place(run: RunState, request: Request) -> Decision:
     bank = run.bank
     if bank.is_remote:
         return Decision("the workers of the cluster and this machine")
     device = _device(bank)
     if device is not None:
-        why = "it was asked for"
-        if request.device == "auto":
-            why = "there is a GPU and the kernels have enough entries for it"
-        return Decision(f"device {device.name}", why, ("device",))
+        return _on_device(device.name, request)
     threads = f"this machine, {count(bank.threads.count, 'thread')}"
     if request.device == "cpu":
         return Decision(threads, "device='cpu'", ("device", "n_jobs"))

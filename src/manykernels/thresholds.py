@@ -139,23 +139,36 @@ class Thresholds:
     shared_basis_share: float = _threshold(
         0.6, "part of the columns that the common space may have at most", "lowrank"
     )
-    device_entries: int = _threshold(
-        2**25, "entries of all kernels from which on a GPU is faster than 16 cores", "gpu"
-    )
-    device_entries_by_default: int = _threshold(
-        2**27,
-        "entries of all kernels from which on device='auto' takes a GPU: it saves more than the "
-        "import of PyTorch costs",
+    listed_subsets: int = _threshold(
+        32,
+        "kernels of feature subsets up to which each is computed by itself, by products of "
+        "matrices, and not all of them pair by pair",
         "gpu",
     )
+    device_entries: int = _threshold(
+        2**23, "entries of all kernels from which on a GPU is faster than 16 cores", "gpu"
+    )
     device_entries_of_subsets: int = _threshold(
-        2**25, "the same for kernels of feature subsets, which cost the host more", "gpu"
+        2**21, "the same for kernels of feature subsets, which cost the host more", "gpu"
+    )
+    device_entries_of_grids: int = _threshold(
+        2**22, "the same for the kernels of one fold of a grid", "gpu"
+    )
+    device_start: int = _threshold(
+        2**4,
+        "times as many entries from which on device='auto' takes a GPU that this process has not "
+        "used yet: it saves more than the import of PyTorch costs",
+        "gpu",
     )
     device_operations_on_factors: int = _threshold(
         2**30, "multiplications of factors from which on they go to a GPU", "gpu_lowrank"
     )
+    device_operations_by_default: int = _threshold(2**35, "the same for device='auto'", "gpu")
     device_points_of_tables: int = _threshold(
         2000, "points from which on a GPU beats kernels that the host looks up in a table", "gpu"
+    )
+    device_points_of_samples: int = _threshold(
+        1000, "points on which device='auto' looks how wide factors of small rank are", "gpu"
     )
     lockstep_points: int = _threshold(
         10_000,

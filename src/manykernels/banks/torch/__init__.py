@@ -4,6 +4,12 @@
 is done. Arrays go in and come out as NumPy arrays.
 """
 
-from .place import device_for_factors, moved_to_device, work_in_words
+from .place import device_for_factors, gpu_has_started, grid_pays, moved_to_device, work_in_words
 
-__all__ = ["device_for_factors", "moved_to_device", "work_in_words"]
+__all__ = [
+    "device_for_factors",
+    "gpu_has_started",
+    "grid_pays",
+    "moved_to_device",
+    "work_in_words",
+]

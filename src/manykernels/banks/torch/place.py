@@ -1,10 +1,13 @@
 """The choice of the banks that go to a device."""
 
 import re
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from math import isqrt
 from typing import Any
+
+import numpy as np
 
 from ...combinations import Product
 from ...machines.device import TOLERANCES as MACHINE_TOLERANCES
@@ -12,6 +15,7 @@ from ...thresholds import thresholds
 from ..base import Bank
 from ..combination import CombinationBank
 from ..compute import Points
+from ..divided import divided
 from ..lowrank.factors import FactorBank
 from ..masked import MaskedBank
 from ..tiled import TiledBank
@@ -43,7 +47,7 @@ def moved_to_device(bank: Bank, name: str, small: bool = False) -> Bank:
         Whether a GPU takes small banks too, as it does where it has other work with them.
     """
     if name == "auto":
-        name = "cuda" if pays(bank) and gpu_is_here() else "cpu"
+        name, small = ("cuda", True) if pays(bank) and gpu_is_here() else ("cpu", small)
     if name == "cpu":
         return bank
     device = Device(name)
@@ -53,7 +57,7 @@ def moved_to_device(bank: Bank, name: str, small: bool = False) -> Bank:
             f"device={device.name!r} is for sums and products of kernels, not for "
             f"{bank.combination!r}: use 'cpu'."
         )
-    if not (small or name == "torch") and not _large(bank, thresholds().device_entries):
+    if not (small or name == "torch") and not _large(bank):
         return bank
     translated = _ON_DEVICE.get(type(bank))
     return bank if translated is None else translated(bank, device)
@@ -61,8 +65,10 @@ def moved_to_device(bank: Bank, name: str, small: bool = False) -> Bank:
 
 def device_for_factors(name: str, n: int, width: int) -> Device | None:
     """The device for factors of n points with so many columns; None if the host is as fast."""
-    is_large = n * width**2 >= thresholds().device_operations_on_factors
+    table, operations = thresholds(), n * width**2
+    is_large = operations >= table.device_operations_on_factors
     if name == "auto":
+        is_large = operations >= table.device_operations_by_default
         name = "cuda" if is_large and gpu_is_here() else "cpu"
     if name == "cpu":
         return None
@@ -85,24 +91,52 @@ def gpu_is_here() -> bool:
     return torch.cuda.is_available()
 
 
+def gpu_has_started() -> bool:
+    """True if this process has used a GPU before: a fit that takes it need not import PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
+
+
 def pays(bank: Bank) -> bool:
     """True if a GPU is clearly faster for a bank than some cores, as ``python -m benchmarks gpu
-    --part auto`` has it.
+    --part auto`` has it, with the import of PyTorch where that was not imported yet.
     """
     if isinstance(bank, CombinationBank) and type(bank.combination) is not Product:
         return False
-    table = thresholds()
-    subsets = isinstance(bank, MaskedBank)
-    least = table.device_entries_of_subsets if subsets else table.device_entries_by_default
-    return type(bank) in _ON_DEVICE and _large(bank, least)
-
-
-def _large(bank: Any, least: Any) -> Any:
     if isinstance(bank, FactorBank):
-        return bank.n * bank.width**2 >= thresholds().device_operations_on_factors
-    if bank.m * bank.n**2 < least:
+        return device_for_factors("auto", bank.n, bank.width) is not None
+    times = 1 if gpu_has_started() else thresholds().device_start
+    return type(bank) in _ON_DEVICE and _large(bank, times) and not _is_narrow(bank)
+
+
+def grid_pays(kernels: int, n: int) -> bool:
+    """The same for a grid, whose folds have so many kernels and training points."""
+    table = thresholds()
+    times = 1 if gpu_has_started() else table.device_start
+    return kernels * n**2 >= times * table.device_entries_of_grids and gpu_is_here()
+
+
+def _large(bank: Any, times: int = 1) -> bool:
+    table = thresholds()
+    if isinstance(bank, FactorBank):
+        return bank.n * bank.width**2 >= table.device_operations_on_factors
+    subsets = isinstance(bank, MaskedBank)
+    least = table.device_entries_of_subsets if subsets else table.device_entries
+    if bank.m * bank.n**2 < times * least:
         return False
-    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= thresholds().device_points_of_tables
+    return not (bank.is_sum and bank.cheap_sweeps) or bank.n >= table.device_points_of_tables
+
+
+def _is_narrow(bank: Any) -> bool:
+    """True if all kernels are factors of so few columns that the host solves in their space: as
+    they are on some of the points.
+    """
+    table = thresholds()
+    if not isinstance(bank, TiledBank):
+        return False
+    step = -(-bank.n // table.device_points_of_samples)
+    factors = divided(bank.take_points(np.arange(0, bank.n, step))).exact_factors()
+    return factors is not None and table.points_per_exact_column * factors.width <= bank.n
 
 
 def _tiled(bank: Any, device: Device) -> Any:

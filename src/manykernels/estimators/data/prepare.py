@@ -21,6 +21,7 @@ from ...kernels.points import is_sparse
 from ...lowrank import RandomFourier
 from ...planning import Request, Table, plan_blocks, plan_precision, plan_table
 from ...result import Missing
+from ...thresholds import thresholds
 from ..checks import choose_combination, is_limited, memory_budget
 from .fingerprints import fingerprint
 from .silent import silent_kernels
@@ -277,13 +278,21 @@ def collection(estimator, X):
     kernels, categories = estimator.kernels, estimator._by_column(estimator.categories_)
     if not isinstance(kernels, str):
         names = getattr(estimator, "feature_names_in_", None)
-        return KernelCollection.of(kernels).for_columns(X.shape[1], names, categories)
+        found = KernelCollection.of(kernels).for_columns(X.shape[1], names, categories)
+        if isinstance(found, MaskedCollection) and not goes_by_pairs(found):
+            return KernelCollection(list(found.kernels))
+        return found
     if kernels not in MADE:
         raise ValueError(
             f"kernels={kernels!r} is not known; use one of {', '.join(map(repr, MADE))}, kernels, "
             "a mapping or a KernelCollection."
         )
     return auto_bank(X, list(categories), estimator._column_names(), kernels)
+
+
+def goes_by_pairs(kernels):
+    """Whether kernels are so many of feature subsets that all are computed pair by pair."""
+    return isinstance(kernels, MaskedCollection) and len(kernels) > thresholds().listed_subsets
 
 
 def _given_bank(estimator):

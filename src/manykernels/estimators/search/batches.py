@@ -21,11 +21,11 @@ from ..._threads import Threads, one_thread, thread_count
 from ...banks import Bank, TiledBank
 from ...banks.compute import Compute, Points
 from ...banks.lowrank.factors import FactorBank
+from ...banks.torch import gpu_has_started, grid_pays
 from ...banks.torch.device import Device
 from ...banks.torch.factors import DeviceFactorBank
 from ...banks.torch.stacks import FactorStack, MatrixStack
 from ...banks.torch.tiled import DeviceTiledBank
-from ...kernels.collection import MaskedCollection
 from ...planning import fold_factors_fit, fold_matrices_fit, plan_batches, problems_at_once
 from ...problem import Problem
 from ...result import Counters, Result, Status
@@ -34,10 +34,9 @@ from ...solvers import lockstep
 from ...solvers.base import fewest
 from ..checks import choose_regularizer, is_limited, memory_budget
 from ..copies import like
-from ..data.prepare import Prepared, make_kernels, request
+from ..data.prepare import Prepared, goes_by_pairs, make_kernels, request
 from ..data.units import in_units, learn_units
 from ..session import run_state
-from .costs import on_device
 from .folds import Recorder, make_folds
 from .tuning import made_cell
 
@@ -88,10 +87,11 @@ def solve_in_batches(
     wanted : callable
         Whether a cell is to be computed.
     """
-    own = [task for task in tasks if in_batches(task)]
+    own = [task for task in tasks if in_batches(task) and _pays(task)]
     if not own:
         return
-    device = Device(own[0].template.device)
+    name = own[0].template.device
+    device = Device("cuda" if name == "auto" else name)
     if not (device.doubles or device.name == "torch"):
         return
     with one_thread(), listening(None):
@@ -105,15 +105,25 @@ def in_batches(task: Any) -> bool:
     """Whether cells of a task may be solved in batches, as far as its parameters tell."""
     one = task.template
     return (
-        on_device(one)
+        one.device != "cpu"
         and one.solver == "auto"
         and one.max_iter is None
         and one.combination == "sum"
         and one.regularizer is None
         and one.normalize not in ("center", "cosine")
         and not (task.incomplete or is_limited(one))
-        and not isinstance(one.kernels, Bank | MaskedCollection)
+        and not (isinstance(one.kernels, Bank) or goes_by_pairs(one.kernels))
     )
+
+
+def _pays(task: Any) -> bool:
+    """Whether a device is worth it; one that was asked for by name is."""
+    if task.template.device != "auto":
+        return True
+    if task.template.approximation is not None:
+        return gpu_has_started()
+    folds = _folds(task)
+    return grid_pays(len(folds[0].spec.kernels), max(one.points.size for one in folds))
 
 
 # --- what there is to solve -----------------------------------------------------------------------
@@ -152,11 +162,7 @@ def _fold(device: Device, task: Any, fold: int) -> Place | None:
 
 
 def _exact(device: Device, task: Any, fold: int) -> Place | None:
-    made = task.made
-    if "folds" not in made:
-        of = task.table, task.y, task.sample_weight, task.splits
-        made |= {"folds": make_folds(task.template, *of), "results": {}}
-    one = made["folds"][fold]
+    one = _folds(task)[fold]
     n, rows, m = one.points.size, one.table.shape[0], len(one.spec.kernels)
     if len(one.prepared.targets) > 1 or not fold_matrices_fit(m, n, rows, device.free()):
         return None
@@ -172,6 +178,15 @@ def _exact(device: Device, task: Any, fold: int) -> Place | None:
     bank = TiledBank(one.spec, Points.square(one.table[one.points]), host)
     stack = MatrixStack(values, others)
     return Place(stack, bank, one.template, one.prepared, one.spec.groups)
+
+
+def _folds(task: Any) -> Any:
+    """The folds of a task with exact kernels."""
+    made = task.made
+    if "folds" not in made:
+        of = task.table, task.y, task.sample_weight, task.splits
+        made |= {"folds": make_folds(task.template, *of), "results": {}}
+    return made["folds"]
 
 
 def _approximate(device: Device, task: Any, fold: int) -> Place | None:

@@ -34,9 +34,8 @@ def default_costs(template, X, y, sample_weight, norms, count):
     prepared, loss = model._data(X, y, sample_weight), model._loss()
     # classes that weigh more are to change what is predicted, not what is tried
     counts = prepared.distinct.weight * (np.broadcast_to(prepared.cost, prepared.targets.shape) > 0)
-    bank = prepared.bank
-    if on_device(template):
-        bank = moved_to_device(bank, template.device, small=True)
+    small = template.device != "auto"
+    bank = moved_to_device(prepared.bank, template.device, small)
     weights = np.full(bank.m, 1.0 / bank.m)
     outputs = zip(prepared.targets, counts, strict=True)
     firsts = [first_cost(bank, weights, loss, *output) for output in outputs]
@@ -45,11 +44,6 @@ def default_costs(template, X, y, sample_weight, norms, count):
     if count == 1:
         return [float(np.sqrt(first * last))]
     return [float(cost) for cost in np.geomspace(first, last, count)]
-
-
-def on_device(template):
-    """Whether a device was asked for, by name, where the cells of a grid are solved."""
-    return template.device not in ("cpu", "auto")
 
 
 # --- the C below which nothing but the scale of a decision function changes -----------------------

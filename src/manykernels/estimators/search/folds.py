@@ -20,12 +20,11 @@ from ...banks.make import tiled
 from ...banks.spec import BankSpec, Training
 from ...banks.wrappers.parts import PartBank
 from ...banks.wrappers.shared import width
-from ...kernels.collection import MaskedCollection
 from ...kernels.points import as_points
 from ...planning import plan_precision
 from ..checks import memory_budget
 from ..copies import like
-from ..data.prepare import Prepared, collection, planned_table
+from ..data.prepare import Prepared, collection, goes_by_pairs, planned_table
 from ..data.units import in_units, learn_units
 from ..engine import Engine
 
@@ -89,7 +88,7 @@ def can_share(template, incomplete):
         and template.device in ("cpu", "auto")
         and template.combination == "sum"
         and template.normalize != "center"
-        and not isinstance(template.kernels, (Bank, MaskedCollection))
+        and not (isinstance(template.kernels, Bank) or goes_by_pairs(template.kernels))
     )
 
 
