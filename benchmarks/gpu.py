@@ -14,19 +14,19 @@ bandwidth.
 grids are `benchmarks.gpu_grids`. ``--out`` keeps a JSON.
 """
 
+import itertools
 import time
 
 import numpy as np
-from sklearn.datasets import make_classification
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler
 
-from manykernels import MKLClassifier, thresholds
-from manykernels.kernels import RBF, KernelCollection, paper_bank
+from manykernels import MKLClassifier
+from manykernels.kernels import RBF, paper_bank
 from manykernels.kernels.vector import dense
 
 from .common import load, read, table
 from .gpu_pieces import pieces, shortest
-from .gpu_regret import regret
+from .gpu_regret import Drawn, beside, regret
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
@@ -264,60 +264,17 @@ def norms():
     return rows
 
 
-def _on_distance(X, m):
-    return [RBF(gamma) for gamma in 10.0 ** np.linspace(-3, 0, m)]
-
-
-def _on_features(X, m):
-    d = X.shape[1]
-    each = 10.0 ** np.linspace(-2, 1, -(-m // d))
-    return [RBF(gamma, features=f) for gamma in each for f in range(d)][:m]
-
-
-def _on_subsets(X, m):
-    rng = np.random.default_rng(1)
-    return KernelCollection.masked_rbf(
-        10.0 ** rng.uniform(-2, 0, m), rng.random((m, X.shape[1])) < 0.5
-    )
-
-
 def auto():
-    """Where the GPU pays: kernels of three kinds on both, and what ``device="auto"`` takes; the
-    rule is `manykernels.banks.torch.place.pays`. Without the seconds that PyTorch's import and the
-    first compilation take in a process: so the rule asks for more than a ratio above one. Many
-    kernels of one distance are looked up in a table by the host, whatever their number; kernels of
-    feature subsets cost it most.
+    """Where the GPU pays: kernels of three kinds on both, and what ``device="auto"`` takes once
+    PyTorch was imported; the rule is `manykernels.banks.torch.place.pays`.
     """
-    from manykernels.banks import make_bank
-    from manykernels.banks.torch import place
-
-    rows, kinds = [], {"distance": _on_distance, "features": _on_features, "subsets": _on_subsets}
-    for kind, kernels_on in kinds.items():
-        for n in (500, 1000, 2000, 4000):
-            for m in (10, 100, 1000):
-                # a core of the host takes ten seconds for subsets and 2,000 points
-                most = 1000 if kind == "subsets" else np.inf
-                if 2**24 <= m * n**2 <= 2**31 and n <= most:
-                    rows.append({"kind": kind} | _both(kernels_on, n, m, place, make_bank))
-                    print(rows[-1], flush=True)
+    rows = []
+    for kind in ("distance", "features", "subsets"):
+        for n, m in itertools.product((300, 1000, 2000, 4000, 8000), (5, 20, 100)):
+            if m * n**2 <= (2**29 if kind == "features" else 2**28):
+                rows.append(beside(Drawn("exact", n, 20, m, kind, "hinge", 1.33)))
     table("Where a GPU pays", rows)
     return rows
-
-
-def _both(kernels_on, n, m, place, make_bank):
-    X, y = make_classification(n, 20, n_informative=8, n_redundant=2, flip_y=0.1, random_state=0)
-    X = StandardScaler().fit_transform(X)
-    options = {"kernels": kernels_on(X, m), "p": 1.33, "C": 10.0}
-    kernels = options["kernels"]
-    collection = KernelCollection.of(kernels)
-    takes = place.pays(make_bank(collection, X, dtype=np.float32))
-    row = {"n": n, "kernels": m, "values": m * n**2}
-    with thresholds.lowered(
-        device_entries=0, device_entries_of_subsets=0, device_points_of_tables=0
-    ):
-        for device, repeats in (("cpu", 2), ("cuda", 3)):  # the first one may compile
-            row[f"{device} s"] = fitted(X, y, repeats, quiet=True, **options, device=device)[1]
-    return row | {"ratio": row["cpu s"] / row["cuda s"], "auto": "cuda" if takes else "cpu"}
 
 
 def small():

@@ -126,19 +126,22 @@ def place_of_auto(problem):
     return "cuda" if "device cuda" in str(taken.place) else "cpu"
 
 
+def beside(problem):
+    """A problem's seconds on both, and the regret of the place that "auto" takes."""
+    row = problem._asdict()
+    row["cpu s"], _ = timed(problem, "cpu")
+    with thresholds.lowered(**EVERYWHERE):
+        row["cuda s"], row["on GPU"] = timed(problem, "cuda")
+    row["auto"] = place_of_auto(problem)
+    row["regret"] = row[f"{row['auto']} s"] / min(row["cpu s"], row["cuda s"])
+    print(row, flush=True)
+    return row
+
+
 def regret():
     """Seconds of the place that ``device="auto"`` takes beside the better one, on 60 problems."""
     warnings.simplefilter("ignore")
-    rows = []
-    for problem in drawn():
-        row = problem._asdict()
-        row["cpu s"], _ = timed(problem, "cpu")
-        with thresholds.lowered(**EVERYWHERE):
-            row["cuda s"], row["on GPU"] = timed(problem, "cuda")
-        row["auto"] = place_of_auto(problem)
-        row["regret"] = row[f"{row['auto']} s"] / min(row["cpu s"], row["cuda s"])
-        rows.append(row)
-        print(row, flush=True)
+    rows = [beside(problem) for problem in drawn()]
     found = [row["regret"] for row in rows]
     bad = sorted((row for row in rows if row["regret"] > 1.5), key=lambda row: -row["regret"])
     if bad:

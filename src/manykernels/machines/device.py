@@ -61,8 +61,9 @@ class Tolerances:
         Part of the gap that is left when active points are solved. With a smaller one, they are
         solved further than the other points, which do not follow meanwhile, are worth.
     rounds_per_look : int
-        Rounds from one look at the violation, and at the gap, to the next. With more, the host
-        looks less often, and a solved SVM is noticed later.
+        Rounds from one look at the violation, and at the gap, to the next; the first comes after
+        half as many, since a good start needs few. With more, the host looks less often, and a
+        solved SVM is noticed later.
     steps_per_point : int
         Steps of SMO for each point of a working set at most. More spend longer on one set.
     part_of_violation : float
@@ -342,7 +343,8 @@ class DeviceMachine(Machine):
                 pulse()
                 up, down = at.sides()
                 top, bottom = up.max(), down.min()
-                if rounds % TOLERANCES.rounds_per_look == 0 or alone:
+                looks = TOLERANCES.rounds_per_look
+                if rounds % looks == 0 or 2 * rounds == looks or alone:
                     done, high, low, largest = at.progress(top, bottom)
                     # a set of all points that this was too rough for is solved once more
                     rough = (not alone or not rounds) and (
