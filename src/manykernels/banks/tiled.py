@@ -94,6 +94,10 @@ class TiledBank(Delegating, SumBank):
             held,
         )
 
+    def forgetful(self) -> Self:
+        """The bank without the Gram matrices that it holds."""
+        return self._like()
+
     @property
     def symmetric(self) -> bool:
         return self.left is self.right
