@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._callers import user_stacklevel
 from .._log import logger
 from ..banks import KernelSet
+from ..kernels.points import narrowed
 from ..result import Result, Status
 from .answers.contributions import TellsWeights
 from .data.decision import make_decision, restored_decision
@@ -36,7 +37,7 @@ LOOKED_AT = 50
 # Value, as a part of the diagonal, below which two rows are not alike. Larger: more warnings.
 NOT_ALIKE = 1e-3
 # Bytes of an array from which on a pickle of a model holds it as it is.
-LISTED = 1000
+LISTED = 4000
 # Packages whose functions and classes every process finds.
 OURS = ("manykernels", "numpy")
 
@@ -323,7 +324,7 @@ class _Listing(pickle.Pickler):
 
     def persistent_id(self, value):
         if isinstance(value, np.ndarray):
-            listed = not value.dtype.hasobject and value.nbytes >= LISTED
+            listed = value.nbytes >= LISTED and not value.dtype.hasobject and not _is_wide(value)
         else:
             listed = isinstance(value, (type, FunctionType))
             listed = listed and str(value.__module__).partition(".")[0] not in OURS
@@ -331,6 +332,17 @@ class _Listing(pickle.Pickler):
             self.places[id(value)] = len(self.values)
             self.values.append(value)
         return self.places.get(id(value))
+
+    def reducer_override(self, value):
+        """Numbers that float32 holds exactly are kept so, as in a model file."""
+        if isinstance(value, np.ndarray) and _is_wide(value):
+            return np.asarray, (narrowed(value), np.float64)
+        return NotImplemented
+
+
+def _is_wide(array):
+    """Whether float32 would hold numbers that are in float64."""
+    return array.nbytes > 100 and array.dtype == np.float64 and narrowed(array) is not array
 
 
 def _is_identity(bank, weights):
