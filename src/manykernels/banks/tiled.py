@@ -68,6 +68,7 @@ class TiledBank(Delegating, SumBank):
     """
 
     inner, shares_passes = "spec", True
+    _latest: tuple[np.ndarray, list] = np.empty(0), []
 
     def __init__(
         self,
@@ -80,7 +81,6 @@ class TiledBank(Delegating, SumBank):
         self.left, self.right = points
         self.n_rows, self.n = self.left.shape[0], self.right.shape[0]
         self.dtype, self.threads = compute.dtype, compute.threads
-        self._latest: tuple[np.ndarray, list] = np.empty(0), []
 
     @cached_property
     def families(self) -> list:
@@ -95,6 +95,10 @@ class TiledBank(Delegating, SumBank):
             self.compute if dtype is None else replace(self.compute, dtype=dtype),
             held,
         )
+
+    def forgetful(self) -> Self:
+        """The bank without the Gram matrices that it holds."""
+        return self._like()
 
     @property
     def symmetric(self) -> bool:
@@ -127,9 +131,8 @@ class TiledBank(Delegating, SumBank):
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__() | {"_latest": (np.empty(0), [])}
-        state.pop("families", None)  # made anew when they are needed
-        return state
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k not in ("families", "_latest")}  # made anew
 
     def _prepared(self, weights: Any) -> Any:
         """Families with a weight above zero, and the weights as they want them; those of the last

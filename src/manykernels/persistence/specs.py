@@ -11,7 +11,7 @@ import numpy as np
 from ..banks.codes import check_readable
 from ..banks.spec import NORMALIZATIONS, BankSpec
 from ..kernels import FunctionKernel, KernelCollection, Precomputed
-from ..kernels.points import is_sparse
+from ..kernels.points import is_sparse, narrowed
 from ..kernels.vector import dense
 from .values import (
     check_array,
@@ -82,21 +82,14 @@ def normalization(described):
 def describe_points(points):
     """Points as a mapping of arrays."""
     if not is_sparse(points):
-        return {"dense": _narrow(dense(points))}
+        return {"dense": narrowed(dense(points))}
     points = points.tocsr()
     return {
-        "data": _narrow(points.data),
+        "data": narrowed(points.data),
         "indices": points.indices,
         "indptr": points.indptr,
         "shape": list(points.shape),
     }
-
-
-def _narrow(numbers):
-    """Numbers in float32 where that holds every one of them exactly."""
-    with np.errstate(over="ignore"):
-        narrow = numbers.astype(np.float32)
-    return narrow if np.array_equal(narrow, numbers, equal_nan=True) else numbers
 
 
 def rebuild_points(described, n_features):

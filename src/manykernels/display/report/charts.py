@@ -15,6 +15,7 @@ LONGEST = 2.0  # bar of all others, in lengths of the longest bar of one
 LEFT = {"align": "left", "baseline": "middle"}
 NARROW = "windowSize()[0] < 600 ? 80 : 180"  # pixels for names beside a chart
 WIDTH = "min(windowSize()[0], 960)"  # of the page
+WIDEST = 520  # pixels of a unit square
 CELL = PALETTE[0]
 NEAR = 10.0  # standard errors below the best score that are shown
 
@@ -133,7 +134,7 @@ def curves(lines, titles, diagonal):
     across = alt.X("x:Q", scale=scale, axis=_axis(alt, titles[0], format="~%", tickCount=5))
     up = alt.Y("y:Q", scale=scale, axis=_axis(alt, titles[1], format="~%", tickCount=5))
     colors = alt.Scale(domain=names, range=list(PALETTE[: len(names)]))
-    color = alt.Color("curve:N", scale=colors, legend=_legend(alt, names))
+    color = alt.Color("curve:N", scale=colors, legend=_legend(alt, names, WIDEST))
     base = alt.Chart(alt.Data(values=values)).encode(x=across, y=up)
     layers = [base.mark_line(strokeWidth=2).encode(color=color, order="order:Q")]
     if diagonal:
@@ -435,11 +436,10 @@ def histogram(scores, title, bins=40):
     return _dressed(alt.layer(base, zero), 220)
 
 
-def _legend(alt, names):
+def _legend(alt, names, widest=960):
     room = 30 + 8 * max(map(len, names))
-    return alt.Legend(
-        title=None, orient="top", columns={"expr": f"max(1, floor(({WIDTH} - 60) / {room}))"}
-    )
+    columns = f"max(1, floor((min({WIDTH}, {widest}) - 60) / {room}))"
+    return alt.Legend(title=None, orient="top", columns={"expr": columns})
 
 
 def _axis(alt, title, **options):

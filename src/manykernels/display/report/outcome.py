@@ -13,7 +13,6 @@ MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_POINTS = 1500  # of a scatter plot
 MOST_TARGETS = 4
 MOST_CURVES, MOST_STEPS = 10, 300  # classes with a curve, and points of it
-WIDEST = 520  # pixels of a unit square
 DRAWS = 200  # of the points, for intervals
 BINS = 10  # groups of probabilities
 
@@ -111,14 +110,14 @@ def _curves(story):
             "Receiver operating characteristic: the share of a class that is found against the "
             "share of the others that are taken for it, at every threshold; guessing is on the "
             "dashed line.",
-            WIDEST,
+            charts.WIDEST,
         ),
         story.charts.place(
             charts.curves(pr, ("found (recall)", "right (precision)"), diagonal=False),
             "Precision against recall.",
             "Precision against recall: how many of those that are taken for a class are of it; "
             "guessing has the share of the class.",
-            WIDEST,
+            charts.WIDEST,
         ),
     ]
 

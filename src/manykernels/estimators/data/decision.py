@@ -101,8 +101,8 @@ class Decision(ABC):
         return self
 
     def lean(self) -> "Decision":
-        """The same without training points that no prediction needs, where the bank can do without
-        them; otherwise itself.
+        """The same without training points and Gram matrices that no prediction needs, where the
+        bank can do without them; otherwise itself.
         """
         return self
 
@@ -228,9 +228,12 @@ class ExpansionDecision(Decision):
         return replace(self, support=np.searchsorted(kept, self.support), whole=whole)
 
     def lean(self):
-        if type(self.bank) is not TiledBank or len(self.points) == self.bank.n:
+        if type(self.bank) is not TiledBank:
             return self
-        return replace(self.on_points(self.points), bank=self.bank.take_points(self.points))
+        bank = self.bank.forgetful()
+        if len(self.points) == bank.n:
+            return replace(self, bank=bank)
+        return replace(self.on_points(self.points), bank=bank.take_points(self.points))
 
     def _fits(self):
         support, n = self.support, self.bank.n
