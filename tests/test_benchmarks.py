@@ -133,7 +133,7 @@ def test_a_job_that_was_ended_says_what_it_had(tmp_path):
 
 
 def test_needs_that_are_not_here_are_named(monkeypatch):
-    monkeypatch.setattr(plan, "is_here", lambda need: need != "covtype.npz")
+    monkeypatch.setattr(plan, "is_here", lambda need, size=None: need != "covtype.npz")
     assert plan.why_not(records.Job("products", "covertype", "full")) == "needs covtype.npz"
     assert plan.why_not(records.Job("products", "letter", "full")) is None
 

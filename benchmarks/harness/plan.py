@@ -152,12 +152,14 @@ def on_gpu(job):
 
 def why_not(job):
     """What a job needs and is not here, or None."""
-    return next((f"needs {need}" for need in needs(job) if not is_here(need)), None)
+    return next((f"needs {need}" for need in needs(job) if not is_here(need, job.size)), None)
 
 
 @cache
-def is_here(need):
-    """Whether there is something that a job needs."""
+def is_here(need, size="full"):
+    """Whether there is something that a job needs. To make environments of peers takes longer than
+    all of the quick jobs, so these use what a full run has made.
+    """
     from .. import peers
 
     if need == "GPU":
@@ -168,5 +170,5 @@ def is_here(need):
     if need.endswith(".npz"):
         return (DATA / need).exists()
     if need in peers.NEEDS:
-        return peers.is_there(need)
+        return peers.is_there(need, make=size == "full")
     return importlib.util.find_spec(need) is not None

@@ -49,8 +49,10 @@ def run(peer, script, *arguments, timeout=None):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def is_there(peer):
-    """Whether there is an environment of a peer, or one can be made."""
+def is_there(peer, make=True):
+    """Whether there is an environment of a peer, or one can be made where that is wanted."""
+    if not make:
+        return (FOLDER / peer / "complete").exists()
     with MAKING:
         try:
             _environment(peer)
