@@ -147,7 +147,7 @@ CLASSIFIERS = ("hinge", "squared hinge", "logistic", "tuned")
 CORNERED = ("hinge", "epsilon", "tuned", "tuned numbers")
 REGRESSORS = ("epsilon", "squared", "tuned numbers")
 # kernels whose number is known before there are data
-COUNTS = {"list": 4, "function": 2, "matrices": 3, "subsets": 9, "product": 6, "polynomial": 6}
+COUNTS = {"list": 4, "function": 2, "matrices": 3, "subsets": 36, "product": 6, "polynomial": 6}
 MIXTURES = {"product": Product(starts=2), "polynomial": PolynomialMixture(starts=1)}
 
 

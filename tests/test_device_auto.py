@@ -65,6 +65,18 @@ def test_factors_of_few_columns_stay(started):
     assert place.pays(rbf_bank(9000, (0.5, 1.0), features=[0, 1]))
 
 
+def test_factors(started, monkeypatch):
+    """Those that are turned into factors of a common space cost the host more."""
+    monkeypatch.setattr(place, "gpu_is_here", lambda: True)
+    monkeypatch.setattr(place, "Device", lambda name: Device("torch"))
+    assert not place.device_for_factors("auto", 8000, 1000, alike=True)
+    assert place.device_for_factors("auto", 30_000, 1000)
+    started()
+    assert place.device_for_factors("auto", 8000, 1000, alike=True)
+    assert not place.device_for_factors("auto", 8000, 1000)
+    assert not place.device_for_factors("auto", 30_000, 250, alike=True)  # few as they are
+
+
 def test_grids(started, monkeypatch):
     monkeypatch.setattr(place, "gpu_is_here", lambda: True)
     assert not place.grid_pays(20, 1000)
@@ -81,8 +93,10 @@ def test_a_grid_goes_to_a_gpu_that_has_started(started, monkeypatch, lower):
     monkeypatch.setattr(place, "gpu_is_here", lambda: True)
     lower(device_entries_of_grids=100)
     options = {"kernels": [RBF(1.0), Linear()], "Cs": [0.1, 1.0], "ps": [1.0], "cv": 2}
+    raced = MKLClassifierCV(**options, device="auto").fit(X, Y)
     here = MKLClassifierCV(**options, exhaustive=True).fit(X, Y)
     there = MKLClassifierCV(**options, exhaustive=True, device="auto").fit(X, Y)
+    assert "lockstep" in str(raced.plan_)
     assert "lockstep" in str(there.plan_)
     assert "lockstep" not in str(here.plan_)
     assert "enough entries" in there.plan_.place.why

@@ -239,8 +239,7 @@ def plan_blocks(request: Request, kernels: ResolvedKernels, n: int) -> bool:
         return False
     if request.solver == "blocks":
         return True
-    separate = not kernels.is_masked and _column_sets(kernels) >= table.separate_column_sets
-    if not (request.is_sparse and separate):
+    if not request.is_sparse or kernels.is_masked or see_the_same(kernels):
         return False
     columns = kernels.m * min(approximation.rank, n)
     if approximation.folder is None and 4 * n * columns > request.memory_budget:
@@ -250,10 +249,15 @@ def plan_blocks(request: Request, kernels: ResolvedKernels, n: int) -> bool:
     )
 
 
-def _column_sets(kernels: ResolvedKernels) -> int:
-    """The number of different sets of columns that kernels see."""
+def see_the_same(kernels: ResolvedKernels) -> bool:
+    """Whether kernels see few different sets of columns, so that their factors have a small space
+    in common.
+    """
+    if kernels.is_masked:
+        return False
     columns = (kernels.columns_of(k) for k in range(kernels.m))
-    return len({None if one is None else np.asarray(one).tobytes() for one in columns})
+    sets = {None if one is None else np.asarray(one).tobytes() for one in columns}
+    return len(sets) < thresholds().separate_column_sets
 
 
 def plan_bank(

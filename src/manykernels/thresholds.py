@@ -152,7 +152,7 @@ class Thresholds:
         2**21, "the same for kernels of feature subsets, which cost the host more", "gpu"
     )
     device_entries_of_grids: int = _threshold(
-        2**22, "the same for the kernels of one fold of a grid", "gpu"
+        2**21, "the same for the kernels of one fold of a grid", "gpu"
     )
     device_start: int = _threshold(
         2**4,

@@ -132,9 +132,6 @@ class Bank(KernelSet):
     `Blocks` asks for.
     """
 
-    nonnegative: bool | np.ndarray = False
-    """Which kernels have no negative entries and are computed entry by entry, (m,) or for all."""
-
     @property
     def prefers_factor_space(self) -> bool:
         """True if systems of equations in the space of factors are cheaper than kernels of all
@@ -197,13 +194,17 @@ class Bank(KernelSet):
         """The largest entry of the diagonal of K_d."""
         return float(self.combined_diagonal(weights).max(initial=0.0))
 
+    def nonnegative(self) -> bool | np.ndarray:
+        """Which kernels have no negative entries and are computed entry by entry, (m,) or all."""
+        return False
+
     def magnitudes(self, weights: ArrayLike, numbers: Array) -> Array:
         """``S numbers`` for nonnegative numbers (t, n), where S_ij is the size of what is rounded
-        in an entry of K_d: the entry itself of kernels that are `nonnegative`, and for others its
+        in an entry of K_d: the entry itself of `nonnegative` kernels, and for others its
         bound ``sqrt(K_ii K_jj)``, since terms that cancel are as large.
         """
         weights = np.asarray(weights, dtype=float)
-        sure = np.where(self.nonnegative, weights, 0.0)
+        sure = np.where(self.nonnegative(), weights, 0.0)
         out = np.maximum(self.decision(sure, numbers), 0.0) if sure.any() else 0.0
         if sure.any() and np.array_equal(sure, weights):
             return out

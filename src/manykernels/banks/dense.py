@@ -52,9 +52,8 @@ class DenseBank(Delegating, SumBank):
     def symmetric(self) -> bool:
         return True
 
-    @property
-    def nonnegative(self) -> Any:  # type: ignore[override]
-        return self.source.nonnegative
+    def nonnegative(self) -> bool | np.ndarray:
+        return self.source.nonnegative()
 
     @property
     def persistent(self) -> Any:

@@ -70,7 +70,6 @@ class MaskedBank(Delegating, SumBank):
     inner = "spec"
     streams = True
     cheap_subsets = True
-    nonnegative = True
 
     def __init__(self, spec: MaskedSpec, points: Points, compute: Compute) -> None:
         self.spec, self.compute = spec, compute
@@ -99,6 +98,9 @@ class MaskedBank(Delegating, SumBank):
     def scale(self) -> Any:
         """The factor of all kernels."""
         return self.spec.scale
+
+    def nonnegative(self) -> bool:
+        return True
 
     def take_kernels(self, kernels: Indices, factor: float = 1.0) -> Any:
         return self._like(self.spec.take_kernels(kernels, factor))

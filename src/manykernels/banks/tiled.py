@@ -104,8 +104,7 @@ class TiledBank(Delegating, SumBank):
     def symmetric(self) -> bool:
         return self.left is self.right
 
-    @property
-    def nonnegative(self) -> np.ndarray:  # type: ignore[override]
+    def nonnegative(self) -> np.ndarray:
         return np.array([isinstance(kernel, NONNEGATIVE) for kernel in self.spec.kernels])
 
     def combine(self, weights: Any, rows: Any = None) -> np.ndarray:

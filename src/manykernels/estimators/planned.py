@@ -25,6 +25,7 @@ from ..planning import (
     plan_blocks,
     plan_precision,
     problems_of,
+    see_the_same,
 )
 from ..solvers import choose_solver
 from .base import MKLEstimator
@@ -134,7 +135,7 @@ class ForeseenFactors(FactorBank):
         if plan_blocks(asked, kernels, n):
             self.factored, self.budget = False, asked.memory_budget
             return
-        device = device_for_factors(estimator.device, n, kernels.m * rank)
+        device = device_for_factors(estimator.device, n, kernels.m * rank, see_the_same(kernels))
         if device is not None:
             self.device, self.by_blocks = device, False
 

@@ -63,12 +63,17 @@ def moved_to_device(bank: Bank, name: str, small: bool = False) -> Bank:
     return bank if translated is None else translated(bank, device)
 
 
-def device_for_factors(name: str, n: int, width: int) -> Device | None:
-    """The device for factors of n points with so many columns; None if the host is as fast."""
+def device_for_factors(name: str, n: int, width: int, alike: bool = False) -> Device | None:
+    """The device for factors of n points with so many columns; None if the host is as fast.
+
+    Factors of kernels that are `alike`, since they see the same features, are turned into those of
+    their common space, which costs the host more than what follows.
+    """
     table, operations = thresholds(), n * width**2
     is_large = operations >= table.device_operations_on_factors
     if name == "auto":
-        is_large = operations >= table.device_operations_by_default
+        alike = alike and width >= table.shared_basis_columns and gpu_has_started()
+        is_large = is_large and (alike or operations >= table.device_operations_by_default)
         name = "cuda" if is_large and gpu_is_here() else "cpu"
     if name == "cpu":
         return None

@@ -19,7 +19,7 @@ from ...kernels import KernelCollection, auto_bank
 from ...kernels.collection import MaskedCollection
 from ...kernels.points import is_sparse
 from ...lowrank import RandomFourier
-from ...planning import Request, Table, plan_blocks, plan_precision, plan_table
+from ...planning import Request, Table, plan_blocks, plan_precision, plan_table, see_the_same
 from ...result import Missing
 from ...thresholds import thresholds
 from ..checks import choose_combination, is_limited, memory_budget
@@ -252,7 +252,8 @@ def _factors(estimator, kernels, X, options):
     approximation, n = estimator.approximation, X.shape[0]
     if plan_blocks(request(estimator), kernels, n):
         return approximation.fit(kernels, X, **options, on_demand=True)
-    device = device_for_factors(estimator.device, n, kernels.m * min(approximation.rank, n))
+    width = kernels.m * min(approximation.rank, n)
+    device = device_for_factors(estimator.device, n, width, see_the_same(kernels))
     fitted = approximation.fit(kernels, X, **options, device=device)
     # a search for some of the kernels asks for the factors of each
     return fitted if is_limited(estimator) else reduced(fitted, options["memory_budget"])

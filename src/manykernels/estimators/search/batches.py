@@ -107,7 +107,6 @@ def in_batches(task: Any) -> bool:
     return (
         one.device != "cpu"
         and one.solver == "auto"
-        and one.max_iter is None
         and one.combination == "sum"
         and one.regularizer is None
         and one.normalize not in ("center", "cosine")

@@ -236,7 +236,8 @@ class Tuned:
                 return place.fold in folds and place[1:] not in out
 
             try:
-                solve_in_batches(grid.tasks, found, note, wanted)
+                if self.max_iter is None:
+                    solve_in_batches(grid.tasks, found, note, wanted)
             except KeyboardInterrupt:
                 return False
             if not all(cells(task, found, note, wanted) for task in grid.tasks):
