@@ -464,8 +464,8 @@ def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
     words = capfd.readouterr().err
     assert f"device {device.name}" in words
     assert ("stays there" if resident else "active points") in words
-    some = KernelCollection.masked_rbf(np.ones(3), np.ones((3, X.shape[1]), dtype=bool))
+    some = KernelCollection.masked_rbf(np.ones(40), np.ones((40, X.shape[1]), dtype=bool))
     MKLClassifier(some, device=device.name, verbose=2).fit(X, y)
-    assert "products of 3 kernels with all points" in capfd.readouterr().err
+    assert "products of 40 kernels with all points" in capfd.readouterr().err
     MKLClassifier([RBF(1.0), Linear()], device=device.name).fit(X, y)
     assert "device" not in capfd.readouterr().err

@@ -163,7 +163,7 @@ class Thresholds:
     device_operations_on_factors: int = _threshold(
         2**30, "multiplications of factors from which on they go to a GPU", "gpu_lowrank"
     )
-    device_operations_by_default: int = _threshold(2**35, "the same for device='auto'", "gpu")
+    device_operations_by_default: int = _threshold(2**34, "the same for device='auto'", "gpu")
     device_points_of_tables: int = _threshold(
         2000, "points from which on a GPU beats kernels that the host looks up in a table", "gpu"
     )
