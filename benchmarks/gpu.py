@@ -24,9 +24,10 @@ from manykernels import MKLClassifier
 from manykernels.kernels import RBF, paper_bank
 from manykernels.kernels.vector import dense
 
+from . import gpu_regret
 from .common import load, read, table
 from .gpu_pieces import pieces, shortest
-from .gpu_regret import Drawn, beside, regret
+from .gpu_regret import Drawn, beside
 from .million import PAPER_HOURS, kernels
 
 COVERTYPE_HOURS = 64.46
@@ -37,6 +38,7 @@ COVERTYPE = (
     (0.5, 8.0, 1.33, 1e-2),
     *((*gammas, p, 1e-3) for gammas in ((2.0, 128.0), (0.5, 8.0)) for p in (2.0, 1.0, 1.33)),
 )
+WAYS = ("exact", "lowrank", "grid")  # of the problems of the regret
 CEILINGS = {}
 
 
@@ -264,6 +266,11 @@ def norms():
     return rows
 
 
+def regret():
+    """``device="auto"`` beside the better of CPU and GPU, on problems of some ways."""
+    return gpu_regret.regret(WAYS)
+
+
 def auto():
     """Where the GPU pays: kernels of three kinds on both, and what ``device="auto"`` takes once
     PyTorch was imported; the rule is `manykernels.banks.torch.place.pays`.
@@ -308,6 +315,7 @@ STEPS = {
     "pieces": pieces,
     "small": small,
 }
+SPLIT = {"regret": "WAYS"}
 NEEDS = {"": ("GPU",)}
 GUESSED = {
     "ceilings": 20,
@@ -318,7 +326,7 @@ GUESSED = {
     "middle": 60,
     "norms": 40,
     "auto": 240,
-    "regret": 240,
+    "regret": 100,
     "pieces": 60,
     "small": 60,
 }

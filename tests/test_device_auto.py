@@ -74,7 +74,7 @@ def test_factors(started, monkeypatch):
     started()
     assert place.device_for_factors("auto", 8000, 1000, alike=True)
     assert not place.device_for_factors("auto", 8000, 1000)
-    assert not place.device_for_factors("auto", 30_000, 250, alike=True)  # few as they are
+    assert not place.device_for_factors("auto", 8000, 250, alike=True)
 
 
 def test_grids(started, monkeypatch):
@@ -108,6 +108,7 @@ def test_a_grid_goes_to_a_gpu_that_has_started(started, monkeypatch, lower):
 
 def test_low_rank_grids_wait_for_a_gpu_that_has_started(started, monkeypatch):
     monkeypatch.setattr(batches, "Device", lambda name: Device("torch"))
+    monkeypatch.setattr(batches, "gpu_has_started", lambda: False)
     options = {"kernels": [RBF(1.0), RBF(0.1)], "Cs": [0.1, 1.0], "ps": [1.0], "cv": 2}
     options |= {"approximation": Nystroem(10), "device": "auto"}
     assert "lockstep" not in str(MKLClassifierCV(**options).fit(X, Y).plan_)

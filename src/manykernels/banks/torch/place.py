@@ -72,7 +72,7 @@ def device_for_factors(name: str, n: int, width: int, alike: bool = False) -> De
     table, operations = thresholds(), n * width**2
     is_large = operations >= table.device_operations_on_factors
     if name == "auto":
-        alike = alike and width >= table.shared_basis_columns and gpu_has_started()
+        alike = alike and gpu_has_started()
         is_large = is_large and (alike or operations >= table.device_operations_by_default)
         name = "cuda" if is_large and gpu_is_here() else "cpu"
     if name == "cpu":
