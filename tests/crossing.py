@@ -670,13 +670,20 @@ def _place(name):
     raise LookupError(name)
 
 
+def by_pairs():
+    """A context in which a few kernels of subsets stand for the many that are computed pair by
+    pair.
+    """
+    return thresholds.lowered(listed_subsets=0)
+
+
 @contextmanager
 def going(way):
     """A context in which fits go a way, if they can; gives a list that grows when they do."""
     walked: list[str] = []
     with ExitStack() as stack:
-        # a few kernels of subsets stand for the many that are computed pair by pair
-        stack.enter_context(thresholds.lowered(**{"listed_subsets": 0} | way.table))
+        stack.enter_context(by_pairs())
+        stack.enter_context(thresholds.lowered(**way.table))
         for name, value in way.sizes.items():
             stack.enter_context(mock.patch.object(*_place(name), value))
         for name in way.walked:

@@ -105,7 +105,7 @@ def test_every_way_of_a_plan_is_crossed():
     ],
 )
 def test_is_refused_with_a_sentence(refusal, row):
-    with pytest.raises(ValueError, match=refusal.sentence):
+    with crossing.by_pairs(), pytest.raises(ValueError, match=refusal.sentence):
         crossing.fitted(crossing.case(row))
 
 
