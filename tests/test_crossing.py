@@ -55,7 +55,7 @@ def cluster():
 def test_holds(row, name, interrupted, tmp_path, monkeypatch, request):
     """A fit ends, is finite, keeps its claim, comes back from a file, and obeys Ctrl-C."""
     way, case = crossing.WAYS[name], crossing.case(row)
-    parameters = dict(way.parameters)
+    parameters = dict(way.parameters) if way.takes(row) else {}
     package = pytest.importorskip(way.needs) if way.needs else None
     if way.needs == "torch" and package.cuda.is_available():
         parameters["device"] = "cuda"
