@@ -326,7 +326,7 @@ GUESSED = {
     "middle": 60,
     "norms": 40,
     "auto": 240,
-    "regret": 100,
+    "regret": 60,
     "pieces": 60,
     "small": 60,
 }
