@@ -369,6 +369,17 @@ class TestTools:
         again = MKLClassifierCV(kernels, Cs=[1.0], ps=[1.0], cv=2).fit(X, y)
         np.testing.assert_allclose(grid.scores_, again.scores_, atol=1e-3)
 
+    def test_few_kernels_of_subsets_are_checked_as_many_are(self):
+        X, y = toy(60)
+        masks = np.tri(9, 4, dtype=bool)
+        with pytest.raises(ValueError, match="masks are over 4 features, but X has 5"):
+            MKLClassifier(KernelCollection.masked_rbf(np.ones(9), masks)).fit(
+                X[:, [0, *range(4)]], y
+            )
+        masks[3] = False
+        model = MKLClassifier(KernelCollection.masked_rbf(np.ones(9), masks)).fit(X, y)
+        assert isinstance(model.bank_, MaskedBank)
+
     def test_masked_bank(self, rng):
         bank = KernelCollection.masked_rbf(rng.random(500) + 0.1, rng.random((500, 4)) < 0.7)
         clf = MKLClassifier(bank, C=10.0, p=1.33).fit(X, LABELS)

@@ -369,11 +369,7 @@ class MaskedSpec:
     ) -> Self:
         """The kernels of a collection, normalized on the training points."""
         refuse_categories(training.categories, "A masked bank")
-        n_features = training.X.shape[1]
-        if n_features != collection.n_features:
-            raise ValueError(
-                f"The masks are over {collection.n_features} features, but X has {n_features}."
-            )
+        collection.check_columns(training.X.shape[1])
         if normalize == "variance":
             raise ValueError(
                 "normalize='variance' gives every kernel a factor of its own, and masked kernels "

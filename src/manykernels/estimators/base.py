@@ -5,14 +5,9 @@ The three jobs have their own files: `prepare` (data to problem), `session` (pro
 """
 
 import copy
-import copyreg
-import io
-import pickle
 import time
 import warnings
-import zlib
 from dataclasses import replace
-from types import FunctionType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._callers import user_stacklevel
 from .._log import logger
 from ..banks import KernelSet
-from ..kernels.points import narrowed
 from ..result import Result, Status
 from .answers.contributions import TellsWeights
 from .data.decision import make_decision, restored_decision
@@ -36,10 +30,6 @@ from .session import FitSession
 LOOKED_AT = 50
 # Value, as a part of the diagonal, below which two rows are not alike. Larger: more warnings.
 NOT_ALIKE = 1e-3
-# Bytes of an array from which on a pickle of a model holds it as it is.
-LISTED = 4000
-# Packages whose functions and classes every process finds.
-OURS = ("manykernels", "numpy")
 
 
 class ModelState(NamedTuple):
@@ -245,22 +235,6 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
             state |= {"decision_": lean, "bank_": lean.bank, "result_": result}
         return state
 
-    def __reduce_ex__(self, protocol):
-        """All of the state but long arrays is deflated, as in a model file."""
-        deflated = io.BytesIO()
-        listing = _Listing(deflated, self)
-        listing.dump(self.__getstate__())
-        state = zlib.compress(deflated.getvalue()), listing.values
-        return copyreg.__newobj__, (type(self),), state
-
-    def __setstate__(self, state):
-        if isinstance(state, tuple):
-            deflated, values = state
-            listed = pickle.Unpickler(io.BytesIO(zlib.decompress(deflated)))
-            listed.persistent_load = values.__getitem__
-            state = listed.load()
-        super().__setstate__(state)
-
     def __copy__(self):
         twin = type(self).__new__(type(self))
         vars(twin).update(vars(self))
@@ -310,39 +284,6 @@ class MKLEstimator(ReadsTables, TellsWeights, CallbackSupportMixin, RichDisplay,
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
-
-
-class _Listing(pickle.Pickler):
-    """Pickles an estimator's state but for what another pickler may treat in its own way: joblib
-    maps arrays into memory, cloudpickle takes functions and classes of a session along. These, and
-    the estimator itself, become numbers: their places in the list ``values``.
-    """
-
-    def __init__(self, file, estimator):
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.places, self.values = {id(estimator): 0}, [estimator]
-
-    def persistent_id(self, value):
-        if isinstance(value, np.ndarray):
-            listed = value.nbytes >= LISTED and not value.dtype.hasobject and not _is_wide(value)
-        else:
-            listed = isinstance(value, (type, FunctionType))
-            listed = listed and str(value.__module__).partition(".")[0] not in OURS
-        if listed and id(value) not in self.places:
-            self.places[id(value)] = len(self.values)
-            self.values.append(value)
-        return self.places.get(id(value))
-
-    def reducer_override(self, value):
-        """Numbers that float32 holds exactly are kept so, as in a model file."""
-        if isinstance(value, np.ndarray) and _is_wide(value):
-            return np.asarray, (narrowed(value), np.float64)
-        return NotImplemented
-
-
-def _is_wide(array):
-    """Whether float32 would hold numbers that are in float64."""
-    return array.nbytes > 100 and array.dtype == np.float64 and narrowed(array) is not array
 
 
 def _is_identity(bank, weights):

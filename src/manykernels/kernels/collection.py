@@ -134,6 +134,13 @@ class MaskedCollection(KernelCollection):
         """The masks of the chosen kernels, as booleans."""
         return np.unpackbits(self.packed[chosen], axis=1, count=self.n_features).astype(bool)
 
+    def check_columns(self, n_features: int) -> None:
+        """Raise unless the masks are over so many columns."""
+        if n_features != self.n_features:
+            raise ValueError(
+                f"The masks are over {self.n_features} features, but X has {n_features}."
+            )
+
     def __len__(self) -> int:
         return self.gammas.size
 

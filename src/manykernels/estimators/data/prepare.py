@@ -281,6 +281,7 @@ def collection(estimator, X):
         names = getattr(estimator, "feature_names_in_", None)
         found = KernelCollection.of(kernels).for_columns(X.shape[1], names, categories)
         if isinstance(found, MaskedCollection) and not goes_by_pairs(found):
+            found.check_columns(X.shape[1])
             return KernelCollection(list(found.kernels))
         return found
     if kernels not in MADE:
@@ -292,8 +293,12 @@ def collection(estimator, X):
 
 
 def goes_by_pairs(kernels):
-    """Whether kernels are so many of feature subsets that all are computed pair by pair."""
-    return isinstance(kernels, MaskedCollection) and len(kernels) > thresholds().listed_subsets
+    """Whether kernels of feature subsets are computed pair by pair, all of them at once: many are,
+    and those of no feature, which are one everywhere.
+    """
+    if not isinstance(kernels, MaskedCollection):
+        return False
+    return len(kernels) > thresholds().listed_subsets or not kernels.packed.any(axis=1).all()
 
 
 def _given_bank(estimator):
