@@ -455,7 +455,7 @@ def test_many_kernels_of_single_features(device, p, monkeypatch, lower):
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_a_plan_is_printed(device, resident, monkeypatch, capfd, lower):
-    lower(device_entries=0)
+    lower(device_entries=0, device_entries_of_subsets=0)
     if not resident:
         computed = replace(TOLERANCES, resident_share=0.0, active_share=0.0)
         monkeypatch.setattr("manykernels.banks.torch.place.MACHINE_TOLERANCES", computed)
