@@ -91,7 +91,7 @@ def ceilings():
     return rows
 
 
-def fitted(X, y, repeats=1, quiet=False, **options):
+def fitted(X, y, repeats=1, **options):
     """A fitted model, and the seconds of the shortest of some fits."""
     import torch
 
@@ -102,7 +102,7 @@ def fitted(X, y, repeats=1, quiet=False, **options):
         began = time.perf_counter()
         clf.fit(X, y)
         times.append(time.perf_counter() - began)
-    if repeats > 1 and not quiet:
+    if repeats > 1:
         print(
             f"seconds of {repeats} fits: {', '.join(f'{seconds:.2f}' for seconds in times)}",
             flush=True,
