@@ -192,6 +192,8 @@ def execute(job, log, cores, limit):
     if child.exitcode == 0:
         partial.unlink(missing_ok=True)
         record = load(job)
+        if state(job) == "stale":  # it made no rows, and figures of before are kept
+            return "skipped", "it made no rows; what it had made before is kept"
         return record.status, record.reason
     lines = log.read_text().strip().splitlines()
     return "failed", (lines or [f"ended with {child.exitcode}"])[-1]
