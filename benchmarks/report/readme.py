@@ -8,7 +8,7 @@ def fits(rows, p):
     sizes = {}
     for row in rows:
         sizes.setdefault(row["rows"], []).append(row[f"{p} / SVC"])
-    return "; ".join(f"{size:,} rows: {span(ratios)}" for size, ratios in sizes.items())
+    return "; ".join(f"{size:,} rows: {span(ratios)}" for size, ratios in sorted(sizes.items()))
 
 
 def by(column, **wanted):
