@@ -129,13 +129,13 @@ def group_lasso(rows):
 def paths(rows):
     said = []
     for who in ("adelie", "celer", "skglm"):
-        ratios = [row["ours to theirs"] for row in rows if row["who"] == who]
-        ratios = [ratio for ratio in ratios if isinstance(ratio, float)]
+        theirs = [row for row in rows if row["who"] == who]
+        ratios = [row["ours to theirs"] for row in theirs if "failed" not in row]
         if ratios:
-            won = sum(ratio > 1.0 for ratio in ratios)
+            won, none = sum(ratio > 1.0 for ratio in ratios), len(theirs) - len(ratios)
             said.append(
                 f"{who} takes less processor time on {won} of {len(ratios)} tables (ours takes "
-                f"{span(ratios)} as long)"
+                f"{span(ratios)} as long)" + (f", and gives up on {none}" if none else "")
             )
     return "Group lasso over a hundred penalties, gaps of 1e-3: " + ", ".join(said) + "."
 
