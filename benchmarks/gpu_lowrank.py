@@ -56,7 +56,7 @@ PARTS = {
     "certificate": ("manykernels.problem.Problem", "certificate"),
     "line search": ("manykernels.solvers.lowrank.primal.PrimalNewton", "_length"),
     "preparing": ("manykernels.estimators.classifier", "prepare"),
-    "stepping": ("manykernels.estimators.base", "drive"),
+    "stepping": ("manykernels.estimators.session.FitSession", "solve"),
 }
 
 
@@ -104,11 +104,14 @@ def classifier(rank, **more):
     return MKLClassifier(**options | more)
 
 
-def fitted(model, X, y, X_test, y_test):
-    """A row of a table for a fit, and its model."""
+def fitted(model, X, y, X_test, y_test, limit=0):
+    """A row of a table for a fit, and its model; ended as by Ctrl-C after so many seconds, if a
+    limit is given.
+    """
     _forget()
     began = time.perf_counter()
-    model.fit(X, y)
+    with at_most(limit):  # 0: never
+        model.fit(X, y)
     seconds = time.perf_counter() - began
     result = model.result_
     row = {
