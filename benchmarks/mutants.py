@@ -176,6 +176,8 @@ class Copy:
             os.chdir(self.folder)
             os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # these tests need none
             sys.path[:0] = [str(self.folder / "src"), str(self.folder / "tests")]
+            for name in [name for name in sys.modules if name.split(".")[0] == "manykernels"]:
+                del sys.modules[name]  # that of the checkout, which is no mutant
             if seconds < math.inf:
                 sys.dont_write_bytecode = True  # mutants written within a second look the same
                 limit = math.ceil(seconds)
