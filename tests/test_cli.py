@@ -673,7 +673,17 @@ class TestHowItEnds:
         assert process.returncode == 141
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
-    @pytest.mark.parametrize("module", ["typer", "manykernels.cli.app", "numpy", "numba", "pandas"])
+    @pytest.mark.parametrize(
+        "module",
+        [
+            "typer",
+            "numpy",
+            *(
+                pytest.param(name, marks=pytest.mark.long)
+                for name in ("manykernels.cli.app", "numba", "pandas")
+            ),
+        ],
+    )
     def test_a_signal_while_modules_are_imported(self, folder, module):
         trained(folder, *FEW)
         words = ["manykernels", "predict", "model.mk", "iris.csv"]

@@ -22,12 +22,14 @@ ONE_CELL = {"kernels": "whole", "Cs": [1.0], "ps": [2.0], "cv": 2}
 SMALL_GRIDS = [MKLClassifierCV(**ONE_CELL), MKLRegressorCV(**ONE_CELL)]
 GRIDS = [MKLClassifierCV(), MKLRegressorCV()]
 VARIANTS = [
-    MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalize="center"),
     MKLClassifier(
         [RBF(), Linear()], p=1.33, loss="squared_hinge", share_weights=False, multiclass="ovo"
     ),
-    MKLClassifier([RBF(), Linear()], loss="logistic"),
     MKLClassifier(combination="product", regularizer=L1(), random_state=0),
+]
+MORE_VARIANTS = [
+    MKLClassifier(kernels=[RBF(), Linear()], p=2.0, normalize="center"),
+    MKLClassifier([RBF(), Linear()], loss="logistic"),
     MKLRegressor([RBF(), Linear()], loss="squared", p=2.0),
     MKLFeatureSelector(threshold=1e-3),
 ]
@@ -46,6 +48,12 @@ def known_failures(estimator):
 
 @parametrize_with_checks(DEFAULTS + SMALL_GRIDS + VARIANTS, expected_failed_checks=known_failures)
 def test_scikit_learn_compatible(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(MORE_VARIANTS, expected_failed_checks=known_failures)
+def test_more_variants_are_compatible(estimator, check):
     check(estimator)
 
 

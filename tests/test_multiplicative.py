@@ -59,7 +59,12 @@ def many(X):
 
 def problems():
     sets = [("toy", *toy(40), KernelCollection(MIXED)), ("ring", *ring(30), None)]
-    return [pytest.param(X, y, kernels or many(X), id=name) for name, X, y, kernels in sets]
+    return [
+        pytest.param(
+            X, y, kernels or many(X), id=name, marks=pytest.mark.long if kernels is None else ()
+        )
+        for name, X, y, kernels in sets
+    ]
 
 
 def played(problem, rounds, **options):

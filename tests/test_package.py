@@ -50,7 +50,7 @@ print(sorted(name for name in sys.modules if name.startswith(above)))
 """
 
 
-@pytest.mark.parametrize("checkpoint", ["", "run.mk"])
+@pytest.mark.parametrize("checkpoint", [pytest.param("", marks=pytest.mark.long), "run.mk"])
 def test_a_fit_loads_nothing_of_the_floors_above(checkpoint, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FIT, checkpoint],

@@ -137,7 +137,7 @@ def sets_and_norms():
     """
     for name in ("sonar", "ionosphere", "liver", "breast_cancer", "australian", "diabetes", "wpbc"):
         few = name == "liver"
-        yield pytest.param(name, 1, 30, marks=() if few else pytest.mark.long)
+        yield pytest.param(name, 1, 20, marks=() if few else pytest.mark.long)
         for p in (1.1, 1.33, 2, 3, 10):
             yield pytest.param(name, p, 40, marks=() if p in (1.33, 3) else pytest.mark.long)
             yield pytest.param(name, p, 100, marks=pytest.mark.long)

@@ -80,7 +80,10 @@ class TestScores:
             pytest.param(MKLClassifier(FIXED, tol=1e-5), marks=LONG),
             MKLClassifier("auto", tol=1e-5),
             pytest.param(MKLClassifier(FIXED, tol=1e-5, normalize="cosine"), marks=LONG),
-            MKLClassifier(FIXED, tol=1e-5, normalize="trace", class_weight="balanced"),
+            pytest.param(
+                MKLClassifier(FIXED, tol=1e-5, normalize="trace", class_weight="balanced"),
+                marks=LONG,
+            ),
             pytest.param(
                 MKLClassifier(FIXED, tol=1e-5, normalize=None, loss="squared_hinge"), marks=LONG
             ),
@@ -88,7 +91,7 @@ class TestScores:
             pytest.param(MKLClassifier(FIXED, tol=1e-5, normalize="center"), marks=LONG),
             MKLClassifier(FIXED, tol=1e-5, approximation=Nystroem(20, random_state=0)),
             pytest.param(MKLRegressor(FIXED, tol=1e-5), marks=LONG),
-            MKLRegressor("auto", tol=1e-5, loss="squared"),
+            pytest.param(MKLRegressor("auto", tol=1e-5, loss="squared"), marks=LONG),
         ],
         ids=lambda plain: repr(plain)[:60],
     )
