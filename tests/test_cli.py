@@ -677,11 +677,10 @@ class TestHowItEnds:
         "module",
         [
             "typer",
+            pytest.param("manykernels.cli.app", marks=pytest.mark.long),
             "numpy",
-            *(
-                pytest.param(name, marks=pytest.mark.long)
-                for name in ("manykernels.cli.app", "numba", "pandas")
-            ),
+            pytest.param("numba", marks=pytest.mark.long),
+            pytest.param("pandas", marks=pytest.mark.long),
         ],
     )
     def test_a_signal_while_modules_are_imported(self, folder, module):
