@@ -615,6 +615,17 @@ class TestProbabilities:
         found = model.predict_proba(points)[:, 1]
         assert abs(found.mean() - labels.mean()) < 0.02
 
+    @pytest.mark.parametrize("clean", [0, 1, 20, 150])
+    def test_isotonic_is_never_certain(self, clean):
+        """At ends of so many rows without an error, one more would be one."""
+        labels = np.concatenate([np.zeros(clean), np.tile([1.0, 0.0], 150), np.ones(clean)])
+        scores, error = np.arange(len(labels), dtype=float), min(0.5, 1.0 / (clean + 1.0))
+        table = calibration.fitted("isotonic", scores, labels > 0, np.full(len(labels), 3.0))
+        found = np.interp(scores, *table)
+        np.testing.assert_allclose(found[:clean], error)
+        np.testing.assert_allclose(found[clean : len(labels) - clean], 0.5)
+        np.testing.assert_allclose(found[len(labels) - clean :], 1.0 - error)
+
 
 class TestFiles:
     @pytest.mark.parametrize(

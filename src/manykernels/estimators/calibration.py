@@ -80,6 +80,12 @@ def _minimum(loss, at, x, target, weight):
 
 
 def _steps(scores, positive, weight):
+    """A monotone function that is nowhere 0 or 1: a row of each class, at the end where it is least
+    expected, stands for those that were not seen.
+    """
+    scores = np.concatenate([[scores.min()], scores, [scores.max()]])
+    target = np.concatenate([[1.0], positive, [0.0]])
+    weight = np.concatenate([[weight.mean()], weight, [weight.mean()]])
     model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    model.fit(scores, positive.astype(float), sample_weight=weight)
+    model.fit(scores, target, sample_weight=weight)
     return np.stack([model.X_thresholds_, model.y_thresholds_])
