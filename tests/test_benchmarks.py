@@ -14,6 +14,7 @@ pytest.importorskip("benchmarks", reason="the benchmarks are in the checkout, no
 
 from benchmarks import common
 from benchmarks.harness import __main__ as harness
+from benchmarks.harness import keep as keeping
 from benchmarks.harness import plan, records
 from benchmarks.report import figures, write
 from benchmarks.report.found import Found
@@ -260,6 +261,20 @@ class TestRecords:
         assert states() == ["fresh", "stale"]
         (tmp_path / "package" / "a.py").unlink()
         assert states() == ["stale", "stale"]
+
+    def test_kept_for_a_reason(self, job, monkeypatch):
+        other = records.Job("structure", "summary", "quick")
+        modules = "problem estimators/calibration"
+        for one in (job, other):
+            self.record(one, benchmark=one.benchmark, part=one.part, key="", modules=modules).save()
+        monkeypatch.setattr(keeping, "fresh_at", lambda *_: {str(job)})
+        changed = ["estimators/calibration.py", "report.py"]
+        monkeypatch.setattr(keeping, "changed_since", lambda _: changed)
+        keeping.keep([job, other], "abc", "it makes no probabilities.")
+        assert [records.state(one) for one in (job, other)] == ["fresh", "stale"]
+        said = "estimators/calibration.py changed after abc: it makes no probabilities."
+        assert records.load(job).kept == said
+        assert said in job.path.with_suffix(".md").read_text()
 
     def test_modules_of_a_process_that_worked_alone(self):
         asked = """if True:

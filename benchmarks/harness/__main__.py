@@ -18,6 +18,7 @@ from pathlib import Path
 from ..common import describe_machine
 from ..report.write import write
 from .job import in_child
+from .keep import keep
 from .plan import LIMIT, chosen, expected, goes_on, on_gpu, why_not
 from .records import CHECKOUT, Record, commit, load, state
 
@@ -41,6 +42,8 @@ def main():
     jobs = chosen(given.names, given.size)
     if given.list:
         return listed(jobs)
+    if given.keep:
+        return keep(jobs, given.since, given.keep)
     cores = shares(given.at_once)
     if len(cores) > 1:
         os.environ.update(dict.fromkeys(THREADS, str(len(cores[0]))))
@@ -76,6 +79,12 @@ def arguments():
     parser.add_argument(
         "--minutes", type=float, help="begin only what should end within so many minutes"
     )
+    parser.add_argument(
+        "--keep",
+        metavar="WHY",
+        help="run nothing: keep stale records that were fresh at --since, for a reason that they say",
+    )
+    parser.add_argument("--since", metavar="COMMIT", default="HEAD")
     parser.add_argument("--logs", type=Path, default=Path("out") / "logs")
     return parser.parse_args()
 

@@ -82,6 +82,7 @@ class Record:
     versions: dict = field(default_factory=dict)
     constants: dict = field(default_factory=dict)
     modules: str | None = None  # that were loaded; None: all count
+    kept: str = ""  # what changed since in files that were loaded, and why the figures hold
     title: str = ""
     rows: object = None
 
@@ -237,6 +238,12 @@ def commit():
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return name + "+" if changed else name
+
+
+def changed_since(commit):
+    """Files of the package that differ from those of a commit, from its folder."""
+    changed = _git("diff", "--name-only", "--relative=src/manykernels", commit, "--", "*.py")
+    return changed.splitlines()
 
 
 def _git(*arguments):

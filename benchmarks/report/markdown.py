@@ -81,10 +81,10 @@ def record_text(record):
 
 def origin(record):
     """Where figures come from."""
-    machine = record.machine
+    machine, kept = record.machine, f" Kept: {record.kept}" if record.kept else ""
     return (
         f"{record.size} size, {record.seconds:.0f} s ({record.processor_seconds:.0f} s of the "
         f"processor), {record.peak_mb:.0f} MB at most, commit "
         f"{record.commit}, {record.date}, {machine.get('processor', '')}, "
-        f"{machine.get('cores', '')} cores."
+        f"{machine.get('cores', '')} cores.{kept}"
     )
