@@ -82,7 +82,7 @@ def arguments():
     parser.add_argument(
         "--keep",
         metavar="WHY",
-        help="run nothing: keep stale records that were fresh at --since, for a reason that they say",
+        help="run nothing: keep records that were fresh at --since, and say why they hold",
     )
     parser.add_argument("--since", metavar="COMMIT", default="HEAD")
     parser.add_argument("--logs", type=Path, default=Path("out") / "logs")
