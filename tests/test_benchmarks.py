@@ -268,11 +268,12 @@ class TestRecords:
         for one in (job, other):
             self.record(one, benchmark=one.benchmark, part=one.part, key="", modules=modules).save()
         monkeypatch.setattr(keeping, "fresh_at", lambda *_: {str(job)})
-        changed = ["estimators/calibration.py", "report.py"]
-        monkeypatch.setattr(keeping, "changed_since", lambda _: changed)
+        calibration = "src/manykernels/estimators/calibration.py"
+        changed = [calibration, "src/manykernels/pieces.py", "benchmarks/shape.py"]
+        monkeypatch.setattr(keeping, "changed_since", lambda _: [*changed, "benchmarks/gpu.py"])
         keeping.keep([job, other], "abc", "it makes no probabilities.")
         assert [records.state(one) for one in (job, other)] == ["fresh", "stale"]
-        said = "estimators/calibration.py changed after abc: it makes no probabilities."
+        said = f"{calibration}, benchmarks/shape.py changed after abc: it makes no probabilities."
         assert records.load(job).kept == said
         assert said in job.path.with_suffix(".md").read_text()
 

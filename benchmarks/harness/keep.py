@@ -4,7 +4,7 @@ import subprocess
 import sys
 import tempfile
 
-from .records import CHECKOUT, changed_since, load, state
+from .records import CHECKOUT, PACKAGE, benchmark_files, changed_since, load, state
 
 
 def keep(jobs, since, why):
@@ -26,8 +26,12 @@ def keep(jobs, since, why):
 
 
 def concerns(record, name):
-    """Whether a file of the package was loaded by the job of a record."""
-    return record.modules is None or name.removesuffix(".py") in record.modules.split()
+    """Whether the key of a record depends on a file, named from the folder of the checkout."""
+    path = CHECKOUT / name
+    if PACKAGE not in path.parents:
+        return path in benchmark_files(record.benchmark)
+    module = path.relative_to(PACKAGE).with_suffix("").as_posix()
+    return record.modules is None or module in record.modules.split()
 
 
 def fresh_at(commit, size):

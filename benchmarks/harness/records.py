@@ -241,9 +241,8 @@ def commit():
 
 
 def changed_since(commit):
-    """Files of the package that differ from those of a commit, from its folder."""
-    changed = _git("diff", "--name-only", "--relative=src/manykernels", commit, "--", "*.py")
-    return changed.splitlines()
+    """Files of the package and of the benchmarks that differ from those of a commit."""
+    return _git("diff", "--name-only", commit, "--", "src", "benchmarks/*.py").splitlines()
 
 
 def _git(*arguments):
