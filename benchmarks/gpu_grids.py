@@ -82,7 +82,7 @@ def defaults(device="cuda"):
 
 
 def a9a_grids():
-    """The grids of ``tuning --part device``, and one Gaussian as TorchKM's Nyström SVM has it."""
+    """Ten Gaussians, and one as TorchKM's Nyström SVM has it."""
     ten = KernelCollection([RBF(gamma=float(2.0**g)) for g in range(-9, 1)])
     one = KernelCollection([RBF(gamma=2.0**-6)])
     for rank, kernels in ((100, ten), (100, one), (500, one)):

@@ -4,11 +4,11 @@
 bank) on the small sets and on 800 rows of a9a (123 columns, 1612 kernels), beside
 ``GridSearchCV(SVC)`` with as many candidates, and beside ``GridSearchCV(MKLClassifier)`` on the
 same grid, where that takes no longer than a few minutes; the largest difference of the scores.
-``device``: on a GPU, all 32,561 points of a9a, ten Gaussians, ten values of C on five folds, exact
-and with Nyström factors, beside TorchKM's Nyström SVC (one kernel) with the same folds and values
-of C, where it is installed; seconds, and accuracy on the test part.
 ``calibration``: expected calibration error (ten bins of equal size) and Brier score of held-out
-rows of the small sets beside ``CalibratedClassifierCV(SVC)``.
+rows of the small sets beside ``CalibratedClassifierCV(SVC)``. ``probabilities``: these and the
+log-loss at the defaults, trained on some thousand rows of larger sets, by the monotone function
+that is the default there, by a sigmoid, and of ``CalibratedClassifierCV(SVC)``.
+Grids on a GPU are ``python -m benchmarks gpu_grids``.
 
 What was learned
 ----------------
@@ -28,31 +28,24 @@ What was learned
 
 import time
 import warnings
-from functools import partial
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.metrics import brier_score_loss
-from sklearn.model_selection import (
-    GridSearchCV,
-    PredefinedSplit,
-    StratifiedKFold,
-    cross_val_predict,
-)
+from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from manykernels import MKLClassifier, MKLClassifierCV
-from manykernels.kernels import RBF, KernelCollection, paper_bank
-from manykernels.lowrank import Nystroem
+from manykernels.kernels import paper_bank
 
-from .common import read, table
+from .common import once, read, table
 from .small import SETS
 
 COSTS, NORMS = np.logspace(-2.0, 1.5, 8), (1.0, 1.33, 2.0, float("inf"))
 ROWS = {"a9a": 800}
+LARGE, TRAINED, TESTED = ("letter", "magic", "covtype", "cod_rna", "ijcnn1"), 1500, 5000
 MOST = 10**6  # rows of any set
 LONGEST = 600  # kernels times points that are worth a grid search one by one, in thousands
 
@@ -116,68 +109,30 @@ def calibration():
     return [*rows, means]
 
 
-def device():
-    """A grid of 10 C and 5 folds on a GPU, p = 1.33."""
-    import torch
-
-    if not torch.cuda.is_available():
-        print("skipped: there is no GPU")
-        return []
-    data = read("a9a")
-    if data is None:
-        return []
-    X, y, X_test, y_test = (part.toarray() if sparse.issparse(part) else part for part in data)
-    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
-    fold_of = np.zeros(len(y), dtype=int)
-    for number, (_, test) in enumerate(folds):
-        fold_of[test] = number + 1
-    costs = np.logspace(-1, 2, 10)
-    kernels = KernelCollection([RBF(gamma=float(2.0**g)) for g in range(-9, 1)])
-    tuned = partial(
-        MKLClassifierCV, kernels, Cs=costs, ps=(1.33,), cv=PredefinedSplit(fold_of), device="cuda"
-    )
-    models = _torchkm(costs, fold_of) | {
-        "Nyström, rank 100 each, squared hinge": tuned(
-            approximation=Nystroem(rank=100, random_state=0), loss="squared_hinge"
-        ),
-        "Nyström, rank 100 each, hinge": tuned(approximation=Nystroem(rank=100, random_state=0)),
-        "exact, hinge": tuned(),
-    }
-    small = np.random.default_rng(0).permutation(len(y))[:2000]
-    rows = []
-    for name, model in models.items():
-        if "TorchKM" in name:
-            model.set_params(foldid=fold_of[small])
-            _timed(model, X[small], y[small])  # compiles and loads
-            model.set_params(foldid=fold_of)
-        else:
-            _timed(clone(model).set_params(cv=3), X[small], y[small])
-        model, seconds = _timed(model, X, y)
-        rows.append(
-            {
-                "model": name,
-                "seconds": seconds,
-                "test accuracy": float(np.mean(model.predict(X_test) == y_test)),
-                "C": getattr(model, "C_", np.nan),
-            }
-        )
-        table("a9a on a GPU: 5 folds, 10 C", rows[-1:])
-    table("a9a on a GPU: 5 folds, 10 C", rows)
+def probabilities():
+    """Probabilities at the defaults, which are isotonic from 1,000 rows on, of rows not used."""
+    rows = [once(name, probabilities_of, name) for name in LARGE if read(name) is not None]
+    table("Probabilities of rows not used", rows)
     return rows
 
 
-def _torchkm(costs, fold_of):
-    """TorchKM's classifier of low rank, if it is installed."""
-    try:
-        from torchkm.estimators import TorchKMSVC
-    except ImportError:
-        print("TorchKM is not installed")
-        return {}
-    return {
-        "TorchKM, 2,000 landmarks": TorchKMSVC(
-            kernel="rbf", Cs=costs[::-1].copy(), foldid=fold_of, device="cuda", low_rank=True
-        )
+def probabilities_of(name):
+    """A row of `probabilities`."""
+    X, y = _data(name, TRAINED + TESTED)
+    y = y == np.unique(y)[0]
+    models = {
+        "ours": MKLClassifierCV(),
+        "sigmoid": MKLClassifierCV(calibration="sigmoid"),
+        "SVC": CalibratedClassifierCV(SVC()),
     }
+    row = {"set": name, "points": TRAINED}
+    for title, model in models.items():
+        model, _ = _timed(model, X[:TRAINED], y[:TRAINED])
+        truth, found = y[TRAINED:], model.predict_proba(X[TRAINED:])[:, 1]
+        row[f"log-loss, {title}"] = log_loss(truth, found)
+        row[f"Brier, {title}"] = brier_score_loss(truth, found)
+        row[f"error, {title}"] = calibration_error(truth, found)
+    return row
 
 
 def calibration_error(truth, found, bins=10):
@@ -192,10 +147,11 @@ def _sets():
     return [name for name in (*SETS, *ROWS) if read(name) is not None]
 
 
-def _data(name):
+def _data(name, count=None):
     X, y = read(name)[:2]
     X = X.toarray() if sparse.issparse(X) else X
-    rows = np.random.default_rng(0).permutation(len(y))[: min(ROWS.get(name, len(y)), MOST)]
+    count = min(count or ROWS.get(name, len(y)), MOST)
+    rows = np.random.default_rng(0).permutation(len(y))[:count]
     return StandardScaler().fit_transform(X[rows]), y[rows]
 
 
@@ -206,13 +162,15 @@ def _timed(model, X, y):
         return model.fit(X, y), time.perf_counter() - began
 
 
-STEPS = {"grid": grid, "calibration": calibration, "device": device}
-NEEDS = {"device": ("GPU",)}
-GUESSED = {"device": 250}
+STEPS = {"grid": grid, "calibration": calibration, "probabilities": probabilities}
+GUESSED = {"probabilities": 600}
 QUICK = {
     "SETS": ("liver",),
+    "LARGE": ("letter",),
+    "TRAINED": 100,
+    "TESTED": 100,
     "ROWS": {},
     "COSTS": np.logspace(-1.0, 1.0, 6),
     "NORMS": (1.0, 2.0),
-    "MOST": 150,
+    "MOST": 200,
 }

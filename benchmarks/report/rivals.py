@@ -130,7 +130,7 @@ def scmkl(found):
     text += "\n**Where ours loses:**\n\n" + "\n".join(f"* {line}" for line in lines or ["nowhere"])
     return text + (
         "\n\nTorchKM runs on a GPU only: `python -m benchmarks gpu_lowrank --part peers` and "
-        "`tuning --part device` on a machine that has one.\n"
+        "`gpu_grids --part peers` on a machine that has one.\n"
     )
 
 
