@@ -53,7 +53,7 @@ from manykernels import MKLClassifier, MKLClassifierCV, explain
 from manykernels.kernels import RBF, Linear, on_groups
 
 from . import peers
-from .common import table
+from .common import once, table
 from .views import Views, real, simulated
 
 FOLDS, TIE = 5, 1e-9
@@ -132,9 +132,9 @@ def sources(rows, designs):
 def relevance(designs, seeds):
     """Which method puts simulated groups into the order of their true relevance."""
     views = _simulated(designs, seeds)
-    orders = Parallel(n_jobs=-1)(delayed(_orders)(one) for one in views)
+    orders = Parallel(n_jobs=-1)(delayed(once)(one.name, _orders, one) for one in views)
     for one, found in zip(views, orders, strict=True):
-        found["scMKL, selection frequency"] = _scmkl(one)
+        found["scMKL, selection frequency"] = once(f"{one.name}, scMKL", _scmkl, one)
     rows = []
     for name in designs:
         mine = [k for k, one in enumerate(views) if one.name.startswith(f"{name} #")]
@@ -262,7 +262,10 @@ def _evidence(title, jobs):
 
 def _scores(jobs):
     """Every model on all folds of its table; tables are spread over the cores."""
-    return Parallel(n_jobs=-1, batch_size=1)(delayed(_score)(*job) for job in jobs)
+    return Parallel(n_jobs=-1, batch_size=1)(
+        delayed(once)(f"{one.name}, {title}", _score, one, title, model)
+        for one, title, model in jobs
+    )
 
 
 def _score(one, title, model):

@@ -21,6 +21,7 @@ import sys
 import tarfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -206,50 +207,56 @@ def best_view(kernels, X, y):
     return max(models, key=lambda model: np.nanmax(np.nanmean(model.scores_, axis=0)))
 
 
-def predictions(X, y, columns, test):
-    """What each method says of the test rows, and the seconds of its training."""
+def answers(X, y, columns, test):
+    """What every method says of the test rows, as functions of nothing; of ours with the weights of
+    the views.
+    """
     kernels = kernels_of(columns)
     chosen = [*columns["Morgan 3"], *columns["fragments"]]
     A, B, of_both = X[:, chosen], test[:, chosen], MinMax()
 
+    def of(model):
+        values, weights = model.fit(X, y).predict(test), getattr(model, "group_weights_", {})
+        return values.tolist(), {name: float(weight) for name, weight in weights.items()}
+
     def process():
         model = GaussianProcess().fit(of_both.block(A, A), y)
-        return model.predict(of_both.block(B, A))
+        return model.predict(of_both.block(B, A)).tolist(), {}
 
     forest = make_pipeline(
         VarianceThreshold(),
         RandomForestRegressor(TREES, max_features=TRIED, random_state=0, n_jobs=-1),
     )
-    tuned = MKLRegressorCV(kernels, ps=POWERS, loss="squared")
-    uniform = MKLRegressorCV(kernels, ps=ALONE, loss="squared")
-    ways = {
-        "learned": lambda: MKLRegressor(kernels).fit(X, y).predict(test),
-        "learned, tuned": lambda: tuned.fit(X, y).predict(test),
-        "equal weights": lambda: uniform.fit(X, y).predict(test),
-        "best view": lambda: best_view(kernels, X, y).predict(test),
+    return {
+        "learned": partial(of, MKLRegressor(kernels)),
+        "learned, tuned": partial(of, MKLRegressorCV(kernels, ps=POWERS, loss="squared")),
+        "equal weights": partial(of, MKLRegressorCV(kernels, ps=ALONE, loss="squared")),
+        "best view": lambda: (best_view(kernels, X, y).predict(test).tolist(), {}),
         "Gaussian process": process,
-        "random forest": lambda: forest.fit(X, y).predict(test),
+        "random forest": partial(of, forest),
     }
-    found = {}
-    for name, way in ways.items():
+
+
+def timed(answer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         began = time.perf_counter()
-        found[name] = way(), time.perf_counter() - began
-    return found, tuned.group_weights_
+        return *answer(), time.perf_counter() - began
 
 
-def one_split(X, y, columns, seed):
+def one_split(name, X, y, columns, seed):
     """Errors and seconds of every method on a split, and the weights of the views."""
     train, test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
     mean, spread = y_train.mean(), y_train.std()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found, weights = predictions(train, (y_train - mean) / spread, columns, test)
     rows = {}
-    for name, (values, seconds) in found.items():
-        errors = mean + spread * values - y_test
+    for method, answer in answers(train, (y_train - mean) / spread, columns, test).items():
+        values, weights, seconds = once(f"{name} {seed} {method}", timed, answer)
+        errors = mean + spread * np.array(values) - y_test
         share = 1.0 - np.square(errors).sum() / np.square(y_test - y_test.mean()).sum()
-        rows[name] = [float(np.sqrt(np.mean(np.square(errors)))), float(share), seconds]
-    return {"rows": rows, "weights": {name: float(w) for name, w in weights.items()}}
+        rows[method] = [float(np.sqrt(np.mean(np.square(errors)))), float(share), seconds]
+        if method == "learned, tuned":
+            chosen = weights
+    return {"rows": rows, "weights": chosen}
 
 
 def accuracy():
@@ -266,7 +273,7 @@ def accuracy():
         X, columns, y = views(files / f"{name}.csv", smiles, target)
         splits = []
         for seed in range(SPLITS[name]):
-            splits.append(once(f"{name} {seed}", one_split, X, y, columns, seed))
+            splits.append(once(f"{name} {seed}", one_split, name, X, y, columns, seed))
             print(name, seed, splits[-1], flush=True)
         rows += summary(name, y, splits)
         table("Molecules", rows)

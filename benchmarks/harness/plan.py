@@ -19,12 +19,13 @@ since some benchmarks import what is not installed everywhere:
 import ast
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from functools import cache
 
 from ..common import DATA
-from .records import BENCHMARKS, Job, load
+from .records import BENCHMARKS, Job, benchmark_files, load
 
 
 @cache
@@ -142,8 +143,15 @@ def needs(job):
 
 
 def goes_on(job):
-    """Whether a job that was ended begins with what it had: its benchmark calls `common.once`."""
-    return "once(" in (BENCHMARKS / f"{job.benchmark}.py").read_text()
+    """Whether a job that was ended begins with what it had: it calls `common.once`, in its own file
+    or in one that it imports and that has no parts of its own.
+    """
+    for path in benchmark_files(job.benchmark):
+        text, own = path.read_text(), path.stem == job.benchmark
+        calls = re.search(r"\bonce\(|\(once\)", text) and path.stem != "common"
+        if calls and (own or "STEPS" not in text):
+            return True
+    return False
 
 
 def on_gpu(job):
