@@ -270,6 +270,7 @@ class TestRecords:
         monkeypatch.setattr(keeping, "fresh_at", lambda *_: {str(job)})
         calibration = "src/manykernels/estimators/calibration.py"
         changed = [calibration, "src/manykernels/pieces.py", "benchmarks/shape.py"]
+        monkeypatch.setattr(keeping, "named", lambda commit: commit)
         monkeypatch.setattr(keeping, "changed_since", lambda _: [*changed, "benchmarks/gpu.py"])
         keeping.keep([job, other], "abc", "it makes no probabilities.")
         assert [records.state(one) for one in (job, other)] == ["fresh", "stale"]

@@ -4,13 +4,14 @@ import subprocess
 import sys
 import tempfile
 
-from .records import CHECKOUT, PACKAGE, benchmark_files, changed_since, load, state
+from .records import CHECKOUT, PACKAGE, benchmark_files, changed_since, load, named, state
 
 
 def keep(jobs, since, why):
     """Of some jobs: those whose records were fresh at a commit and are stale now have their keys
     made anew; the records say which files changed, and why that does not matter.
     """
+    since = named(since)
     stale = [job for job in jobs if state(job) == "stale"]
     was_fresh = fresh_at(since, jobs[0].size) if stale else set()
     for job in stale:

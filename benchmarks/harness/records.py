@@ -240,6 +240,11 @@ def commit():
     return name + "+" if changed else name
 
 
+def named(commit):
+    """The name of a commit that is given as Git takes it."""
+    return _git("rev-parse", "--short=10", commit)
+
+
 def changed_since(commit):
     """Files of the package and of the benchmarks that differ from those of a commit."""
     return _git("diff", "--name-only", commit, "--", "src", "benchmarks/*.py").splitlines()
