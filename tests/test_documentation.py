@@ -163,9 +163,13 @@ def test_what_is_claimed_has_the_record_that_is_named():
     claimed = re.findall(r"(\d+) (s|min)\b[^`(]*\(`(\w+)/([\w-]+)`\)", page)
     assert len(claimed) >= 9
     for number, unit, size, name in claimed:
-        record = json.loads((ROOT / "benchmarks" / "results" / size / f"{name}.json").read_text())
+        folder = ROOT / "benchmarks" / "results" / size
+        records = [folder / f"{name}.json"]
+        if not records[0].exists():
+            records = sorted(folder.glob(f"{name}-*.json"))  # its pieces
+        took = sum(json.loads(path.read_text())["seconds"] for path in records)
         seconds = int(number) * (60 if unit == "min" else 1)
-        assert 2 / 3 <= seconds / record["seconds"] <= 3 / 2, f"{name}: {record['seconds']} s"
+        assert 2 / 3 * took <= seconds <= 3 / 2 * took, f"{name}: {took} s"
 
 
 def test_losses_that_are_quoted_are_in_the_results():
