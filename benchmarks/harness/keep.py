@@ -14,12 +14,13 @@ def keep(jobs, since, why):
     since = named(since)
     stale = [job for job in jobs if state(job) == "stale"]
     was_fresh = fresh_at(since, jobs[0].size) if stale else set()
+    changed = changed_since(since)
     for job in stale:
         if str(job) not in was_fresh:
             print(f"{job} was stale already at {since}")
             continue
         record = load(job)
-        files = [name for name in changed_since(since) if concerns(record, name)]
+        files = [name for name in changed if concerns(record, name)]
         record.kept = f"{record.kept} {', '.join(files)} changed after {since}: {why}".strip()
         record.key = job.key_of(record.modules)
         record.save()
