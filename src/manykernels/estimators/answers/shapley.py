@@ -415,8 +415,9 @@ def _values(terms, games, rows, others, outputs, threads):
             if here.size:
                 part = np.zeros((here.size, outputs, term.columns.size))
                 A = term.see(rows[here])
-                beyond_ = A[:0] if beyond is None else beyond
-                game.add(A, beyond_, term.points, term.coefficients, part)
+                given = A, A[:0] if beyond is None else beyond, term.points, term.coefficients
+                # of each other order of the entries the loops would be compiled anew
+                game.add(*map(np.ascontiguousarray, given), part)
                 part *= 1.0 if term.sizes is None else term.sizes[here][:, None, None]
                 out[np.ix_(here, np.arange(outputs), term.columns)] += part
 
