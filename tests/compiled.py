@@ -14,11 +14,24 @@ from manykernels import (
     MKLRegressor,
     shapley_values,
 )
+from manykernels.banks import make_bank
 from manykernels.combinations import Product
-from manykernels.kernels import RBF, KernelCollection, Laplacian, Linear, Polynomial, on_groups
+from manykernels.kernels import (
+    RBF,
+    KernelCollection,
+    Laplacian,
+    Linear,
+    MinMax,
+    Polynomial,
+    Tanimoto,
+    on_groups,
+)
+from manykernels.losses import HardMargin, Hinge
 from manykernels.lowrank import Nystroem
+from manykernels.problem import Problem
 from manykernels.readers import read_libsvm
-from manykernels.regularizers import L1, GeneralizedKL
+from manykernels.regularizers import L1, GeneralizedKL, PNormBall
+from manykernels.solvers import MultiplicativeWeights, solve
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 4))
@@ -42,13 +55,22 @@ def kernels():
         MKLClassifier(MIXED, solver="smo", p=1.5, tol=tol).fit(X, Y)
     MKLRegressor(MIXED, loss="squared").fit(X, X[:, 0])
     MKLOneClass(MIXED).fit(X)
+    for tol in (1e-3, 1e-6):
+        many = MKLClassifier([RBF(g) for g in np.geomspace(0.01, 10.0, 97)], tol=tol)
+        many.set_params(cache_size=0.01, solver="spg").fit(X, Y).predict(X)
     for loss in ("hinge", "squared_hinge", "hard_margin"):
         MKLClassifier([RBF(5.0), RBF(9.0)], solver="mwu", loss=loss, tol=0.1).fit(X, Y)
     MKLClassifier(MIXED, solver="smo", regularizer=GeneralizedKL()).fit(X, Y)
+    MKLClassifier([Tanimoto(), MinMax(), RBF(0.5)]).fit((X > 0).astype(float), Y).predict(X > 0)
 
 
 def factors():
     """Everything else."""
+    for dtype in (np.float32, np.float64):
+        bank = make_bank(KernelCollection([RBF(5.0), RBF(9.0)]), X, dtype=dtype)
+        for loss in (Hinge(), HardMargin()):
+            problem = Problem(bank, np.where(Y == "a", 1.0, -1.0), 1.0, PNormBall(1), loss=loss)
+            solve(problem, MultiplicativeWeights(), tol=0.1)
     shapley_values(MKLClassifier(MIXED, p=2.0).fit(X, Y), X[:2])
     for loss in ("hinge", "squared_hinge", "logistic"):
         for solver in ("auto", "blocks"):
