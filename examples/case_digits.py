@@ -99,7 +99,9 @@ def the_case():
     # --- stability
     halves = stability(plain, train, y, n_resamples=40, max_groups=2, random_state=0)
     print(halves.frame()[["group", "frequency", "stable"]].to_string(index=False))
-    print(f"at most {halves.expected_false():.2f} of the stable ones by chance")
+    print(
+        f"expected among the stable by chance: at most {halves.expected_false():.2f} descriptions"
+    )
 
     # --- exactly
     steps = sparsity_path(plain, train, y, k=4, cv=3)

@@ -475,6 +475,13 @@ class TestOddKernels:
         assert bank.quadratic_forms(np.ones(4))[0] == 0.0
         assert np.isfinite(bank.combine([1.0, 1.0])).all()
 
+    @pytest.mark.parametrize(
+        "kernel", [lambda A, B: -A @ B.T, lambda A, B: -np.abs(A[:, :1] - B[:, 0])]
+    )
+    def test_kernel_below_zero_is_no_zero_kernel(self, kernel):
+        with pytest.raises(ValueError, match="not positive semidefinite"):
+            make_bank(KernelCollection([RBF(1.0), kernel]), X)
+
     def test_overflowing_kernel_is_left_out_with_a_warning(self):
         with pytest.warns(UserWarning, match="overflows"):
             bank = make_bank(KernelCollection([Polynomial(3), RBF(1e-240)]), X * 1e120)

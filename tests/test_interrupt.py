@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conftest import toy
 from manykernels import MKLClassifier
+from manykernels._loops import jit
 from manykernels.banks import make_bank
 from manykernels.kernels import paper_bank
 from manykernels.problem import Problem
@@ -103,3 +104,24 @@ def test_interrupt_in_a_thread_pool_is_not_lost():
     with pytest.raises(KeyboardInterrupt):
         bank.threads.map(fail, range(4))
     assert np.isfinite(bank.combine(np.ones(bank.m))).all()
+
+
+def test_ctrl_c_waits_until_a_function_is_compiled(monkeypatch):
+    """In the middle, Numba would lose it or keep its lock."""
+
+    def load(*_):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(jit.LoopCache, "load_overload", load)
+    monkeypatch.setattr(jit.LoopCache, "save_overload", lambda *_: None)
+
+    @jit.cached_njit()
+    def double(x):
+        return x + x
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        double(1.5)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert len(double.signatures) == 1
+    assert double(1.5) == 3.0

@@ -104,6 +104,7 @@ def test_choice_of_features(features, expected):
         ("z", ["a", "b", "c", "d"], "Unknown column names.*'z'"),
         ("a", None, "no column names"),
         (slice(9, None), None, "selects none"),
+        (slice("a", "b"), ["a", "b", "c"], "a slice counts columns"),
         ([True, False], None, "one entry per column"),
         ([0.5], None, "indices, names, booleans"),
         ([], None, "selects none"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -99,6 +100,13 @@ class TestModels:
         expected = shapley_by_coalitions(value, X.shape[1])
         np.testing.assert_allclose(found.values[0], expected, rtol=0, atol=1e-10)
         np.testing.assert_allclose(found.base_values[0], value(np.zeros((1, 6), bool))[0])
+
+    def test_sparse_rows_and_background(self):
+        model = MKLClassifier([RBF(0.5)]).fit(X, LABELS > 0)
+        dense = shapley_values(model, X[:4], background=X[5:8])
+        rows, others = sparse.csr_array(X[:4]), sparse.csr_array(X[5:8])
+        found = shapley_values(model, rows, background=others)
+        np.testing.assert_allclose(found.values, dense.values, atol=1e-12)
 
     def test_columns_are_left_out_without_a_background(self):
         model = MKLClassifier([RBF(gamma=0.3), Linear()], p=2.0, normalize=None).fit(X, LABELS > 0)

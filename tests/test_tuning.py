@@ -626,6 +626,26 @@ class TestProbabilities:
         np.testing.assert_allclose(found[clean : len(labels) - clean], 0.5)
         np.testing.assert_allclose(found[len(labels) - clean :], 1.0 - error)
 
+    @pytest.mark.parametrize("heavy", [0.0, 1.0, 1e6])
+    def test_isotonic_ends_count_rows(self, heavy):
+        """A class or a row that weighs much does not outweigh the end of the other class."""
+        labels, scores = np.arange(100) >= 50, np.arange(100.0)
+        for weight in (np.where(labels, heavy or 1e-6, 1.0), 1.0 + heavy * (scores == 50.0)):
+            found = np.interp(scores, *calibration.fitted("isotonic", scores, labels, weight))
+            np.testing.assert_allclose(found[:50], 1 / 51)
+            np.testing.assert_allclose(found[50:], 50 / 51)
+
+    def test_isotonic_without_rows_that_weigh_nothing(self):
+        labels, scores, weight = (
+            rng.random(80) < 0.5,
+            rng.normal(size=80),
+            np.repeat([0.0, 2.0], 40),
+        )
+        found = calibration.fitted("isotonic", scores[40:], labels[40:], weight[40:])
+        again = calibration.fitted("isotonic", scores, labels, weight)
+        places = np.linspace(scores[40:].min(), scores[40:].max(), 50)
+        np.testing.assert_allclose(np.interp(places, *again), np.interp(places, *found))
+
 
 class TestFiles:
     @pytest.mark.parametrize(

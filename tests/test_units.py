@@ -114,6 +114,23 @@ class TestScale:
         own = MKLClassifier(on_groups(GROUPS, [Linear()]))
         assert not hasattr(own.fit(X, y), "feature_spreads_")
 
+    def test_groups_with_and_without_kernels_of_their_own(self):
+        """Kernels that were given see columns as they are, whatever the other groups do."""
+        (first, columns), *rest = GROUPS.items()
+        mixed = on_groups(GROUPS, {first: [Linear()]})
+        model = MKLClassifier(mixed, tol=1e-6).fit(X, y)
+        assert (model.feature_means_[columns] == 0.0).all()
+        assert (model.feature_spreads_[columns] == 1.0).all()
+        others = [f for _, chosen in rest for f in np.arange(X.shape[1])[chosen]]
+        np.testing.assert_allclose(model.feature_spreads_[others], X[:, others].std(axis=0))
+        same = model.decision_function(X)
+        scaled = (X - model.feature_means_) / model.feature_spreads_
+        model = MKLClassifier(mixed, scale=None, tol=1e-6).fit(scaled, y)
+        np.testing.assert_allclose(model.decision_function(scaled), same, atol=1e-5)
+        left = mixed.without(first)
+        assert not left.own
+        assert list(left.columns) == [group for group, _ in rest]
+
     def test_kernels_of_ones_own(self):
         kernels = [RBF(0.3), Linear(features=[0, 1])]
         scaled = StandardScaler().fit_transform(OTHER)

@@ -4,14 +4,17 @@ Numba has a few folders for the functions of a file: that of ``NUMBA_CACHE_DIR``
 file, the user's. It takes the first that can be written, and raises if there is none, as in an
 image that is read-only. Here functions are also read from folders before that one, so that those
 that were compiled while an image was built serve those who cannot write there; and nothing that
-happens to a folder ends a fit.
+happens to a folder ends a fit. Ctrl-C waits until a function has been compiled or read.
 """
 
 import os
 import pickle
+import signal
 import tempfile
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -33,9 +36,37 @@ def cached_njit(**options: Any) -> Callable[[Callable], Any]:
         compiled = njit(nogil=True, **options)(function)
         if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
             compiled._cache = LoopCache(function)
+            compiled._compile_for_args = _as_a_whole(compiled._compile_for_args)
         return compiled
 
     return decorate
+
+
+def _as_a_whole(compile_for: Callable) -> Callable:
+    def compile_as_a_whole(*args: Any, **named: Any) -> Any:
+        with ctrl_c_afterwards():
+            return compile_for(*args, **named)
+
+    return compile_as_a_whole
+
+
+@contextmanager
+def ctrl_c_afterwards() -> Iterator[None]:
+    """A context that Ctrl-C does not leave half done; who handles it hears of it after the end. In
+    the middle of compiling Numba may ignore it, or keep a lock for which all threads then wait.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # Python handles signals in the main thread alone
+        return
+    heard: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *said: heard.append(said))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if heard:
+            handler(*heard[0])
 
 
 class LoopCache(NullCache):

@@ -317,14 +317,26 @@ class BankSpec:
         if training.rows is not None:
             weights = weights[training.rows[k]]
         with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = self.kernels[k].diagonal(self._given(k, training))
+            given = self._given(k, training)
+            diagonal = self.kernels[k].diagonal(given)
             if np.isnan(diagonal).any():
                 raise ValueError(f"Kernel {k} ({self.names[k]}) gives NaN on the training data.")
             largest = diagonal.max(initial=0.0)  # summing values of 1e300 would overflow
+            if largest == 0.0:
+                self._refuse_indefinite(k, given, diagonal)
             return (
                 largest * (weights @ (diagonal / largest) / weights.sum())
                 if largest > 0
                 else largest
+            )
+
+    def _refuse_indefinite(self, k: int, given: Any, diagonal: np.ndarray) -> None:
+        """Raise if a kernel has no positive number on its diagonal, and yet is not zero."""
+        some = given[:VARIANCE_SAMPLE]
+        if diagonal.any() or np.any(self.kernels[k].block(some, some)):
+            raise ValueError(
+                f"Kernel {k} ({self.names[k]}) is not positive semidefinite: no number on its "
+                "diagonal is positive, and yet it is not zero."
             )
 
 

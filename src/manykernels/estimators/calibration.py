@@ -80,12 +80,20 @@ def _minimum(loss, at, x, target, weight):
 
 
 def _steps(scores, positive, weight):
-    """A monotone function that is nowhere 0 or 1: a row of each class, at the end where it is least
-    expected, stands for those that were not seen.
+    """A monotone function that is nowhere 0 or 1: at each end a row of the class that is least
+    expected there stands for those that were not seen. It weighs as much as the rows around it,
+    those of the other class, so that no class outweighs an end, however much its rows weigh.
     """
+    low, high = _mean(weight, ~positive), _mean(weight, positive)
     scores = np.concatenate([[scores.min()], scores, [scores.max()]])
     target = np.concatenate([[1.0], positive, [0.0]])
-    weight = np.concatenate([[weight.mean()], weight, [weight.mean()]])
+    weight = np.concatenate([[low], weight, [high]])
     model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
     model.fit(scores, target, sample_weight=weight)
     return np.stack([model.X_thresholds_, model.y_thresholds_])
+
+
+def _mean(weight, chosen):
+    """The mean weight of some rows, but of those that weigh nothing; of all if none is left."""
+    heavy = weight > 0.0
+    return weight[heavy & chosen if (heavy & chosen).any() else heavy].mean()

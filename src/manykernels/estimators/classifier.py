@@ -136,8 +136,8 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         Whether kernels see columns of numbers in standard deviations from their mean, both learned
         on the training rows (``feature_means_`` and ``feature_spreads_``); sparse tables are
         divided only, and so stay sparse. ``"auto"`` does it for the kernels that the library
-        chooses: ``"auto"``, ``"whole"`` and those of `on_groups` without kernels of your own;
-        ``"standard"`` for any.
+        chooses: ``"auto"``, ``"whole"`` and, in `on_groups`, the columns of groups without kernels
+        of your own; ``"standard"`` for any.
     missing : {"error", "impute", "mean", "scaled"}
         What becomes of missing values, in training and in prediction. ``"impute"`` takes the
         median of the training rows for a missing number, and missing words for a category of their

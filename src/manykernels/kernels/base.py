@@ -146,7 +146,12 @@ def resolve_features(
     if features is None:
         return None
     if isinstance(features, slice):
-        chosen = np.arange(n_features)[features]
+        try:
+            chosen = np.arange(n_features)[features]
+        except TypeError:
+            raise ValueError(
+                f"features={features!r}: a slice counts columns; give names one by one, in a list."
+            ) from None
     else:
         listed = np.atleast_1d(
             np.asarray(list(features) if isinstance(features, (set, frozenset)) else features)

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -38,8 +39,8 @@ def on_groups(
     Returns
     -------
     KernelCollection
-        With the names in ``groups``. Where all groups have the default kernels, an estimator
-        standardizes their columns (``scale="auto"``); kernels of your own see columns as they are.
+        With the names in ``groups``. An estimator standardizes the columns of groups that have
+        the default kernels (``scale="auto"``); kernels of your own see columns as they are.
 
     Examples
     --------
@@ -93,6 +94,21 @@ class GroupedCollection(KernelCollection):
         if group not in self.own:
             return default_kernels(features)
         return [_seeing(kernel, features) for kernel in KernelCollection(self.own[group]).kernels]
+
+    def without(self, left_out: str) -> Self:
+        """All groups but one."""
+        kept = [group for group in self.columns if str(group) != left_out]
+        own = {group: self.own[group] for group in kept if group in self.own}
+        return type(self)({group: self.columns[group] for group in kept}, own)
+
+    def columns_as_given(
+        self, n_features: int, feature_names: Sequence[str] | None
+    ) -> np.ndarray | None:
+        """Columns of groups that have kernels of their own, None for all."""
+        if len(self.own) == len(self.columns):
+            return None
+        seen = [resolve_features(self.columns[g], n_features, feature_names) for g in self.own]
+        return np.unique(np.concatenate([np.empty(0, dtype=np.intp), *seen]))
 
     def for_columns(
         self, n_features: int, feature_names: Sequence[str] | None, categories: Iterable[int]

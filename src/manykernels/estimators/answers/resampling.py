@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from ..._shares import shares
 from ...kernels import KernelCollection
+from ...kernels.groups import GroupedCollection
 from ...kernels.points import has_holes
 from ..checks import check_parameters, check_weights
 from ..copies import like
@@ -257,8 +258,7 @@ class Resampling:
         template, kept = self.template, np.ones(self.groups.members.shape[1], dtype=bool)
         if job.left_out is not None:
             kept = ~self.groups.members[job.left_out]
-            scale = "standard" if standardizes(template) else None
-            template = like(template, kernels=_some(template, self._read, kept), scale=scale)
+            template = self._without(self.groups.names[job.left_out], kept)
             train = self._with_something(train, kept)
         model = self._fitted(template, train)
         if len(model.bank_.names) != kept.sum():
@@ -274,6 +274,14 @@ class Resampling:
         weights[kept] = np.atleast_2d(model.kernel_weights_).mean(axis=0)
         norms[kept] = model.decision_.squared_norms()
         return refit(weights, norms, parts, model.intercept_)
+
+    def _without(self, group, kept):
+        """The template without a group, of which only some kernels are kept."""
+        template = self.template
+        if isinstance(template.kernels, GroupedCollection):
+            return like(template, kernels=template.kernels.without(group))
+        scale = "standard" if standardizes(template) else None
+        return like(template, kernels=_some(template, self._read, kept), scale=scale)
 
     def _with_something(self, rows, kept):
         """The rows that do not lack all of some kernels."""

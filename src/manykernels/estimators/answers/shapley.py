@@ -211,7 +211,8 @@ def shapley_values(model: Any, X: Points, *, background: Points | None = None) -
     others = None
     if background is not None:
         others, known = _read_background(model, background, categories)
-        base = np.repeat(model.decision_.scores(others, known).mean(axis=1)[:, None], len(rows), 1)
+        base = model.decision_.scores(others, known).mean(axis=1)[:, None]
+        base = np.repeat(base, rows.shape[0], axis=1)
     values = _values(of.terms, games, rows, others, len(base), thread_count(model.n_jobs))
     data = raw.toarray() if hasattr(raw, "toarray") else np.asarray(raw)
     own = list(model._column_names())

@@ -4,8 +4,8 @@ given kernels see columns of very different spreads.
 With ``kernels="auto"`` nobody has thought about units, so a model must be the same in metres and in
 millimetres: every column of numbers is measured from its mean, in standard deviations of the
 training rows. (Zeros of sparse tables stay zeros: their columns are divided only.) So it is with
-the default kernels of `on_groups`. Kernels that were given see the table as it is, unless
-``scale="standard"`` asks for the same.
+the columns of groups that have the default kernels of `on_groups`. Kernels that were given see the
+table as it is, unless ``scale="standard"`` asks for the same.
 """
 
 import warnings
@@ -46,6 +46,7 @@ def learn_units(estimator, X, sample_weight):
     X, codes = imputed(estimator, X), list(estimator._by_column(estimator.categories_))
     means, variances = _moments(as_points(X, missing=True), sample_weight)
     spreads = np.sqrt(variances)
+    codes += _as_given(estimator)
     spreads[codes] = 1.0
     if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
         raise ValueError("The variance of the features is too large or small; rescale them.")
@@ -162,4 +163,16 @@ def standardizes(estimator):
 
 
 def _made_for_groups(kernels):
-    return isinstance(kernels, GroupedCollection) and not kernels.own
+    return isinstance(kernels, GroupedCollection) and len(kernels.own) < len(kernels.columns)
+
+
+def _as_given(estimator):
+    """Columns that are not standardized, since kernels that were given see them."""
+    kernels = estimator.kernels
+    if estimator.scale != "auto" or not isinstance(kernels, GroupedCollection):
+        return []
+    names = getattr(estimator, "feature_names_in_", None)
+    try:
+        return kernels.columns_as_given(estimator.n_features_in_, names).tolist()
+    except ValueError:
+        return []  # the bank says what is wrong
