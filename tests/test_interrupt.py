@@ -106,11 +106,12 @@ def test_interrupt_in_a_thread_pool_is_not_lost():
     assert np.isfinite(bank.combine(np.ones(bank.m))).all()
 
 
-def test_ctrl_c_waits_until_a_function_is_compiled(monkeypatch):
-    """In the middle, Numba would lose it or keep its lock."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_until_a_function_is_compiled(monkeypatch, number):
+    """In the middle, Numba would lose what the handler raises, or keep its lock."""
 
     def load(*_):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
 
     monkeypatch.setattr(jit.LoopCache, "load_overload", load)
     monkeypatch.setattr(jit.LoopCache, "save_overload", lambda *_: None)
@@ -119,9 +120,12 @@ def test_ctrl_c_waits_until_a_function_is_compiled(monkeypatch):
     def double(x):
         return x + x
 
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        double(1.5)
-    assert signal.getsignal(signal.SIGINT) is handler
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            double(1.5)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
     assert len(double.signatures) == 1
     assert double(1.5) == 3.0

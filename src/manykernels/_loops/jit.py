@@ -4,7 +4,7 @@ Numba has a few folders for the functions of a file: that of ``NUMBA_CACHE_DIR``
 file, the user's. It takes the first that can be written, and raises if there is none, as in an
 image that is read-only. Here functions are also read from folders before that one, so that those
 that were compiled while an image was built serve those who cannot write there; and nothing that
-happens to a folder ends a fit. Ctrl-C waits until a function has been compiled or read.
+happens to a folder ends a fit. Signals wait until a function has been compiled or read.
 """
 
 import os
@@ -44,29 +44,33 @@ def cached_njit(**options: Any) -> Callable[[Callable], Any]:
 
 def _as_a_whole(compile_for: Callable) -> Callable:
     def compile_as_a_whole(*args: Any, **named: Any) -> Any:
-        with ctrl_c_afterwards():
+        with signals_afterwards():
             return compile_for(*args, **named)
 
     return compile_as_a_whole
 
 
 @contextmanager
-def ctrl_c_afterwards() -> Iterator[None]:
-    """A context that Ctrl-C does not leave half done; who handles it hears of it after the end. In
-    the middle of compiling Numba may ignore it, or keep a lock for which all threads then wait.
+def signals_afterwards() -> Iterator[None]:
+    """A context that no signal, such as Ctrl-C, leaves half done: handlers hear of it after the
+    end. In the middle of compiling Numba may ignore what they raise, or keep a lock for which all
+    other threads then wait.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+    if threading.current_thread() is not threading.main_thread():
         yield  # Python handles signals in the main thread alone
         return
+    every = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    handlers = {number: handler for number, handler in every.items() if callable(handler)}
     heard: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *said: heard.append(said))
+    for number in handlers:
+        signal.signal(number, lambda *said: heard.append(said))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if heard:
-            handler(*heard[0])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in heard:
+            handlers[number](number, frame)
 
 
 class LoopCache(NullCache):
