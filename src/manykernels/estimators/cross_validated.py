@@ -40,8 +40,8 @@ def calibrates(estimator):
     # a fit that was broken off may have no held-out row
     if not asked or getattr(estimator, "calibration_table_", ()) is None:
         raise AttributeError(
-            "There are no probabilities: they need multiclass='ovr' and a calibration, as "
-            "calibration='auto' finds one."
+            "There are no probabilities: they need calibration='auto' and multiclass='ovr' (or the "
+            "name of a calibration in place of 'auto')."
         )
     return True
 
