@@ -133,5 +133,5 @@ def kinds():
 
 
 GUESSED = {"agreement": 400, "accuracy": 200, "kinds": 500}
-QUICK = {"SETS": ("svmguide1", "cod_rna"), "TRAIN": 500, "GIVEN": 1000, "JUDGED": 1000}
+QUICK = {"SETS": ("svmguide1",), "TRAIN": 500, "GIVEN": 1000, "JUDGED": 1000}
 STEPS = {"agreement": agreement, "accuracy": accuracy, "kinds": kinds}

@@ -521,4 +521,5 @@ QUICK = {
     "COVERTYPE": (3000,),
     "COVERTYPE_RANK": 50,
     "CORNERS_ROWS": 10_000,
+    "CORNERS_NORMS": (1.0,),
 }

@@ -23,6 +23,7 @@ from .plan import LIMIT, chosen, expected, goes_on, on_gpu, why_not
 from .records import CHECKOUT, Record, commit, load, state
 
 WIDTH = 24
+AT_ONCE = {"quick": min(2, len(os.sched_getaffinity(0))), "full": 1}
 LEAST = 120  # seconds that are worth beginning what will not end
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 # a server that imports once what all jobs import, and forks a process for each
@@ -44,7 +45,7 @@ def main():
         return listed(jobs)
     if given.keep:
         return keep(jobs, given.since, given.keep)
-    cores = shares(given.at_once)
+    cores = shares(given.at_once or AT_ONCE[given.size])
     if len(cores) > 1:
         os.environ.update(dict.fromkeys(THREADS, str(len(cores[0]))))
     CONTEXT.set_forkserver_preload(list(IMPORTED))
@@ -73,8 +74,8 @@ def arguments():
     parser.add_argument(
         "--at-once",
         type=int,
-        default=1,
-        help="jobs that run beside each other, each on its share of the cores",
+        help="jobs that run beside each other, each on its share of the cores; by default one, and "
+        "two of the quick ones, which say that things run and not how fast they are",
     )
     parser.add_argument(
         "--minutes", type=float, help="begin only what should end within so many minutes"
