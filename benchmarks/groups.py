@@ -366,7 +366,6 @@ QUICK = {
     "TABLE_ROWS": (200,),
     "TABLE_COLUMNS": 200,
     "DENSITIES": (0.05, 0.5),
-    "PATH_CELLS": "pbmc_dc_mono",
     "PATH_ROWS": 150,
     "PATH_SETS": 10,
     "PATH_GROUPS": 3,
