@@ -340,6 +340,7 @@ def fit_or_kill(seconds, model, X, y):
     child = context.Process(target=lambda: theirs.send(model.fit(X, y)))
     began = time.perf_counter()
     child.start()
+    theirs.close()  # so that a fit that fails is heard
     fitted = ours.recv() if ours.poll(seconds) else None
     found = {"seconds": time.perf_counter() - began}
     child.kill()

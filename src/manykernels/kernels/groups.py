@@ -101,12 +101,8 @@ class GroupedCollection(KernelCollection):
         own = {group: self.own[group] for group in kept if group in self.own}
         return type(self)({group: self.columns[group] for group in kept}, own)
 
-    def columns_as_given(
-        self, n_features: int, feature_names: Sequence[str] | None
-    ) -> np.ndarray | None:
-        """Columns of groups that have kernels of their own, None for all."""
-        if len(self.own) == len(self.columns):
-            return None
+    def columns_as_given(self, n_features: int, feature_names: Sequence[str] | None) -> np.ndarray:
+        """Columns of groups that have kernels of their own."""
         seen = [resolve_features(self.columns[g], n_features, feature_names) for g in self.own]
         return np.unique(np.concatenate([np.empty(0, dtype=np.intp), *seen]))
 

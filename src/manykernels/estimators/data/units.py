@@ -43,14 +43,14 @@ def learn_units(estimator, X, sample_weight):
     learn_medians(estimator, X, sample_weight)
     if not standardizes(estimator):
         return
-    X, codes = imputed(estimator, X), list(estimator._by_column(estimator.categories_))
+    X, as_they_are = imputed(estimator, X), list(estimator._by_column(estimator.categories_))
     means, variances = _moments(as_points(X, missing=True), sample_weight)
     spreads = np.sqrt(variances)
-    codes += _as_given(estimator)
-    spreads[codes] = 1.0
+    as_they_are += _as_given(estimator)
+    spreads[as_they_are] = 1.0
     if (spreads > LARGEST).any() or ((spreads > 0.0) & (spreads < 1.0 / LARGEST)).any():
         raise ValueError("The variance of the features is too large or small; rescale them.")
-    means[codes] = 0.0
+    means[as_they_are] = 0.0
     estimator.feature_means_ = means
     estimator.feature_spreads_ = np.where(spreads > 0.0, spreads, 1.0)
 
