@@ -80,7 +80,7 @@ for _ in range({fits}):
     seconds.append(time.perf_counter() - began)
 print(json.dumps([min(seconds), float(model.result_.objective)]))
 """
-NEEDS = {"": ("$MANYKERNELS_BEFORE",)}
+NEEDS = {"": ("$MANYKERNELS_BEFORE",), "gpu": ("GPU",)}
 QUICK = {"ROUNDS": 1, "FITS": 1}
 
 
