@@ -94,10 +94,6 @@ def cannot():
             "what": "Shogun's solvers, CPLEX, the authors' own programs",
             "why": "not available as packages today; SILP and SimpleMKL here are our own",
         },
-        {
-            "what": "TorchKM on all of Covertype",
-            "why": "needs a GPU: `gpu_lowrank --part peers`; on a9a it is in `gpu_grids-peers`",
-        },
     ]
     return table(rows)
 
