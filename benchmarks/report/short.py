@@ -172,7 +172,7 @@ def torchkm_alone(rows):
     largest = max(row["n"] for row in rows)
     theirs, *ours = (row for row in rows if row["n"] == largest)
     text = (
-        f"One fit of rank {theirs['rank']} on {largest:,} points of Covertype on a GPU: TorchKM, one "
+        f"Rank {theirs['rank']} on {largest:,} points of Covertype, one fit on a GPU: TorchKM, one "
         f"Gaussian and two folds as well, takes {theirs['seconds']:.1f} s to "
         f"{theirs['accuracy']:.1f} %, "
         + ", ".join(
