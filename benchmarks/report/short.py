@@ -174,9 +174,9 @@ def torchkm_alone(rows):
     text = (
         f"Rank {theirs['rank']} on {largest:,} points of Covertype, one fit on a GPU: TorchKM, one "
         f"Gaussian and two folds as well, takes {theirs['seconds']:.1f} s to "
-        f"{theirs['accuracy']:.1f} %, "
-        + ", ".join(
-            f"ours of {row['kernels']} {row['seconds']:.1f} s to {row['accuracy']:.1f} %"
+        f"{theirs['accuracy']:.1f} %, ours "
+        + " and ".join(
+            f"{row['seconds']:.1f} s to {row['accuracy']:.1f} % (Gaussians: {row['kernels']})"
             for row in ours
         )
         + "."
