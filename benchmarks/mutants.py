@@ -84,6 +84,8 @@ PARTS = (
             "testing.py",
             "regularizers.py",
             "newton_streamed.py::TestParts",
+            "subsets.py::test_every_k_equals_enumeration",
+            "subsets.py::test_as_many_as_there_are_is_the_plain_problem",
         ),
     ),
     Part(

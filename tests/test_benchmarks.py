@@ -130,7 +130,10 @@ def test_a_job_that_was_ended_says_what_it_had(tmp_path):
     assert "nothing" in harness.made(tmp_path / "none")
     path = tmp_path / "some"
     path.write_text('{"label": "a9a 2", "value": 1}\n')
-    assert "finished: a9a 2; all else is missing" in harness.made(path)
+    assert "finished (1): a9a 2; all else is missing" in harness.made(path)
+    path.write_text("".join(f'{{"label": "row {n}", "value": 1}}\n' for n in range(99)))
+    assert "finished (99): row 0, row 1" in harness.made(path)
+    assert harness.made(path).endswith(", …; all else is missing")
 
 
 def test_needs_that_are_not_here_are_named(monkeypatch):

@@ -16,6 +16,7 @@ from manykernels.banks import make_bank
 from manykernels.kernels import KernelCollection
 from manykernels.losses import (
     EpsilonInsensitive,
+    HardMargin,
     Hinge,
     Logistic,
     OneClass,
@@ -78,13 +79,44 @@ def test_intercept_minimizes(loss, seed):
     assert found <= min(grid, best.fun) + 1e-9
 
 
-def test_intercept_of_the_hinge_is_the_middle_of_an_interval():
-    assert Hinge().intercept(
-        np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])
-    ) == pytest.approx(0.0)
-    assert SquaredHinge().intercept(
-        np.array([1.0, -1.0]), np.ones(2), np.array([3.0, -3.0])
-    ) == pytest.approx(0.0)
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), HardMargin()], ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_intercept_of_separated_classes_is_the_middle_of_an_interval(loss, seed):
+    """The interval on which no point with a cost is on the wrong side of its margin."""
+    rng = np.random.default_rng(seed)
+    y = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+    cost = np.array([1.0, 2.0, 1.0, 0.5, 3.0, 0.0])  # the last one is on the other side, and free
+    scores = y * rng.uniform(2.0, 4.0, 6) * [1, 1, 1, 1, 1, -1] + rng.normal()
+    used = cost > 0.0
+    low = 1.0 - scores[used & (y > 0)].min()
+    high = -1.0 - scores[used & (y < 0)].max()
+    assert low < high
+    found = loss.intercept(y, cost, scores)
+    assert found == pytest.approx(0.5 * (low + high))
+    assert loss.value(y, cost, scores, found) == 0.0
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Logistic()], ids=repr)
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_intercept_of_one_class_alone_leaves_no_loss(loss, label):
+    y, scores = np.full(5, label), 1000.0 * np.random.default_rng(0).normal(size=5)
+    intercept = loss.intercept(y, np.ones(5), scores)
+    assert np.isfinite(intercept)
+    assert loss.value(y, np.ones(5), scores, intercept) < 1e-9
+
+
+def test_shifted_coefficients_have_the_sum_that_was_asked_for():
+    rng = np.random.default_rng(0)
+    y, cost = rng.choice([1.0, -1.0], 30), rng.uniform(0.5, 3.0, 30)
+    cost[:3] = 0.0
+    curve = Logistic().curve(y, cost)
+    np.testing.assert_allclose(curve.largest_bends(), curve.response(np.zeros(30))[1])
+    room = curve.room(0.0)
+    assert room == pytest.approx((cost[y > 0].sum(), cost[y < 0].sum()))
+    for total in (-0.99 * room[1], -1.0, 0.0, 2.0, 0.99 * room[0]):
+        for scale in (0.1, 1.0, 30.0):
+            f = scale * rng.normal(size=30)
+            assert curve.coefficients(f, total).sum() == pytest.approx(total, abs=1e-9)
 
 
 def test_feasible_repairs_anything_and_leaves_the_feasible(loss):
@@ -111,6 +143,36 @@ def test_weak_duality_for_any_point(loss):
         dual = box.value(beta) - 0.5 * beta @ K @ beta
         primal = 0.5 * other @ K @ other + loss.value(y, COST, K @ other, rng.standard_normal())
         assert dual <= primal + 1e-9
+
+
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), Squared()], ids=repr)
+def test_the_price_of_a_violation_bounds_the_gap(loss):
+    """Where the loss bends; elsewhere nobody asks for it."""
+    assert loss.is_smooth
+    y, K = targets_of(loss), BANK.combine(np.ones(BANK.m))
+    box = loss.box(y, COST)
+    best = DenseMachine().solve(K, loss, y, COST, tol=1e-10)
+    for seed, scale in enumerate((0.0, 0.001, 0.03, 0.3, 1.0, 3.0)):
+        change = scale * np.random.default_rng(seed).standard_normal(50)
+        beta = box.feasible(best.beta + change)
+        up, down = box.sides(beta, K @ beta)
+        short = best.dual - (box.value(beta) - 0.5 * beta @ K @ beta)
+        assert short <= box.price(max(0.0, float(up.max() - down.min())), beta) + 1e-7
+
+
+@pytest.mark.parametrize(
+    ("loss", "unit"),
+    [
+        (Hinge(), 1.0),
+        (SquaredHinge(), 1.0),
+        (Squared(), 0.5 * np.ptp(NUMBERS)),
+        (EpsilonInsensitive(0.2), 0.5 * np.ptp(NUMBERS) - 0.2),
+        (EpsilonInsensitive(1e3), 1.0),
+    ],
+    ids=repr,
+)
+def test_the_unit_is_half_the_violation_of_zero_coefficients(loss, unit):
+    assert loss.box(targets_of(loss), COST).unit() == pytest.approx(unit)
 
 
 @pytest.mark.parametrize("machine", ["dense", "blocked"])

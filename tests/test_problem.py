@@ -176,6 +176,36 @@ def test_counters_count():
     assert "gap" in str(result)
 
 
+def test_what_belongs_to_infeasible_coefficients_is_not_used():
+    problem = Problem(BANK, y, COST, PNormBall(1.33))
+    run, weights = RunState(problem), np.full(BANK.m, 0.1)
+    beta = np.random.default_rng(0).uniform(-9.0, 9.0, (1, len(y)))
+    known = {"scores": BANK.decision(weights, beta), "forms": problem.quadratic_forms(beta)}
+    for certificate in (problem.certificate, run.certificate):
+        at = certificate(weights, beta, **known)
+        assert at.dual == pytest.approx(problem.certificate(weights, problem.feasible(beta)).dual)
+        assert at.primal == pytest.approx(problem.certificate(weights, beta).primal)
+
+
+def test_machines_that_run_out_of_steps_again_and_again_get_fewer():
+    run, most = RunState(Problem(BANK, y, COST, PNormBall(1))), 10**9
+    run.count_steps(99, 100)
+    assert not run.is_exhausted
+    given = [most]
+    for _ in range(40):
+        run.count_steps(100, 100)
+        given.append(run.machine_steps(most))
+    assert run.is_exhausted
+    assert given[1:17] == [most] * 16
+    assert given[17:20] == [most // 4, most // 16, most // 64]
+    assert 0 < given[-1] < given[20]
+    for _ in range(39):
+        run.count_steps(99, 100)
+    assert not run.is_exhausted
+    assert run.machine_steps(most) == most
+    assert run.counters.machine_steps == 99 + 40 * 100 + 39 * 99
+
+
 def test_warm_start_from_an_earlier_result():
     first = solve(Problem(BANK, y, COST, PNormBall(1.33)), SPG(), tol=1e-6)
     again = solve(Problem(BANK, y, COST, PNormBall(1.33)), SPG(), tol=1e-6, start=first)
@@ -193,18 +223,21 @@ def test_one_kernel_of_masked_bank():
     assert a.objective == pytest.approx(b.objective, rel=1e-7)
 
 
+@pytest.mark.parametrize("size", [0.3, 3.0])
 @pytest.mark.parametrize(
     "loss", [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.3)], ids=repr
 )
-def test_the_dual_is_that_of_the_best_multiple(loss):
-    """For a ball, at coefficients far from the optimum too."""
+def test_the_dual_is_that_of_the_best_multiple(loss, size):
+    """For a ball, at coefficients far from the optimum too: short ones and long ones."""
     problem = Problem(BANK, y, COST, PNormBall(1.33), loss=loss)
-    beta = problem.feasible(np.random.default_rng(0).uniform(-1.0, 1.0, (1, len(y))) * y)
-    dual = problem.certificate(np.full(BANK.m, 0.1), beta).dual
+    beta = size * np.random.default_rng(0).uniform(-0.2, 1.0, (1, len(y))) * y
+    beta = problem.feasible(beta)
     forms = problem.quadratic_forms(beta)
+    scales = np.linspace(0.0, 1.0, 201)
     multiples = [
-        problem.dual_linear(t * beta) - problem.regularizer.conjugate(t**2 * forms)
-        for t in np.linspace(0.0, 1.0, 201)
+        problem.dual_linear(t * beta) - problem.regularizer.conjugate(t**2 * forms) for t in scales
     ]
+    assert (0.0 < scales[np.argmax(multiples)] < 1.0) == (size > 1.0)
+    dual = problem.certificate(np.full(BANK.m, 0.1), beta).dual
     assert max(multiples) <= dual * (1 + 1e-12) + 1e-12
     assert dual <= max(multiples) + 1e-3 * abs(dual)

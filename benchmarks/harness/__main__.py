@@ -24,6 +24,7 @@ from .records import CHECKOUT, Record, commit, load, state
 
 WIDTH = 24
 AT_ONCE = {"quick": min(2, len(os.sched_getaffinity(0))), "full": 1}
+NAMED = 8  # of the pieces that are finished
 LEAST = 120  # seconds that are worth beginning what will not end
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 # a server that imports once what all jobs import, and forks a process for each
@@ -215,7 +216,8 @@ def made(partial):
     labels = [json.loads(line)["label"] for line in lines]
     if not labels:
         return "nothing of it was finished"
-    return f"the next run goes on; finished: {', '.join(labels)}; all else is missing"
+    named = ", ".join(labels[:NAMED]) + (", …" if len(labels) > NAMED else "")
+    return f"the next run goes on; finished ({len(labels)}): {named}; all else is missing"
 
 
 def note(job, status, reason):
