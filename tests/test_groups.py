@@ -79,6 +79,7 @@ class TestOnGroups:
             ),
             (GROUPS, RBF(features=[0]), ValueError, "features of its own"),
             (GROUPS, "rbf", TypeError, "A kernel must be a Kernel"),
+            (GROUPS, np.eye(3), TypeError, r"array of shape \(3, 3\): write Precomputed\(K\)"),
         ],
     )
     def test_bad_groups(self, groups, kernels, error, message):
@@ -344,11 +345,12 @@ class TestMissingViews:
         kernels = on_groups(groups)
         message = (
             r"(?s)contains NaN.*Group 'mrna' has missing values in 11 of 60 rows, in 10 of them all"
-            r".*impute"
+            r": columns '?gene 1'?, '?gene 2'?, first in row \d+\..*impute"
         )
         with pytest.raises(ValueError, match=message) as caught:
             MKLClassifier(kernels).fit(self.broken(), y)
         assert "clinical" not in str(caught.value)
+        assert "HistGradientBoosting" not in str(caught.value)
         with pytest.raises(ValueError, match=message):
             MKLClassifier(kernels).fit(FRAME, y).predict(self.broken())
 

@@ -21,7 +21,7 @@ from manykernels.kernels import RBF, KernelCollection, Linear
 from manykernels.losses import Hinge
 from manykernels.problem import Problem
 from manykernels.regularizers import L1, GeneralizedKL, PNormBall
-from manykernels.result import Status
+from manykernels.result import Certificate, Status
 from manykernels.run_state import RunState
 from manykernels.solvers import SPG, Iterate, Newton, loop, solve
 from manykernels.solvers.sequential import Sequential
@@ -115,6 +115,38 @@ class TestScales:
         ]
         assert found[0].n_iter < found[1].n_iter
         assert found[1].objective <= found[0].objective * (1 + 1e-3)
+
+
+class TestLargeCosts:
+    """The squared loss where the ridge is small beside the rounding of kernels, or where a method
+    that is not chosen would reach what the default does not.
+    """
+
+    @pytest.mark.parametrize(
+        ("C", "tol"), [(1e4, 1e-3), (1e3, 1e-6), (1e5, 1e-3), (1e5, 1e-6), (1e6, 1e-3)]
+    )
+    def test_a_target_without_noise(self, C, tol):
+        points = np.random.default_rng(1).normal(size=(120, 6))
+        target = 3.0 * points[:, 0] + np.sin(points[:, 1])
+        model = MKLRegressor(loss="squared", C=C, tol=tol).fit(points, target)
+        assert model.result_.status is Status.OPTIMAL
+        assert model.result_.duality_gap <= tol
+        assert model.score(points, target) > 0.999
+
+    @pytest.mark.parametrize("p", [1, 2])
+    @pytest.mark.parametrize("C", [1e6, 1e8])
+    def test_kernels_that_rounding_makes_indefinite(self, p, C):
+        points = np.linspace(0.0, 6.0, 60)[:, None]
+        for kernels in ([Linear()], [RBF(0.01)]):
+            model = MKLRegressor(kernels, loss="squared", C=C, p=p).fit(points, points[:, 0])
+            assert model.score(points, points[:, 0]) > 0.999
+
+    @pytest.mark.parametrize("rounding", [0.01, 0.5])
+    def test_another_method_goes_on_unless_rounding_is_the_end(self, rounding):
+        certificate = Certificate(1.0, 0.9, 0.1, np.zeros(1), rounding)
+        iterate = Iterate(np.ones(1), np.zeros((1, 2)), certificate)
+        assert loop._stuck(Status.STALLED, iterate) == (rounding < 0.1)
+        assert not loop._stuck(Status.SLOW, iterate)
 
 
 class TestPointsThatDoNotCount:

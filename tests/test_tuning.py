@@ -384,6 +384,12 @@ class TestChoice:
             with pytest.raises(ValueError, match=f"The {part} of split 0 all have a sample weight"):
                 MKLRegressorCV(FIXED, Cs=[1.0], ps=[1.0], cv=cv).fit(X, target, weight)
 
+    def test_a_class_of_one_row(self):
+        """Some fold trains without it."""
+        for labels in (np.arange(90) == 7, np.where(np.arange(90) == 7, "rare", "usual")):
+            with pytest.raises(ValueError, match="training rows of split 0 are all of the class"):
+                MKLClassifierCV(FIXED, cv=KFold(3)).fit(X, labels)
+
     def test_scores_that_are_no_numbers(self):
         """They are never chosen."""
         names = iter([np.nan, 0.1, np.inf, 0.3, 0.2, 0.9] * 2)

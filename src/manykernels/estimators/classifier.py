@@ -36,6 +36,7 @@ from .checks import (
     choose_loss,
     class_factors,
 )
+from .copies import all_or_nothing
 from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
@@ -311,6 +312,7 @@ class MKLClassifier(ClassifierMixin, ExplainsItself, MKLEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the classifier.

@@ -1,6 +1,6 @@
 """Copies of estimators that share what costs time: kernels, and what was learned from data."""
 
-from functools import cache
+from functools import cache, wraps
 
 from sklearn.base import BaseEstimator
 
@@ -10,6 +10,22 @@ def unfitted(estimator):
     bank.
     """
     return type(estimator)(**estimator.get_params(deep=False))
+
+
+def all_or_nothing(fit):
+    """A fit that raises leaves the estimator as it was before: fitted by an earlier one, or not."""
+
+    @wraps(fit)
+    def whole(self, *given, **named):
+        before = dict(vars(self))
+        try:
+            return fit(self, *given, **named)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return whole
 
 
 def like(template, **parameters):

@@ -25,6 +25,7 @@ from .checks import (
     check_parameters,
     check_weights,
 )
+from .copies import all_or_nothing
 from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
@@ -125,6 +126,7 @@ class MKLOneClass(OutlierMixin, MKLEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X: Points, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the boundary; y is ignored.

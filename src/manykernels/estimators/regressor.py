@@ -28,6 +28,7 @@ from .checks import (
     check_weights,
     choose_loss,
 )
+from .copies import all_or_nothing
 from .data.prepare import Targets, distinct_rows, prepare
 from .scikit_learn import with_callbacks
 
@@ -138,6 +139,7 @@ class MKLRegressor(RegressorMixin, ExplainsItself, MKLEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel weights and the regression function.

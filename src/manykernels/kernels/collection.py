@@ -238,6 +238,8 @@ def _several(kernels: Any) -> list[Any]:
         return [kernels[k] for k in range(len(kernels))]
     if isinstance(kernels, Kernel | str) or callable(kernels):
         return [kernels]
+    if isinstance(kernels, np.ndarray) and kernels.ndim == 2:
+        _refuse_array(kernels)
     if not isinstance(kernels, Iterable) or isinstance(kernels, Iterator):
         raise TypeError(
             "kernels must be 'auto', a list of kernels, a mapping or a KernelCollection, got "
@@ -246,11 +248,21 @@ def _several(kernels: Any) -> list[Any]:
     return list(kernels)
 
 
+def _refuse_array(kernel: Any) -> None:
+    if isinstance(kernel, np.ndarray):
+        raise TypeError(
+            f"A kernel must be a Kernel object, got an array of shape {kernel.shape}: write "
+            "Precomputed(K) for a Gram matrix, and fit with the numbers of the rows as the only "
+            "column, np.arange(len(K))[:, None]."
+        )
+
+
 def _as_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if callable(kernel) and not isinstance(kernel, type):
         return FunctionKernel(kernel)
+    _refuse_array(kernel)
     names = (
         " Write RBF(gamma=0.5), Linear() or another class of manykernels.kernels; a name is taken "
         "in the place of all kernels only, as in kernels='rbf 1' or kernels='linear'."

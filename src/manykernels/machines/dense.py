@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import LinAlgError, cho_solve
 
 from .._loops.smo import Rows, smo_on_rows
 from .._pulse import pulse
@@ -69,14 +69,30 @@ def _solve(kernel: np.ndarray, box: Box, beta: np.ndarray, F: np.ndarray) -> tup
     """The maximum without bounds: the step x with ``(K + diag(ridge)) x + F`` constant and ``sum(x)
     = 0``.
     """
-    H = np.array(kernel, dtype=float, order="F")
-    H[np.diag_indices_from(H)] += box.ridge
-    factor = cholesky_factor(H)
-    # what is left after one solve is the error of the factorization: a second one removes most of
-    # it
-    for _ in range(2):
+    factor, rounds = _factored(kernel, box.ridge)
+    for _ in range(rounds):
         x, ones = cho_solve(factor, np.stack([F, np.ones_like(F)], axis=1), check_finite=False).T
         x = ones * (x.sum() / ones.sum()) - x
         beta += x
         F += multiply(kernel, x) + box.ridge * x
     return 1, float(F.max() - F.min())
+
+
+def _factored(kernel: np.ndarray, ridge: np.ndarray) -> tuple[Any, int]:
+    """Cholesky's factor of the kernel and the ridge, and how often to solve by it.
+
+    What is left after one solve is the error of the factorization: a second one removes most of it.
+    Where rounding of the kernel is more than the ridge, as where C is very large, a shift makes the
+    matrix definite, and more solves undo what they can of that.
+    """
+    rounding = len(kernel) * float(np.finfo(kernel.dtype).eps) * float(kernel.diagonal().max())
+    for shift in (0.0, rounding, 10.0 * rounding, 100.0 * rounding):
+        H = np.array(kernel, dtype=float, order="F")
+        H[np.diag_indices_from(H)] += ridge + shift
+        try:
+            return cholesky_factor(H), 2 if shift == 0.0 else 10
+        except LinAlgError:
+            continue
+    raise LinAlgError(
+        "A combined kernel is not positive semi-definite: the squared loss has no solution on it."
+    )

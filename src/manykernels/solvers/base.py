@@ -85,6 +85,7 @@ class Solver(ABC):
     gains_from_sample = True  # whether weights from some of the points save it work
     resumes_itself = False  # whether it goes on from the weights of an earlier run by itself
     follows_rule = False  # whether its weights follow a rule, and are no optimum
+    stand_in: type["Solver"] | None = None  # goes on where it is stuck and rounding is not why
 
     def needs(self, run: RunState) -> None:  # noqa: B027  (some solvers take any sum of kernels)
         """Raise an error that names a solver which works, if this one does not fit the regularizer
@@ -246,7 +247,7 @@ class Around(Solver):
 
     def __init__(self, solver: Solver) -> None:
         self.solver = solver
-        limits = "title", "unit", "max_iter", "stationarity_tol"
+        limits = "title", "unit", "max_iter", "stationarity_tol", "stand_in"
         for name in (*limits, "sums_only", "hard_margins", "curved_losses"):
             setattr(self, name, getattr(solver, name))
         self.title = solver.called

@@ -38,7 +38,8 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
     """Run a solver until its certificate says that it is done.
 
     Kernels that are too coarse to certify the tolerance, or for any further progress, are made
-    finer on the way.
+    finer on the way. Where a method is stuck and rounding is not why, its `Solver.stand_in` goes on
+    from the best point.
 
     Parameters
     ----------
@@ -77,6 +78,10 @@ def drive(solver, run, *, tol=1e-3, max_iter=None) -> Result:
                     finer = _wants_finer(status, run.sharpened(state.iterate), tol)
                 if finer and run.refine():
                     state, status = solver.refreshed(run, state), None
+                elif _stuck(status, state.iterate) and solver.stand_in is not None:
+                    solver, run.start = solver.stand_in().specialize(run), run.best.point
+                    limit = solver.limit(run) if max_iter is None else max_iter
+                    state, status = solver.init(run), None
                 elif status is None and stop:
                     status = Status.STOPPED
                 elif status is None:
@@ -154,6 +159,12 @@ def _wants_finer(status, iterate, tol):
         status is Status.OPTIMAL and certificate.rounding > thresholds().rounding_share * allowed
     )
     return doubtful or status is Status.STALLED
+
+
+def _stuck(status, iterate):
+    """Whether a method found no way on, though rounding leaves one."""
+    certificate = iterate.certificate
+    return status is Status.STALLED and certificate.absolute_gap > certificate.rounding
 
 
 def _better(best, iterate):

@@ -28,6 +28,7 @@ from .base import Iterate, Solver, fewest, patient, stalled
 from .dual import HeldPoint, Line, best_multiple, first_svm, held_bytes
 from .outputs import SharedSaddle, system_bytes
 from .saddle import Between, Goal, HingeSaddle, Saddle, aim
+from .spg import SPG
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Sequential(Solver):
 
     title = "Newton's method"
     max_iter = 100
+    stand_in = SPG  # a target without noise and a large C: the dual may crawl up from nothing
 
     def needs(self, run: RunState) -> None:
         if not run.problem.regularizer.is_simplex:

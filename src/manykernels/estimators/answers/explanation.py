@@ -38,6 +38,7 @@ EQUAL = 1e-3  # relative difference of weights that are the same
 ALIKE = 0.75  # correlation of kernels, or of parts of the decision, from which on groups are alike
 NAMED, WEIGHTY = 4, 0.05  # of groups that are alike: names, and their share of the decision
 IDLE = 0.1  # share of the weight from which on it is told that held-out rows do not miss a group
+RELIES = 0.9  # of what all of some groups cost, from which on one of them is what the model uses
 SAMPLE, MOST = 48, 2**20  # rows whose kernels are compared, and values in a row of all kernels
 
 
@@ -65,10 +66,13 @@ class Alike(NamedTuple):
         *names, last = self.groups
         if len(self.groups) > NAMED:
             names, last = names[:NAMED], count(len(self.groups) - NAMED, "other")
+        means = "each can make up for another"
+        if self.largest >= RELIES * self.drop:
+            means = "a model without the one that this model relies on could do with another"
         return (
             f"{', '.join(names)} and {last} say much the same of these rows: weight may be "
-            "split among them, or given to one of them by chance, and each can make up for "
-            f"another. Mixing up all of them costs {thousandths(self.drop)}, one of them at most "
+            f"split among them, or given to one of them by chance, and {means}. Mixing up all of "
+            f"them costs {thousandths(self.drop)}, one of them at most "
             f"{thousandths(self.largest)}."
         )
 

@@ -152,9 +152,9 @@ class ReadsTables:
         except ValueError as error:
             names = getattr(self, "feature_names_in_", None)
             text, advice = str(error), _advice(self.kernels, X, names, lacking)
-            if not advice and "X contains NaN" in text:
-                # scikit-learn's next lines name other estimators
-                text, advice = text.splitlines()[0], _advice_without_groups(X)
+            if "X contains NaN" in text:  # scikit-learn's next lines name other estimators
+                text = text.splitlines()[0]
+                advice = advice or _advice_without_groups(X, names)
             raise ValueError(f"{text}{advice}") from error
 
     def _by_column(self, categories):
@@ -228,7 +228,7 @@ def _advice(kernels, X, names, lacking):
     names = None if names is None else list(map(str, names))
     groups = _group_columns(kernels, X.shape[1] if names is None else len(names), names)
     absent = _absent(groups, frame, names)
-    lines = absent or ([] if lacking else _incomplete(groups, X))
+    lines = absent or ([] if lacking else _incomplete(groups, X, names))
     if not lines:
         return ""
     what = "impute the values (missing='impute'), drop these rows"
@@ -241,15 +241,16 @@ def _advice(kernels, X, names, lacking):
     )
 
 
-def _advice_without_groups(X):
+def _advice_without_groups(X, names):
     """Words for missing values where no groups of columns are named: where they are, what to do."""
     missing = _missing(X.matrix if isinstance(X, Annotated) else X)
     rows = np.count_nonzero(np.asarray(missing.sum(axis=1)))
     columns = np.count_nonzero(np.asarray(missing.sum(axis=0)))
+    places = _places(missing, range(missing.shape[1]), names)
     return (
         f"\n{rows} of {missing.shape[0]} rows and {columns} of {missing.shape[1]} columns have "
-        "missing values: impute them (missing='impute', or scikit-learn's SimpleImputer in a "
-        "pipeline) or drop these rows. If rows lack whole groups of columns, name the groups "
+        f"missing values ({places}): impute them (missing='impute', or scikit-learn's "
+        "SimpleImputer in a pipeline) or drop these rows. If rows lack whole groups of columns, name the groups "
         "(kernels=on_groups({...})) and allow that (missing='mean')."
     )
 
@@ -291,7 +292,16 @@ def _listed(names):
     return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
 
 
-def _incomplete(groups, X):
+def _places(missing, columns, names):
+    """The first of some columns with missing values, and the first row."""
+    part = missing[:, list(columns)]
+    holes = np.flatnonzero(np.asarray(part.sum(axis=0)).ravel())
+    row = np.flatnonzero(np.asarray(part.sum(axis=1)).ravel())[0]
+    of = [int(columns[hole]) if names is None else str(names[columns[hole]]) for hole in holes]
+    return f"column{'s' * (len(of) > 1)} {_listed(of)}, first in row {row}"
+
+
+def _incomplete(groups, X, names):
     """A line for each group with missing values."""
     missing, lines = _missing(X), []
     for group, columns in groups.items():
@@ -301,7 +311,8 @@ def _incomplete(groups, X):
         if some:
             whole = f", in {every} of them all" if every else ""
             lines.append(
-                f"Group {group!r} has missing values in {some} of {len(counts)} rows{whole}."
+                f"Group {group!r} has missing values in {some} of {len(counts)} rows{whole}: "
+                f"{_places(missing, columns, names)}."
             )
     return lines
 

@@ -18,7 +18,7 @@ def listed(cv):
     return pairs
 
 
-def checked_splits(pairs, weight):
+def checked_splits(pairs, weight, labels=None):
     """Splits as a list of pairs of index arrays; raise where one cannot be trained on.
 
     Parameters
@@ -27,6 +27,8 @@ def checked_splits(pairs, weight):
         Numbers of rows, or masks of all rows.
     weight : (n,) array
         Of the rows.
+    labels : (n,) array, optional
+        Of the rows, of which every part to train on needs two.
     """
     splits = []
     for number, pair in enumerate(pairs):
@@ -37,6 +39,11 @@ def checked_splits(pairs, weight):
             raise ValueError(
                 f"The training rows of split {number} all have a sample weight of zero: nothing is "
                 "left to learn from. Leave such rows out, or give another cv."
+            )
+        if labels is not None and len(only := np.unique(labels[train][weight[train] > 0])) == 1:
+            raise ValueError(
+                f"The training rows of split {number} are all of the class {only[0]!s}: give a cv "
+                "with fewer splits, or one that leaves some rows of every class in all of them."
             )
         splits.append((train, test))
     if not splits:

@@ -28,6 +28,7 @@ from ..._callers import user_stacklevel
 from ...kernels.grids import AUTO_ALONE
 from ...kernels.points import has_holes
 from ..checks import Points, check_bool, check_choice, check_parameters, check_real, check_weights
+from ..copies import all_or_nothing
 from ..coverage import HeldOutFold, presence
 from ..data.frames import as_table, data_frame
 from ..data.inputs import ReadTable
@@ -101,6 +102,7 @@ class Tuned:
             raise AttributeError(f"{type(self).__name__} has no {name} before it is fitted.")
         return vars(self)[name]
 
+    @all_or_nothing
     def fit(
         self, X: Points, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
     ) -> Self:
@@ -163,7 +165,8 @@ class Tuned:
         refuse_probabilities(scorer, plain)
         routed = self._routed(params, scorer, None if sample_weight is None else weight)
         splitter = check_cv(listed(self.cv), y, classifier=is_classifier(self))
-        splits = checked_splits(splitter.split(X, y, **routed.splitter.split), weight)
+        labels = np.asarray(y) if is_classifier(self) and len(np.unique(y)) > 1 else None
+        splits = checked_splits(splitter.split(X, y, **routed.splitter.split), weight, labels)
         if routed.scorer.score.get("sample_weight") is not None:
             refuse_weightless_tests(splits, weight)
         incomplete = missing is not None and has_holes(table.X)
