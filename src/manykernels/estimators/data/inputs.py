@@ -250,8 +250,8 @@ def _advice_without_groups(X, names):
     return (
         f"\n{rows} of {missing.shape[0]} rows and {columns} of {missing.shape[1]} columns have "
         f"missing values ({places}): impute them (missing='impute', or scikit-learn's "
-        "SimpleImputer in a pipeline) or drop these rows. If rows lack whole groups of columns, name the groups "
-        "(kernels=on_groups({...})) and allow that (missing='mean')."
+        "SimpleImputer in a pipeline) or drop these rows. If rows lack whole groups of columns, "
+        "name the groups (kernels=on_groups({...})) and allow that (missing='mean')."
     )
 
 
